@@ -1,0 +1,126 @@
+#include "code_table.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "python_frames.h"
+#include "writer/hash.h"
+
+namespace msmemscope {
+namespace {
+
+// A code object's address says nothing once it is freed: another function can be put there. Each
+// entry therefore has a fingerprint of what the code object points to and of its line table, and of
+// the epoch, because ids of a parent mean nothing in a forked child. On a mismatch the code is read
+// again. Both halves are one word, so that racing threads see either the old pair or the new one.
+struct Entry {
+    std::atomic<PyCodeObject*> code;
+    std::atomic<std::uint64_t> fingerprint_and_id;
+};
+
+constexpr std::size_t kEntries = 1UL << 17U;
+constexpr unsigned kLongestProbe = 64;
+constexpr std::size_t kLongestText = 4096;
+
+// Zero pages take no memory until used.
+Entry table[kEntries];
+
+std::uint64_t fingerprint_of(PyCodeObject* code) noexcept {
+    PyObject* const line_table = line_table_of_code(code);
+    const Py_ssize_t bytes = PyBytes_GET_SIZE(line_table);
+    const char* const content = PyBytes_AS_STRING(line_table);
+    std::uint64_t ends[2] = {0, 0};
+    const std::size_t part = std::min<std::size_t>(8, static_cast<std::size_t>(bytes));
+    std::memcpy(&ends[0], content, part);
+    std::memcpy(&ends[1], content + bytes - static_cast<Py_ssize_t>(part), part);
+    std::uint64_t hash = hash_word(recorder::epoch(), reinterpret_cast<std::uint64_t>(code->co_name));
+    hash = hash_word(hash, reinterpret_cast<std::uint64_t>(code->co_filename));
+    hash = hash_word(hash, reinterpret_cast<std::uint64_t>(line_table));
+    hash = hash_word(hash, static_cast<std::uint64_t>(bytes) << 32U | static_cast<std::uint32_t>(code->co_firstlineno));
+    return hash_word(hash_word(hash, ends[0]), ends[1]) & 0xffffffff00000000ULL;
+}
+
+// UTF-8 without the help of Python, which would allocate and wants the GIL. Lone surrogates, as in
+// file names that are not UTF-8, become U+FFFD.
+std::size_t encode_utf8(PyObject* text, char* out, std::size_t capacity) noexcept {
+    const Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+    const int kind = PyUnicode_KIND(text);
+    const void* const data = PyUnicode_DATA(text);
+    std::size_t used = 0;
+    for (Py_ssize_t index = 0; index < length && used + 4 <= capacity; ++index) {
+        Py_UCS4 point = PyUnicode_READ(kind, data, index);
+        if (point >= 0xD800 && point < 0xE000) {
+            point = 0xFFFD;
+        }
+        if (point < 0x80) {
+            out[used++] = static_cast<char>(point);
+        } else if (point < 0x800) {
+            out[used++] = static_cast<char>(0xC0 | point >> 6U);
+            out[used++] = static_cast<char>(0x80 | (point & 0x3FU));
+        } else if (point < 0x10000) {
+            out[used++] = static_cast<char>(0xE0 | point >> 12U);
+            out[used++] = static_cast<char>(0x80 | (point >> 6U & 0x3FU));
+            out[used++] = static_cast<char>(0x80 | (point & 0x3FU));
+        } else {
+            out[used++] = static_cast<char>(0xF0 | point >> 18U);
+            out[used++] = static_cast<char>(0x80 | (point >> 12U & 0x3FU));
+            out[used++] = static_cast<char>(0x80 | (point >> 6U & 0x3FU));
+            out[used++] = static_cast<char>(0x80 | (point & 0x3FU));
+        }
+    }
+    return used;
+}
+
+std::uint32_t define_code(const RecordingScope& scope, PyCodeObject* code) noexcept {
+    PyObject* const line_table = line_table_of_code(code);
+    format::CodePayload payload{};
+    payload.file_name_id = string_id_of(scope, code->co_filename);
+    payload.name_id = string_id_of(scope, code->co_name);
+    payload.first_line = static_cast<std::uint32_t>(code->co_firstlineno);
+    payload.line_table_format =
+        PY_VERSION_HEX < 0x030B0000 ? format::LineTableFormat::kPython310 : format::LineTableFormat::kPython311;
+    payload.line_table_bytes = static_cast<std::uint32_t>(PyBytes_GET_SIZE(line_table));
+    return recorder::intern_code(scope, payload, PyBytes_AS_STRING(line_table));
+}
+
+}  // namespace
+
+std::uint32_t string_id_of(const RecordingScope& scope, PyObject* text) noexcept {
+    if (text == nullptr || !PyUnicode_Check(text)) {
+        return 0;
+    }
+    if (PyUnicode_IS_COMPACT_ASCII(text)) {
+        const auto length = std::min<std::size_t>(static_cast<std::size_t>(PyUnicode_GET_LENGTH(text)), kLongestText);
+        return recorder::intern_string(scope, reinterpret_cast<const char*>(PyUnicode_1BYTE_DATA(text)), length);
+    }
+    char encoded[kLongestText];
+    return recorder::intern_string(scope, encoded, encode_utf8(text, encoded, sizeof(encoded)));
+}
+
+std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept {
+    const std::uint64_t fingerprint = fingerprint_of(code);
+    const std::uint64_t hash = hash_word(5, reinterpret_cast<std::uint64_t>(code));
+    for (unsigned probe = 0; probe < kLongestProbe; ++probe) {
+        Entry& entry = table[(hash + probe) % kEntries];
+        PyCodeObject* present = entry.code.load(std::memory_order_acquire);
+        if (present == nullptr && entry.code.compare_exchange_strong(present, code, std::memory_order_acq_rel)) {
+            present = code;
+        }
+        if (present != code) {
+            continue;
+        }
+        const std::uint64_t known = entry.fingerprint_and_id.load(std::memory_order_acquire);
+        if ((known & 0xffffffff00000000ULL) == fingerprint && (known & 0xffffffffULL) != 0) {
+            return static_cast<std::uint32_t>(known);
+        }
+        const std::uint32_t id = define_code(scope, code);
+        entry.fingerprint_and_id.store(fingerprint | id, std::memory_order_release);
+        return id;
+    }
+    return define_code(scope, code);  // the table is full here: slower, but right
+}
+
+}  // namespace msmemscope

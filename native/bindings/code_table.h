@@ -1,0 +1,19 @@
+// Code object -> code id, without the GIL and without keeping the code object alive.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "writer/recorder.h"
+
+namespace msmemscope {
+
+// Id of the code object, which is defined in the log when first met. The caller's thread runs a
+// frame of it, so it cannot go away meanwhile.
+std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept;
+
+// Id of a Python string as text; 0 if it is no string.
+std::uint32_t string_id_of(const RecordingScope& scope, PyObject* text) noexcept;
+
+}  // namespace msmemscope

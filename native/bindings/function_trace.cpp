@@ -1,0 +1,327 @@
+#include "function_trace.h"
+
+#include <frameobject.h>
+#include <time.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "code_table.h"
+#include "python_frames.h"
+#include "writer/recorder.h"
+
+namespace msmemscope {
+namespace {
+
+// A call that has not returned. Exactly one of the ids is set.
+struct OpenCall {
+    std::uint64_t start_ns;  // 0: it was running before the trace began
+    std::uint32_t name_id;
+    std::uint32_t code_id;
+};
+
+struct ThreadCalls {
+    std::vector<OpenCall> open;
+    // Depth of calls below the collector's own dispatch function, which are left out; 0 outside.
+    std::uint32_t suppressed = 0;
+    std::uint64_t epoch = 0;
+};
+
+// Identity of a C function: where it is defined, and for which type.
+struct BuiltinKey {
+    const PyMethodDef* method;
+    const void* owner;
+    bool operator==(const BuiltinKey& other) const { return method == other.method && owner == other.owner; }
+};
+struct BuiltinHash {
+    std::size_t operator()(const BuiltinKey& key) const {
+        return std::hash<const void*>()(key.method) * 31 + std::hash<const void*>()(key.owner);
+    }
+};
+
+// All of it is used under the GIL only.
+struct Trace {
+    bool on = false;
+    std::uint64_t epoch = 0;
+    PyCodeObject* suppressed_code = nullptr;
+    PyCodeObject* module_call_code = nullptr;
+    std::unordered_map<BuiltinKey, std::uint32_t, BuiltinHash> builtin_names;
+    std::unordered_map<PyTypeObject*, std::uint32_t> module_names;
+    std::vector<ThreadCalls*> threads;
+};
+
+Trace& trace() {
+    static auto* const instance = new Trace();  // never destroyed: daemon threads outlive exit
+    return *instance;
+}
+
+thread_local ThreadCalls* calls_of_thread = nullptr;
+
+std::uint64_t now_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+ThreadCalls& calls() {
+    if (calls_of_thread == nullptr) {
+        calls_of_thread = new ThreadCalls();  // in Trace::threads for as long as the process lives
+        calls_of_thread->open.reserve(256);
+        trace().threads.push_back(calls_of_thread);
+    }
+    if (calls_of_thread->epoch != recorder::epoch()) {
+        calls_of_thread->open.clear();  // ids of a parent mean nothing in a forked child
+        calls_of_thread->epoch = recorder::epoch();
+    }
+    return *calls_of_thread;
+}
+
+std::uint32_t intern(const std::string& text) {
+    const RecordingScope scope(false);
+    return scope ? recorder::intern_string(scope, text.data(), text.size()) : 0;
+}
+
+void forget_names_of_other_epochs() {
+    if (trace().epoch != recorder::epoch()) {
+        trace().builtin_names.clear();
+        trace().module_names.clear();
+        trace().epoch = recorder::epoch();
+    }
+}
+
+// As str() shows a C function, without the address, which would make every object's methods different.
+std::uint32_t builtin_name(PyObject* function) {
+    if (!PyCFunction_Check(function)) {
+        return intern(std::string("<built-in ") + Py_TYPE(function)->tp_name + ">");
+    }
+    auto* const builtin = reinterpret_cast<PyCFunctionObject*>(function);
+    PyObject* const self = builtin->m_self;
+    const bool of_module = self == nullptr || PyModule_Check(self);
+    const BuiltinKey key{builtin->m_ml, of_module ? nullptr : static_cast<const void*>(Py_TYPE(self))};
+    const auto known = trace().builtin_names.find(key);
+    if (known != trace().builtin_names.end()) {
+        return known->second;
+    }
+    std::string text = of_module ? "<built-in function " : "<built-in method ";
+    text += builtin->m_ml->ml_name;
+    if (!of_module) {
+        text += " of ";
+        text += PyType_Check(self) ? "type" : Py_TYPE(self)->tp_name;
+        text += " object";
+    }
+    text += ">";
+    const std::uint32_t id = intern(text);
+    trace().builtin_names.emplace(key, id);
+    return id;
+}
+
+// "nn.Module: Linear" for the call operator of torch modules; 0 for any other function.
+std::uint32_t module_name(PyFrameObject* frame, PyCodeObject* code) {
+    if (code != trace().module_call_code) {
+        return 0;
+    }
+    PyObject* const self = first_local_of_frame(frame);
+    if (self == nullptr) {
+        return 0;
+    }
+    PyTypeObject* const type = Py_TYPE(self);
+    const auto known = trace().module_names.find(type);
+    if (known != trace().module_names.end()) {
+        return known->second;
+    }
+    const char* const dot = std::strrchr(type->tp_name, '.');
+    const std::uint32_t id = intern(std::string("nn.Module: ") + (dot == nullptr ? type->tp_name : dot + 1));
+    trace().module_names.emplace(type, id);
+    Py_INCREF(type);  // so that its address stays its name
+    return id;
+}
+
+void write_call(const OpenCall& call, std::uint64_t end_ns) {
+    if (!recorder::is_selected(kSelectTraceback)) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    Event event{format::EventKind::kFunctionCall};
+    event.name_id = call.name_id;
+    event.attribute_id = call.code_id;
+    event.extra = end_ns;
+    event.timestamp_ns = call.start_ns;
+    if (call.start_ns == 0) {
+        event.flags |= format::kFlagStartUnknown;
+        event.timestamp_ns = end_ns != 0 ? end_ns : now_ns();
+    }
+    if (end_ns == 0) {
+        event.flags |= format::kFlagEndUnknown;
+    }
+    recorder::append(scope, event);
+}
+
+OpenCall describe_python_call(PyFrameObject* frame, PyCodeObject* code) {
+    OpenCall call{0, module_name(frame, code), 0};
+    if (call.name_id == 0) {
+        const RecordingScope scope(false);
+        call.code_id = scope ? code_id_of(scope, code) : 0;
+    }
+    return call;
+}
+
+void python_call_begins(PyFrameObject* frame) {
+    PyCodeObject* const code = code_of_frame(frame);
+    ThreadCalls& thread = calls();
+    if (thread.suppressed > 0 || code == trace().suppressed_code) {
+        ++thread.suppressed;
+        return;
+    }
+    OpenCall call = describe_python_call(frame, code);
+    call.start_ns = now_ns();
+    thread.open.push_back(call);
+}
+
+void call_ends(PyFrameObject* frame, bool of_python) {
+    ThreadCalls& thread = calls();
+    if (thread.suppressed > 0) {
+        --thread.suppressed;
+        return;
+    }
+    if (!thread.open.empty()) {
+        const OpenCall call = thread.open.back();
+        thread.open.pop_back();
+        write_call(call, now_ns());
+    } else if (of_python) {
+        // Running since before the trace began, on a thread whose stack was not read then.
+        write_call(describe_python_call(frame, code_of_frame(frame)), now_ns());
+    }
+}
+
+int profile(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
+    switch (what) {
+        case PyTrace_CALL:
+            python_call_begins(frame);
+            break;
+        case PyTrace_RETURN:
+            call_ends(frame, true);
+            break;
+        case PyTrace_C_CALL: {
+            ThreadCalls& thread = calls();
+            if (thread.suppressed > 0) {
+                ++thread.suppressed;
+            } else {
+                forget_names_of_other_epochs();
+                const std::uint32_t name_id = builtin_name(argument);
+                thread.open.push_back(OpenCall{now_ns(), name_id, 0});
+            }
+            break;
+        }
+        case PyTrace_C_RETURN:
+        case PyTrace_C_EXCEPTION:
+            call_ends(frame, false);
+            break;
+        default:
+            break;
+    }
+    return 0;
+}
+
+// Installs or removes the profile function in every thread that exists.
+void profile_all_threads(Py_tracefunc function) {
+#if PY_VERSION_HEX >= 0x030C0000
+    if (function == nullptr) {
+        PyEval_SetProfileAllThreads(nullptr, nullptr);
+    } else {
+        PyEval_SetProfileAllThreads(function, nullptr);
+    }
+#else
+    PyThreadState* const own = PyThreadState_Get();
+    for (PyThreadState* thread = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(own)); thread != nullptr;
+         thread = PyThreadState_Next(thread)) {
+        _PyEval_SetProfile(thread, function, nullptr);
+    }
+#endif
+}
+
+// The calls that this thread was in before the trace began, outermost first.
+void open_running_calls() {
+    ThreadCalls& thread = calls();
+    PythonFrameCursor cursor = innermost_python_frame();
+    std::vector<OpenCall> running;
+    RawPythonFrame raw = {};
+    while (read_python_frames(&cursor, &raw, 1) == 1) {
+        const RecordingScope scope(false);
+        running.push_back(OpenCall{0, 0, scope ? code_id_of(scope, raw.code) : 0});
+    }
+    thread.open.assign(running.rbegin(), running.rend());
+}
+
+PyObject* start_function_trace(PyObject*, PyObject* arguments) {
+    PyObject* suppressed = nullptr;
+    PyObject* module_call = nullptr;
+    if (PyArg_ParseTuple(arguments, "OO", &suppressed, &module_call) == 0) {
+        return nullptr;
+    }
+    Py_INCREF(suppressed);   // never given back: the profile function compares with them at any time
+    Py_INCREF(module_call);
+    trace().suppressed_code = PyCode_Check(suppressed) ? reinterpret_cast<PyCodeObject*>(suppressed) : nullptr;
+    trace().module_call_code = PyCode_Check(module_call) ? reinterpret_cast<PyCodeObject*>(module_call) : nullptr;
+    if (!trace().on) {
+        trace().on = true;
+        forget_names_of_other_epochs();
+        open_running_calls();
+        profile_all_threads(profile);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* stop_function_trace(PyObject*, PyObject*) {
+    if (trace().on) {
+        profile_all_threads(nullptr);
+        trace().on = false;
+        for (ThreadCalls* thread : trace().threads) {
+            if (thread->epoch == recorder::epoch()) {
+                for (auto call = thread->open.rbegin(); call != thread->open.rend(); ++call) {
+                    write_call(*call, 0);
+                }
+            }
+            thread->open.clear();
+            thread->suppressed = 0;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* function_trace_is_on(PyObject*, PyObject*) { return PyBool_FromLong(trace().on ? 1 : 0); }
+
+PyObject* trace_this_thread(PyObject*, PyObject* arguments) {
+    PyObject* frame = nullptr;
+    PyObject* event = nullptr;
+    PyObject* argument = nullptr;
+    if (PyArg_ParseTuple(arguments, "O!UO", &PyFrame_Type, &frame, &event, &argument) == 0) {
+        return nullptr;
+    }
+    if (trace().on) {
+        PyEval_SetProfile(profile, nullptr);
+        if (PyUnicode_CompareWithASCIIString(event, "call") == 0) {
+            python_call_begins(reinterpret_cast<PyFrameObject*>(frame));
+        }
+    } else {
+        PyEval_SetProfile(nullptr, nullptr);
+    }
+    Py_RETURN_NONE;
+}
+
+}  // namespace
+
+PyMethodDef kFunctionTraceMethods[] = {
+    {"start_function_trace", start_function_trace, METH_VARARGS, "Traces every call of every thread."},
+    {"stop_function_trace", stop_function_trace, METH_NOARGS, "Ends the trace; calls still open are written as such."},
+    {"function_trace_is_on", function_trace_is_on, METH_NOARGS, "Whether calls are being traced."},
+    {"trace_this_thread", trace_this_thread, METH_VARARGS, "A profile function that puts the native one in its place."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace msmemscope

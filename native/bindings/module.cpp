@@ -1,0 +1,108 @@
+// msmemscope._native: the extension. Control functions go through nanobind; the ones called for
+// every operator and every function call are plain C functions, which cost less to call.
+#include <Python.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "function_trace.h"
+#include "interpose/patcher.h"
+#include "operator_collector.h"
+#include "python_frames.h"
+#include "python_stack_walker.h"
+#include "stacks/python_stack.h"
+#include "writer/recorder.h"
+
+namespace nb = nanobind;
+using namespace msmemscope;
+
+namespace {
+
+bool configure(const std::string& settings_text) {
+    if (!recorder::configure(settings_text.c_str())) {
+        return false;
+    }
+    recorder::set_python_version(PY_VERSION_HEX);
+    return true;
+}
+
+bool collect_python_stacks(bool enabled) {
+    if (python_frames_supported() == 0) {
+        return false;
+    }
+    if (enabled) {
+        recorder::set_python_version(PY_VERSION_HEX);
+    }
+    set_python_stack_walker(enabled ? &walk_python_stack : nullptr);
+    return true;
+}
+
+void start_collecting() {
+    const RecordingScope scope(false);
+    if (scope) {
+        recorder::start_collecting(scope);
+    }
+}
+
+void stop_collecting() {
+    const RecordingScope scope(false);
+    if (scope) {
+        recorder::stop_collecting(scope);
+    }
+}
+
+std::uint64_t record_system_event(int kind, int device, std::int64_t size, const std::string& attributes) {
+    const RecordingScope scope(true);
+    if (!scope) {
+        return 0;
+    }
+    Event event{static_cast<format::EventKind>(kind)};
+    event.device = static_cast<std::int8_t>(device);
+    event.size = size;
+    if (!attributes.empty()) {
+        event.attribute_id = recorder::intern_string(scope, attributes.data(), attributes.size());
+    }
+    return recorder::append(scope, event);
+}
+
+void hide_codes(const nb::tuple& codes) {
+    for (const nb::handle code : codes) {
+        if (!PyCode_Check(code.ptr()) || !hide_code(reinterpret_cast<PyCodeObject*>(code.ptr()))) {
+            throw nb::value_error("not a code object, or too many of them");
+        }
+    }
+}
+
+void note_fact(const std::string& key, const std::string& value) { recorder::note_fact(key.c_str(), value.c_str()); }
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
+    module.def("configure", &configure, nb::arg("settings_text"),
+               "Takes the settings (lines of key=value). False if they cannot be used.");
+    module.def("is_configured", &recorder::is_configured, "Whether the process has settings, from here or the launcher.");
+    module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
+    module.def("install_hooks", &install_hooks, "Redirects the observed libraries' calls; again for new libraries.");
+    module.def("start_collecting", &start_collecting, "Records events, and the blocks that are alive now.");
+    module.def("stop_collecting", &stop_collecting, "Only follows which blocks are alive.");
+    module.def("is_collecting", &recorder::is_collecting, "Whether events are recorded now.");
+    module.def("collect_python_stacks", &collect_python_stacks, nb::arg("enabled"),
+               "Python stacks of allocations. False if this Python version's frames are not known.");
+    module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
+    module.def("record_system_event", &record_system_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
+               nb::arg("attributes") = "", "Records one event; returns its sequence number, 0 if dropped.");
+    module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
+    module.def("say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
+               "One line on stderr and in the event log.");
+    module.def("capture_directory", [] { return std::string(recorder::capture_directory()); },
+               "The open event log's directory, empty if nothing was recorded yet.");
+    module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
+    module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
+    module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
+    if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
+        PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0) {
+        nb::raise_python_error();
+    }
+}

@@ -1,0 +1,142 @@
+#define Py_BUILD_CORE 1
+#include "python_frames.h"
+
+#include <frameobject.h>
+
+#if PY_VERSION_HEX < 0x030A0000
+#error "Python 3.10 is the oldest version supported"
+#elif PY_VERSION_HEX < 0x030B0000
+#define FRAMES_OF_310 1
+#elif PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+#define FRAMES_OF_311 1
+#include <internal/pycore_frame.h>
+#if PY_VERSION_HEX >= 0x030D0000
+#include <internal/pycore_code.h>
+#endif
+#endif
+
+#if defined(FRAMES_OF_310)
+
+PythonFrameCursor innermost_python_frame(void) {
+    PyThreadState *thread = PyGILState_GetThisThreadState();
+    return thread == NULL ? NULL : thread->frame;
+}
+
+size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *frames, size_t capacity) {
+    size_t count = 0;
+    const PyFrameObject *frame = *cursor;
+    for (; frame != NULL && count < capacity; frame = frame->f_back) {
+        frames[count].code = frame->f_code;
+        /* f_lasti counts instructions of two bytes; -1 before the first. */
+        frames[count].instruction_offset = frame->f_lasti < 0 ? 0 : (uint32_t)frame->f_lasti * 2;
+        ++count;
+    }
+    *cursor = frame;
+    return count;
+}
+
+PyCodeObject *code_of_frame(PyFrameObject *frame) { return frame->f_code; }
+
+PyObject *first_local_of_frame(PyFrameObject *frame) {
+    return frame->f_code->co_nlocals > 0 ? frame->f_localsplus[0] : NULL;
+}
+
+#elif defined(FRAMES_OF_311)
+
+#if PY_VERSION_HEX >= 0x030D0000
+static const _PyInterpreterFrame *current_frame(const PyThreadState *thread) { return thread->current_frame; }
+#else
+static const _PyInterpreterFrame *current_frame(const PyThreadState *thread) { return thread->cframe->current_frame; }
+#endif
+
+static PyCodeObject *code_of(const _PyInterpreterFrame *frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return (PyCodeObject *)frame->f_executable;
+#else
+    return frame->f_code;
+#endif
+}
+
+/* Frames that C code entered the interpreter through (3.12 and later) have no code of their own. */
+static int belongs_to_interpreter(const _PyInterpreterFrame *frame) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return frame->owner == FRAME_OWNED_BY_CSTACK;
+#else
+    (void)frame;
+    return 0;
+#endif
+}
+
+static long instruction_index(const _PyInterpreterFrame *frame, PyCodeObject *code) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return (long)(frame->instr_ptr - _PyCode_CODE(code));
+#else
+    return (long)(frame->prev_instr - _PyCode_CODE(code));
+#endif
+}
+
+PythonFrameCursor innermost_python_frame(void) {
+    const PyThreadState *thread = PyGILState_GetThisThreadState();
+    return thread == NULL ? NULL : current_frame(thread);
+}
+
+size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *frames, size_t capacity) {
+    size_t count = 0;
+    const _PyInterpreterFrame *frame = *cursor;
+    for (; frame != NULL && count < capacity; frame = frame->previous) {
+        if (belongs_to_interpreter(frame)) {
+            continue;
+        }
+        PyCodeObject *code = code_of(frame);
+        long index = instruction_index(frame, code);
+        /* A frame that has not executed its first real instruction is not there yet for anybody. */
+        if (frame->owner != FRAME_OWNED_BY_GENERATOR && index < code->_co_firsttraceable) {
+            continue;
+        }
+        frames[count].code = code;
+        frames[count].instruction_offset = index < 0 ? 0 : (uint32_t)index * (uint32_t)sizeof(_Py_CODEUNIT);
+        ++count;
+    }
+    *cursor = frame;
+    return count;
+}
+
+PyCodeObject *code_of_frame(PyFrameObject *frame) { return code_of(frame->f_frame); }
+
+PyObject *first_local_of_frame(PyFrameObject *frame) {
+    return code_of(frame->f_frame)->co_nlocals > 0 ? frame->f_frame->localsplus[0] : NULL;
+}
+
+#else /* layouts not known: no stacks, and the doctor says so */
+
+PythonFrameCursor innermost_python_frame(void) { return NULL; }
+
+size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *frames, size_t capacity) {
+    (void)cursor;
+    (void)frames;
+    (void)capacity;
+    return 0;
+}
+
+PyCodeObject *code_of_frame(PyFrameObject *frame) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    Py_DECREF(code); /* the frame keeps it */
+    return code;
+}
+
+PyObject *first_local_of_frame(PyFrameObject *frame) {
+    (void)frame;
+    return NULL;
+}
+
+#endif
+
+PyObject *line_table_of_code(PyCodeObject *code) { return code->co_linetable; }
+
+int python_frames_supported(void) {
+#if defined(FRAMES_OF_310) || defined(FRAMES_OF_311)
+    return 1;
+#else
+    return 0;
+#endif
+}

@@ -1,0 +1,20 @@
+// The walker that the bindings give to the core (see stacks/python_stack.h).
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "writer/recorder.h"
+
+namespace msmemscope {
+
+// Frames of this code are left out of stacks: the collector's own, which the program did not write. The
+// code objects must never be freed. At most kMostHiddenCodes; false beyond.
+inline constexpr std::size_t kMostHiddenCodes = 8;
+bool hide_code(PyCodeObject* code) noexcept;
+
+std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept;
+
+}  // namespace msmemscope

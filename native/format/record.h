@@ -1,0 +1,114 @@
+// The event record: one fixed-size, 64-byte entry of an event segment.
+//
+// No operating-system or vendor header may be included here: this file is the
+// whole contract between the observed process and every reader. FORMAT.md has
+// the byte pictures; src/msmemscope/eventlog/layout.py is the reader's copy and
+// a test compares the two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msmemscope::format {
+
+// What happened. Values are part of the file format: never renumber, only append.
+enum class EventKind : std::uint8_t {
+    kNone = 0,
+    kMalloc = 1,
+    kFree = 2,
+    kAccessRead = 3,
+    kAccessWrite = 4,
+    kAccessUnknown = 5,
+    kAtenStart = 10,
+    kAtenEnd = 11,
+    kAtbStart = 12,
+    kAtbEnd = 13,
+    kKernelLaunch = 20,
+    kKernelExecuteStart = 21,
+    kKernelExecuteEnd = 22,
+    kKernelStart = 23,
+    kKernelEnd = 24,
+    kMark = 30,
+    kRangeStart = 31,
+    kRangeEnd = 32,
+    kAclInit = 40,
+    kAclFini = 41,
+    kStartTrace = 42,
+    kStopTrace = 43,
+    kStep = 44,
+    kSnapshot = 50,
+    kFunctionCall = 60,
+};
+
+// Which allocator the bytes belong to. kNone for events that are not about memory.
+enum class Pool : std::uint8_t {
+    kNone = 0,
+    kHal = 1,
+    kHost = 2,
+    kPta = 3,
+    kPtaWorkspace = 4,
+    kAtb = 5,
+    kMindSpore = 6,
+};
+
+// Bits of Record::flags.
+enum RecordFlag : std::uint8_t {
+    // MALLOC: the block was allocated while nothing was collected; the record
+    // says that it existed when collection began. FREE: the block was recorded,
+    // and freed while nothing was collected. Written as "shadow" in dumps.
+    kFlagShadow = 1U << 0U,
+    // FUNCTION_CALL: the call was already running when tracing began, so
+    // timestamp_ns is unknown (0).
+    kFlagStartUnknown = 1U << 1U,
+    // FUNCTION_CALL: the call had not returned when tracing ended, so
+    // extra (the end) is unknown (0).
+    kFlagEndUnknown = 1U << 2U,
+};
+
+// Values of Record::device other than an accelerator's index (0..127).
+inline constexpr std::int8_t kDeviceNone = -1;
+inline constexpr std::int8_t kDeviceCpu = -2;
+
+// One event. All integers are in the byte order of the process that wrote them;
+// ProcessHeader::byte_order_mark tells which that is.
+struct Record {
+    // Process-wide, unique, from 1: the ID column and the total order. Stored
+    // last, with release order: 0 means "not committed", whatever the rest holds.
+    std::uint64_t sequence;
+    // CLOCK_REALTIME at the event. FUNCTION_CALL: when the call began.
+    std::uint64_t timestamp_ns;
+    // MALLOC, FREE, ACCESS: first byte concerned. Otherwise 0.
+    std::uint64_t address;
+    // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
+    // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
+    // that ended. Otherwise 0.
+    std::int64_t size;
+    // Linux thread id.
+    std::uint32_t thread_id;
+    std::int8_t device;
+    EventKind kind;
+    Pool pool;
+    std::uint8_t flags;
+    // String id. MALLOC, FREE: the outermost operator running on this thread,
+    // or 0. FUNCTION_CALL: what was called, if it is not Python code.
+    std::uint32_t name_id;
+    // String id. MALLOC: owner labels. ACCESS: dtype and shape. Otherwise the
+    // text of the remaining attributes, or 0.
+    std::uint32_t attribute_id;
+    // Stack ids, 0 where no stack was taken.
+    std::uint32_t python_stack_id;
+    std::uint32_t native_stack_id;
+    // FREE, ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
+    // FUNCTION_CALL: CLOCK_REALTIME at the return. FUNCTION_CALL of Python code
+    // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
+    // RANGE_*: range id.
+    std::uint64_t extra;
+};
+
+static_assert(sizeof(Record) == 64, "a record is one cache line");
+static_assert(offsetof(Record, thread_id) == 32);
+static_assert(offsetof(Record, device) == 36);
+static_assert(offsetof(Record, name_id) == 40);
+static_assert(offsetof(Record, extra) == 56);
+
+}  // namespace msmemscope::format

@@ -1,0 +1,73 @@
+// A loaded ELF image, seen through its program headers: enough to find the GOT slots
+// through which it calls a function.
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msmemscope {
+
+class ElfImage {
+public:
+    // info: as dl_iterate_phdr passes it; only read during the callback.
+    explicit ElfImage(const dl_phdr_info& info) noexcept;
+
+    // Path of the file; the main program's is found through /proc/self/exe and may be empty here.
+    const char* path() const noexcept { return path_; }
+    // The path's last component.
+    const char* name() const noexcept;
+    std::uint64_t load_bias() const noexcept { return load_bias_; }
+    bool contains(std::uint64_t address) const noexcept { return address >= start_ && address < end_; }
+    std::uint64_t start() const noexcept { return start_; }
+    std::uint64_t end() const noexcept { return end_; }
+
+    const unsigned char* build_id() const noexcept { return build_id_; }
+    std::size_t build_id_bytes() const noexcept { return build_id_bytes_; }
+
+    // Calls visit(void** slot) for each GOT slot that holds the address of the named function.
+    template <typename Visit>
+    void for_each_slot(const char* function, Visit visit) const noexcept {
+        for_each_slot_in(plt_relocations_, plt_relocation_bytes_, function, visit);
+        for_each_slot_in(data_relocations_, data_relocation_bytes_, function, visit);
+    }
+
+    // Stores value into the slot, also when it lies in a page that is read-only after relocation.
+    // False if the page cannot be made writable.
+    bool store(void** slot, void* value) const noexcept;
+
+private:
+    using Relocation = ElfW(Rela);
+
+    template <typename Visit>
+    void for_each_slot_in(const Relocation* relocations, std::size_t bytes, const char* function,
+                          Visit visit) const noexcept {
+        for (std::size_t index = 0; index < bytes / sizeof(Relocation); ++index) {
+            if (names_function(relocations[index], function)) {
+                visit(reinterpret_cast<void**>(load_bias_ + relocations[index].r_offset));
+            }
+        }
+    }
+    bool names_function(const Relocation& relocation, const char* function) const noexcept;
+    void read_dynamic(const ElfW(Dyn) * entry) noexcept;
+    void read_notes(const unsigned char* notes, std::size_t bytes) noexcept;
+    std::uint64_t absolute(std::uint64_t address) const noexcept;
+
+    const char* path_;
+    std::uint64_t load_bias_;
+    std::uint64_t start_;
+    std::uint64_t end_;
+    std::uint64_t relro_start_;
+    std::uint64_t relro_end_;
+    const ElfW(Sym) * symbols_;
+    const char* symbol_names_;
+    const Relocation* plt_relocations_;
+    std::size_t plt_relocation_bytes_;
+    const Relocation* data_relocations_;
+    std::size_t data_relocation_bytes_;
+    const unsigned char* build_id_;
+    std::size_t build_id_bytes_;
+};
+
+}  // namespace msmemscope

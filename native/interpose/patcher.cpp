@@ -1,0 +1,223 @@
+#include "interpose/patcher.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "interpose/elf_image.h"
+#include "interpose/hooks.h"
+#include "stacks/modules.h"
+#include "writer/bounded_lock.h"
+
+extern "C" {
+// dlopen decides by its return address whose search path and namespace to use, so a call that
+// depends on them must reach it with the return address untouched: a jump, not a call.
+// NOLINTNEXTLINE(readability-identifier-naming)
+void* msmemscope_dlopen_entry(const char* name, int flags);
+// 1: we call dlopen ourselves and look at what came; 0: jump to it.
+__attribute__((visibility("hidden"))) int msmemscope_dlopen_is_ours(const char* name) noexcept;
+__attribute__((visibility("hidden"))) void* msmemscope_dlopen_and_scan(const char* name, int flags) noexcept;
+__attribute__((visibility("hidden"))) void* msmemscope_real_dlopen = nullptr;
+}
+
+#if defined(__x86_64__)
+asm(R"(
+    .text
+    .hidden msmemscope_dlopen_entry
+    .globl msmemscope_dlopen_entry
+    .type msmemscope_dlopen_entry, @function
+msmemscope_dlopen_entry:
+    .cfi_startproc
+    endbr64
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq %rsi
+    .cfi_adjust_cfa_offset 8
+    subq $8, %rsp
+    .cfi_adjust_cfa_offset 8
+    call msmemscope_dlopen_is_ours
+    addq $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    popq %rsi
+    .cfi_adjust_cfa_offset -8
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+    testl %eax, %eax
+    jne msmemscope_dlopen_and_scan
+    movq msmemscope_real_dlopen(%rip), %rax
+    jmp *%rax
+    .cfi_endproc
+    .size msmemscope_dlopen_entry, .-msmemscope_dlopen_entry
+)");
+#elif defined(__aarch64__)
+asm(R"(
+    .text
+    .hidden msmemscope_dlopen_entry
+    .globl msmemscope_dlopen_entry
+    .type msmemscope_dlopen_entry, %function
+msmemscope_dlopen_entry:
+    .cfi_startproc
+    hint #34
+    stp x29, x30, [sp, #-32]!
+    .cfi_def_cfa_offset 32
+    .cfi_offset x29, -32
+    .cfi_offset x30, -24
+    stp x0, x1, [sp, #16]
+    bl msmemscope_dlopen_is_ours
+    mov w9, w0
+    ldp x0, x1, [sp, #16]
+    ldp x29, x30, [sp], #32
+    .cfi_restore x29
+    .cfi_restore x30
+    .cfi_def_cfa_offset 0
+    cbnz w9, msmemscope_dlopen_and_scan
+    adrp x16, msmemscope_real_dlopen
+    ldr x16, [x16, #:lo12:msmemscope_real_dlopen]
+    br x16
+    .cfi_endproc
+    .size msmemscope_dlopen_entry, .-msmemscope_dlopen_entry
+)");
+#endif
+
+namespace msmemscope {
+namespace {
+
+BoundedLock patch_lock;
+std::atomic<bool> installed{false};
+// Changes of the set of libraries that were looked at: dl_iterate_phdr counts loads and unloads.
+std::atomic<std::uint64_t> seen_changes{0};
+
+// Images patched so far, by load address. An image that is unloaded and another one that takes its
+// place are told apart by the count of loads: the set is cleared when anything was unloaded.
+constexpr std::size_t kMostImages = 8192;
+std::uint64_t patched_images[kMostImages];
+std::size_t patched_image_count = 0;
+std::uint64_t seen_unloads = 0;
+
+bool is_patched(std::uint64_t start) noexcept {
+    for (std::size_t index = 0; index < patched_image_count; ++index) {
+        if (patched_images[index] == start) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void redirect(const ElfImage& image, const char* function, void* replacement, void** previous, bool& found,
+              bool& refused) noexcept {
+    image.for_each_slot(function, [&](void** slot) noexcept {
+        void* const before = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+        found = true;
+        if (before == replacement) {
+            return;
+        }
+        // A slot that points into its own image is a lazy one: calling through it would resolve it and
+        // overwrite our value. The real function is then the one that we are bound to ourselves.
+        if (previous != nullptr && before != nullptr && !image.contains(reinterpret_cast<std::uint64_t>(before))) {
+            __atomic_store_n(previous, before, __ATOMIC_RELEASE);
+        }
+        if (!image.store(slot, replacement)) {
+            refused = true;
+        }
+    });
+}
+
+void patch_image(const ElfImage& image) noexcept {
+    bool ignored = false;
+    redirect(image, "dlopen", reinterpret_cast<void*>(&msmemscope_dlopen_entry), nullptr, ignored, ignored);
+    const char* told = nullptr;
+    for (const Hook& hook : kHooks) {
+        if (std::strcmp(image.name(), hook.library) != 0) {
+            continue;
+        }
+        bool found = false;
+        bool refused = false;
+        redirect(image, hook.function, hook.replacement, hook.previous, found, refused);
+        char key[128];
+        if ((!found && hook.required) || refused) {
+            std::snprintf(key, sizeof(key), "unobserved.%s", hook.source);
+            char reason[512];
+            std::snprintf(reason, sizeof(reason), "%s of %s %s", hook.function, image.path(),
+                          refused ? "cannot be redirected" : "is not called through its table");
+            recorder::note_fact(key, reason);
+        } else if (told != hook.source) {
+            told = hook.source;
+            std::snprintf(key, sizeof(key), "observed.%s", hook.source);
+            recorder::note_fact(key, image.path());
+        }
+    }
+}
+
+// Is this our own library? Its calls must stay as they are.
+bool is_ours(const ElfImage& image) noexcept {
+    return image.contains(reinterpret_cast<std::uint64_t>(&is_patched));
+}
+
+int visit_image(dl_phdr_info* info, std::size_t, void*) noexcept {
+    if (info->dlpi_subs != seen_unloads) {
+        seen_unloads = info->dlpi_subs;
+        patched_image_count = 0;
+    }
+    seen_changes.store(info->dlpi_adds + info->dlpi_subs, std::memory_order_release);
+    const ElfImage image(*info);
+    if (is_patched(image.start())) {
+        return 0;
+    }
+    if (!is_ours(image)) {
+        patch_image(image);
+    }
+    note_module(image);
+    if (patched_image_count < kMostImages) {
+        patched_images[patched_image_count++] = image.start();
+    }
+    return 0;
+}
+
+int read_changes(dl_phdr_info* info, std::size_t, void* changes) noexcept {
+    *static_cast<std::uint64_t*>(changes) = info->dlpi_adds + info->dlpi_subs;
+    return 1;
+}
+
+}  // namespace
+
+void install_hooks() noexcept {
+    msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
+    installed.store(true, std::memory_order_release);
+    rescan_libraries();
+}
+
+void rescan_libraries() noexcept {
+    if (!installed.load(std::memory_order_acquire)) {
+        return;
+    }
+    std::uint64_t changes = 0;
+    dl_iterate_phdr(read_changes, &changes);
+    if (changes == seen_changes.load(std::memory_order_acquire)) {
+        return;
+    }
+    const BoundedLockGuard guard(patch_lock);
+    if (guard) {
+        dl_iterate_phdr(visit_image, nullptr);
+    }
+}
+
+}  // namespace msmemscope
+
+int msmemscope_dlopen_is_ours(const char* name) noexcept {
+    // A path is found without anybody's search path; "$ORIGIN" in it means the caller's folder.
+    return name != nullptr && std::strchr(name, '/') != nullptr && std::strchr(name, '$') == nullptr ? 1 : 0;
+}
+
+void* msmemscope_dlopen_and_scan(const char* name, int flags) noexcept {
+    using Dlopen = void* (*)(const char*, int);
+    void* const handle = reinterpret_cast<Dlopen>(msmemscope_real_dlopen)(name, flags);
+    const int saved_errno = errno;
+    msmemscope::rescan_libraries();
+    errno = saved_errno;
+    return handle;
+}

@@ -1,0 +1,14 @@
+// The C call stack of the calling thread.
+#pragma once
+
+#include <cstdint>
+
+#include "writer/recorder.h"
+
+namespace msmemscope {
+
+// Returns the id of the stack, beginning with the frame that returns to `caller`, at most `depth`
+// frames. Frames are return addresses; symbols are found afterwards, outside the process.
+std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth, const void* caller) noexcept;
+
+}  // namespace msmemscope

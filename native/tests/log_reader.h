@@ -1,0 +1,40 @@
+// Reads an event log as plainly as possible, to judge what the writer wrote.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "format/definition.h"
+#include "format/process_header.h"
+#include "format/record.h"
+
+namespace msmemscope::tests {
+
+struct Definition {
+    format::DefinitionHeader header;
+    std::string payload;
+};
+
+struct Log {
+    format::ProcessHeader header;
+    std::vector<format::Record> records;  // committed ones, in sequence order
+    std::vector<format::Record> kept;     // of kept segments that are not in records
+    std::vector<Definition> definitions;
+
+    // Records of a kind.
+    std::vector<format::Record> of(format::EventKind kind) const;
+    bool has_fact(const std::string& text) const;
+};
+
+// The capture of a process below an output root. Ends the test if there is none, or it is not sound:
+// sequence numbers repeat, a segment is out of order, a FREE has no MALLOC.
+Log read_log(const std::filesystem::path& output, int process_id);
+
+// How many captures an output root has.
+std::size_t count_captures(const std::filesystem::path& output);
+
+// Bytes on disk of the capture's segments.
+std::uint64_t allocated_bytes(const std::filesystem::path& output, int process_id);
+
+}  // namespace msmemscope::tests

@@ -1,0 +1,108 @@
+// The recorder's own state, shared by its source files and by nobody else.
+//
+// ProcessState and every ThreadState lie in memory that fork wipes. All-zero is their
+// valid initial state; nothing here has a constructor that matters.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "format/process_header.h"
+#include "writer/bounded_lock.h"
+#include "writer/intern_table.h"
+#include "writer/live_blocks.h"
+#include "writer/recorder.h"
+#include "writer/segment_file.h"
+
+namespace msmemscope {
+
+struct ThreadState {
+    SegmentFile events;
+    SegmentFile definitions;
+    bool events_created;
+    bool definitions_created;
+    std::uint32_t number;
+    ThreadState* next_free;
+    std::uint64_t stack_scratch[kMaximumStackDepth];
+};
+
+enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };
+
+// Drop counters until the process header is there to hold them, then mirrors of it.
+struct DropCounters {
+    std::atomic<std::uint64_t> reentrant;
+    std::atomic<std::uint64_t> failure;
+    std::atomic<std::uint64_t> recycled;
+    std::atomic<std::uint64_t> lost_definitions;
+    std::atomic<std::uint64_t> untracked_blocks;
+};
+
+// Chunks of event segments that are full, oldest first; and the records kept from recycled ones.
+struct FlightRecorderState {
+    static constexpr std::size_t kCapacity = 1UL << 16U;
+
+    Chunk* full_chunks;  // ring of kCapacity
+    std::size_t first;
+    std::size_t count;
+    SegmentFile kept;
+    bool kept_created;
+    std::uint32_t kept_number;
+    std::uint64_t* freed;  // scratch, one entry per record of the largest chunk
+};
+
+struct ProcessState {
+    // 0: this process has not initialised its state (it was just forked).
+    std::atomic<std::uint64_t> epoch;
+    std::atomic<std::uint64_t> sequence;
+    // EventSelection bits while collecting, else 0.
+    std::atomic<std::uint32_t> collecting;
+    std::atomic<bool> failed;
+    std::atomic<CapturePhase> phase;
+    BoundedLock growth_lock;
+    DropCounters dropped;
+    LiveBlocks live_blocks;
+    InternTable strings;
+    InternTable codes;
+    InternTable python_stacks;
+    InternTable native_stacks;
+    format::ProcessHeader* header;
+    ThreadState* free_threads;
+    std::uint32_t thread_count;
+    std::uint64_t log_bytes;
+    std::uint64_t mapped_log_bytes;
+    FlightRecorderState flight;
+    char event_log_directory[4400];
+};
+
+// Null until configured.
+ProcessState* process_state() noexcept;
+// Where facts wait for a capture; kept across fork, since what was hooked stays hooked.
+const char* pending_facts() noexcept;
+std::uint32_t python_version_hex() noexcept;
+
+// --- capture_directory.cpp: call with the growth lock held -------------------------------------
+
+// Creates the capture's directory and header, and defines settings and facts. False after a failure.
+bool open_capture(ProcessState& state, ThreadState& thread) noexcept;
+
+// --- recorder.cpp ------------------------------------------------------------------------------
+
+// Recording stops for good: one line on stderr, and the reason in the header.
+void fail(ProcessState& state, int error, const char* action) noexcept;
+
+// Appends a definition. With `locked`, the caller holds the growth lock.
+bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
+                       const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,
+                       bool locked) noexcept;
+
+// --- flight_recorder.cpp: call with the growth lock held ---------------------------------------
+
+// Makes room for `bytes` more under the size cap. Returns 0 or an errno.
+int make_room(ProcessState& state, std::uint64_t bytes) noexcept;
+// A chunk of an event segment is full and will not be written again.
+void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept;
+// Largest chunk under the size cap.
+std::size_t largest_chunk_bytes() noexcept;
+
+}  // namespace msmemscope

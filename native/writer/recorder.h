@@ -1,0 +1,136 @@
+// The recorder: what observers call, and the only writer of the event log.
+//
+// One per process. The hot path (append) takes no lock, allocates nothing and makes
+// no system call except when a chunk is full. Nothing here throws or blocks without
+// bound, and whatever fails becomes one line on stderr while the program goes on.
+//
+// State lives in memory that fork wipes: a forked child finds everything zero, notices
+// at its first event, and opens a capture of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "format/definition.h"
+#include "format/record.h"
+#include "writer/live_blocks.h"
+#include "writer/settings.h"
+
+namespace msmemscope {
+
+// What an observer knows of an event; the recorder adds sequence, time and thread.
+struct Event {
+    format::EventKind kind;
+    format::Pool pool = format::Pool::kNone;
+    std::int8_t device = format::kDeviceNone;
+    std::uint8_t flags = 0;
+    std::uint64_t address = 0;
+    std::int64_t size = 0;
+    std::uint32_t name_id = 0;
+    std::uint32_t attribute_id = 0;
+    std::uint32_t python_stack_id = 0;
+    std::uint32_t native_stack_id = 0;
+    std::uint64_t extra = 0;
+    // 0: now.
+    std::uint64_t timestamp_ns = 0;
+};
+
+// What libmsmemscope_core.so offers to the extension; everything else is hidden.
+#pragma GCC visibility push(default)
+
+// Proof that the calling thread may record. Evaluates to false inside our own code, in a signal
+// handler that interrupted it, when recording has failed, and when nothing was ever configured.
+// Destroying it gives the thread free again. errno is kept.
+class RecordingScope {
+public:
+    // count_drop: an event is lost if the scope cannot be entered because of re-entry.
+    explicit RecordingScope(bool count_drop) noexcept;
+    ~RecordingScope();
+    RecordingScope(const RecordingScope&) = delete;
+    RecordingScope& operator=(const RecordingScope&) = delete;
+
+    explicit operator bool() const noexcept { return entered_; }
+
+private:
+    bool entered_;
+    int saved_errno_;
+};
+
+namespace recorder {
+
+// Takes the settings and makes the process ready. Recording starts at once if the settings collect
+// immediately. Callable again: later settings replace earlier ones, except the output directory of a
+// capture that is already open. False if the text cannot be used.
+bool configure(const char* settings_text) noexcept;
+bool is_configured() noexcept;
+const Settings& settings() noexcept;
+
+// Whether events are collected now.
+bool is_collecting() noexcept;
+// Whether this kind of event was selected (alloc, free ...) and events are collected now.
+bool is_selected(EventSelection selection) noexcept;
+
+// Begins or ends collection. Beginning records every live block that has no MALLOC record as
+// existing (flag shadow).
+void start_collecting(const RecordingScope& scope) noexcept;
+void stop_collecting(const RecordingScope& scope) noexcept;
+
+// Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
+std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
+
+// A block was allocated / is about to be freed. Tracks it, and records it if collecting.
+// caller: return address of the allocation function, where native stacks begin.
+void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
+                     std::uint64_t size_bytes, const void* caller) noexcept;
+void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const void* caller) noexcept;
+
+// The same where no scope could be entered: forgets the block, and counts the lost record if it had one.
+void block_freed_unseen(format::Pool pool, std::uint64_t address) noexcept;
+
+// Sequence of the MALLOC of the live block that starts at this address, 0 if none is known.
+std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noexcept;
+
+// Ids of content, defined in the log when first met; 0 if the table is full.
+std::uint32_t intern_string(const RecordingScope& scope, const char* text, std::size_t bytes) noexcept;
+std::uint32_t intern_code(const RecordingScope& scope, const format::CodePayload& code, const void* line_table) noexcept;
+std::uint32_t intern_python_stack(const RecordingScope& scope, const format::PythonFrame* frames,
+                                  std::size_t count) noexcept;
+std::uint32_t intern_native_stack(const RecordingScope& scope, const std::uint64_t* frames, std::size_t count) noexcept;
+
+// Room for kMaximumStackDepth 64-bit entries, the calling thread's own (its stack may be too small).
+// Null if the thread cannot be served.
+std::uint64_t* stack_scratch(const RecordingScope& scope) noexcept;
+
+// Adds a module definition. path and build_id are copied.
+void define_module(const RecordingScope& scope, const format::ModulePayload& module, const void* build_id,
+                   const char* path) noexcept;
+
+// Adds a fact ("observed.torch_cpu=/path"). Does not open a capture: before the first event, facts wait.
+void note_fact(const char* key, const char* value) noexcept;
+
+// Prints "msmemscope: <text>" on stderr and records it as a fact.
+void say(const char* text) noexcept;
+
+// The operator that runs on this thread; MALLOC and FREE records carry it. 0: none.
+void set_current_operator(std::uint32_t name_id) noexcept;
+std::uint32_t current_operator() noexcept;
+
+// Numbers every configuration change and fork: caches of ids are valid for one epoch only.
+std::uint64_t epoch() noexcept;
+
+// The next sequence number to be given.
+std::uint64_t next_sequence() noexcept;
+
+// Directory of the open capture ("" if none); the same capture's totals.
+const char* capture_directory() noexcept;
+std::uint64_t tool_memory_bytes() noexcept;
+
+void set_python_version(std::uint32_t version_hex) noexcept;
+
+// The process ends in an orderly way. Events may still follow.
+void close() noexcept;
+
+}  // namespace recorder
+
+#pragma GCC visibility pop
+}  // namespace msmemscope

@@ -1,0 +1,52 @@
+// What the core needs to know of the user's configuration.
+//
+// It arrives as text, lines of key=value (see src/msmemscope/config.py, which writes
+// it), through the environment or from Python. The whole text is kept, because every
+// line is also recorded as a fact in the event log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msmemscope {
+
+inline constexpr const char* kSettingsVariable = "MSMEMSCOPE_SETTINGS";
+
+// Bits of Settings::events.
+enum EventSelection : std::uint32_t {
+    kSelectAlloc = 1U << 0U,
+    kSelectFree = 1U << 1U,
+    kSelectLaunch = 1U << 2U,
+    kSelectAccess = 1U << 3U,
+    kSelectTraceback = 1U << 4U,
+};
+
+inline constexpr std::uint32_t kMaximumStackDepth = 1000;
+
+struct Settings {
+    static constexpr std::size_t kTextCapacity = 24576;
+
+    char text[kTextCapacity];
+    std::size_t text_bytes;
+    // Absolute path of the output root, and of the running launch's directory ("" if none).
+    char output[4097];
+    char launch_directory[4097];
+    std::uint64_t session;
+    std::uint32_t events;
+    std::uint32_t python_stack_depth;
+    std::uint32_t native_stack_depth;
+    // Whether every event that can have a Python stack takes one; otherwise allocations alone do, for
+    // the summary.
+    bool write_python_stack;
+    std::uint64_t maximum_size_bytes;
+    // Seconds east of Greenwich, for the folder's name: the C library's own conversion takes locks.
+    std::int64_t utc_offset_seconds;
+    bool collect_immediately;
+    bool first_step_selected;
+    bool observe_cpu;
+
+    // Reads the text; returns false and leaves *this unchanged if it does not fit or names no output.
+    bool parse(const char* settings_text) noexcept;
+};
+
+}  // namespace msmemscope

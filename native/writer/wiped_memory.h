@@ -1,0 +1,23 @@
+// Anonymous memory that a forked child sees as zeros.
+//
+// The child of a fork must not go on writing the parent's log. Memory marked
+// MADV_WIPEONFORK (Linux 4.14) is zero in the child however it was forked, also
+// by a bare clone system call, so that state which lives there resets itself.
+#pragma once
+
+#include <cstddef>
+
+namespace msmemscope {
+
+// Zeroed, page-aligned memory; pages take space when first touched. Null if refused.
+void* map_wiped_memory(std::size_t bytes) noexcept;
+
+void unmap_memory(void* memory, std::size_t bytes) noexcept;
+
+// Bytes of the mapping that are in memory now. Slow: for reports, not for every event.
+std::size_t resident_bytes(const void* memory, std::size_t bytes) noexcept;
+
+// Whether the kernel wipes. If not, the recorder registers a fork handler instead.
+bool kernel_wipes_on_fork() noexcept;
+
+}  // namespace msmemscope
