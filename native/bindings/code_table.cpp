@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "python_frames.h"
 #include "writer/hash.h"
@@ -12,10 +11,9 @@
 namespace msmemscope {
 namespace {
 
-// A code object's address says nothing once it is freed: another function can be put there. Each
-// entry therefore has a fingerprint of what the code object points to and of its line table, and of
-// the epoch, because ids of a parent mean nothing in a forked child. On a mismatch the code is read
-// again. Both halves are one word, so that racing threads see either the old pair or the new one.
+// Each entry has the identity of the code object that it is about, and the epoch folded in, because ids
+// of a parent mean nothing in a forked child. On a mismatch the code is read again. Both halves are one
+// word, so that racing threads see either the old pair or the new one.
 struct Entry {
     std::atomic<PyCodeObject*> code;
     std::atomic<std::uint64_t> fingerprint_and_id;
@@ -27,21 +25,6 @@ constexpr std::size_t kLongestText = 4096;
 
 // Zero pages take no memory until used.
 Entry table[kEntries];
-
-std::uint64_t fingerprint_of(PyCodeObject* code) noexcept {
-    PyObject* const line_table = line_table_of_code(code);
-    const Py_ssize_t bytes = PyBytes_GET_SIZE(line_table);
-    const char* const content = PyBytes_AS_STRING(line_table);
-    std::uint64_t ends[2] = {0, 0};
-    const std::size_t part = std::min<std::size_t>(8, static_cast<std::size_t>(bytes));
-    std::memcpy(&ends[0], content, part);
-    std::memcpy(&ends[1], content + bytes - static_cast<Py_ssize_t>(part), part);
-    std::uint64_t hash = hash_word(recorder::epoch(), reinterpret_cast<std::uint64_t>(code->co_name));
-    hash = hash_word(hash, reinterpret_cast<std::uint64_t>(code->co_filename));
-    hash = hash_word(hash, reinterpret_cast<std::uint64_t>(line_table));
-    hash = hash_word(hash, static_cast<std::uint64_t>(bytes) << 32U | static_cast<std::uint32_t>(code->co_firstlineno));
-    return hash_word(hash_word(hash, ends[0]), ends[1]) & 0xffffffff00000000ULL;
-}
 
 // UTF-8 without the help of Python, which would allocate and wants the GIL. Lone surrogates, as in
 // file names that are not UTF-8, become U+FFFD.
@@ -101,7 +84,11 @@ std::uint32_t string_id_of(const RecordingScope& scope, PyObject* text) noexcept
 }
 
 std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept {
-    const std::uint64_t fingerprint = fingerprint_of(code);
+    return code_id_of(scope, code, code_identity(code));
+}
+
+std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code, std::uint64_t identity) noexcept {
+    const std::uint64_t fingerprint = hash_word(recorder::epoch(), identity) & 0xffffffff00000000ULL;
     const std::uint64_t hash = hash_word(5, reinterpret_cast<std::uint64_t>(code));
     for (unsigned probe = 0; probe < kLongestProbe; ++probe) {
         Entry& entry = table[(hash + probe) % kEntries];

@@ -2,6 +2,7 @@
 #include "python_frames.h"
 
 #include <frameobject.h>
+#include <string.h>
 
 #if PY_VERSION_HEX < 0x030A0000
 #error "Python 3.10 is the oldest version supported"
@@ -15,6 +16,37 @@
 #endif
 #endif
 
+static inline uint64_t rotate(uint64_t word, unsigned bits) { return word << bits | word >> (64 - bits); }
+
+/* One multiplication of 128 bits, folded; as hash_word() in writer/hash.h. */
+static inline uint64_t mix(uint64_t left, uint64_t right) {
+    unsigned __int128 product = (unsigned __int128)(left ^ 0x9e3779b97f4a7c15ULL) * (right ^ 0xd1b54a32d192ed03ULL);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* A string's cached hash: of its content, or -1 while nobody has asked for it. */
+static inline uint64_t cached_hash(PyObject *text) { return (uint64_t)((PyASCIIObject *)text)->hash; }
+
+static inline uint64_t identity_of(PyCodeObject *code) {
+    PyObject *table = code->co_linetable;
+    const char *bytes = PyBytes_AS_STRING(table);
+    size_t size = (size_t)PyBytes_GET_SIZE(table);
+    uint64_t first = 0;
+    uint64_t last = 0;
+    if (size >= 8) {
+        memcpy(&first, bytes, 8);
+        memcpy(&last, bytes + size - 8, 8);
+    } else {
+        memcpy(&first, bytes, size);
+    }
+    uint64_t places = (uint64_t)code + rotate((uint64_t)table, 20) + rotate((uint64_t)code->co_name, 40);
+    uint64_t names = cached_hash(code->co_name) + rotate(cached_hash(code->co_filename), 32);
+    uint64_t lines = first + rotate(last, 32) + ((uint64_t)size << 32 | (uint32_t)code->co_firstlineno);
+    return mix(places ^ names, lines + rotate((uint64_t)code->co_filename, 8));
+}
+
+uint64_t code_identity(PyCodeObject *code) { return identity_of(code); }
+
 #if defined(FRAMES_OF_310)
 
 PythonFrameCursor innermost_python_frame(void) {
@@ -27,6 +59,7 @@ size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *fram
     const PyFrameObject *frame = *cursor;
     for (; frame != NULL && count < capacity; frame = frame->f_back) {
         frames[count].code = frame->f_code;
+        frames[count].identity = identity_of(frame->f_code);
         /* f_lasti counts instructions of two bytes; -1 before the first. */
         frames[count].instruction_offset = frame->f_lasti < 0 ? 0 : (uint32_t)frame->f_lasti * 2;
         ++count;
@@ -94,6 +127,7 @@ size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *fram
             continue;
         }
         frames[count].code = code;
+        frames[count].identity = identity_of(code);
         frames[count].instruction_offset = index < 0 ? 0 : (uint32_t)index * (uint32_t)sizeof(_Py_CODEUNIT);
         ++count;
     }

@@ -17,7 +17,13 @@ extern "C" {
 struct RawPythonFrame {
     PyCodeObject *code;          /* borrowed: valid while the frame runs */
     uint32_t instruction_offset; /* bytes from the start of the bytecode */
+    uint64_t identity;           /* of the code, see code_identity() */
 };
+
+/* Tells code objects apart that come to lie at the same address one after the other. An address says
+   nothing once the object is freed, so this takes in what the code points to and what is behind the
+   pointers: the hashes of its names and the ends of its line table. */
+uint64_t code_identity(PyCodeObject *code);
 
 /* Where reading goes on; NULL when there are no more frames. */
 typedef const void *PythonFrameCursor;

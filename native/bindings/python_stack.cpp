@@ -8,6 +8,7 @@
 #include "code_table.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
+#include "writer/hash.h"
 
 namespace msmemscope {
 namespace {
@@ -28,6 +29,24 @@ bool is_hidden(const PyCodeObject* code) noexcept {
     return false;
 }
 
+// Reads the frames once more, in full, and interns them.
+std::uint32_t define_python_stack(const RecordingScope& scope, PythonFrameCursor cursor, std::uint32_t depth) noexcept {
+    auto* const frames = reinterpret_cast<format::PythonFrame*>(recorder::stack_scratch(scope));
+    RawPythonFrame raw[kFramesAtOnce];
+    std::size_t count = 0;
+    for (std::size_t read = 0; cursor != nullptr && read < depth;) {
+        const std::size_t got = read_python_frames(&cursor, raw, std::min<std::size_t>(kFramesAtOnce, depth - read));
+        for (std::size_t index = 0; index < got; ++index) {
+            if (!is_hidden(raw[index].code)) {
+                const std::uint32_t code_id = code_id_of(scope, raw[index].code, raw[index].identity);
+                frames[count++] = format::PythonFrame{code_id, raw[index].instruction_offset};
+            }
+        }
+        read += got;
+    }
+    return count == 0 ? 0 : recorder::intern_python_stack(scope, frames, count);
+}
+
 }  // namespace
 
 bool hide_code(PyCodeObject* code) noexcept {
@@ -46,26 +65,33 @@ bool hide_code(PyCodeObject* code) noexcept {
 
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept {
     PythonFrameCursor cursor = innermost_python_frame();
-    if (cursor == nullptr) {
+    StackCacheEntry* const cache = recorder::stack_cache(scope);
+    if (cursor == nullptr || cache == nullptr) {
         return 0;
     }
-    auto* const frames = reinterpret_cast<format::PythonFrame*>(recorder::stack_scratch(scope));
-    if (frames == nullptr) {
-        return 0;
-    }
+    // Most allocations come from places that have allocated before: first only hash what identifies the
+    // stack, and look whether this thread has met it.
     RawPythonFrame raw[kFramesAtOnce];
+    std::uint64_t hash = depth;
     std::size_t count = 0;
-    while (cursor != nullptr && count < depth) {
-        const std::size_t wanted = std::min<std::size_t>(kFramesAtOnce, depth - count);
-        const std::size_t got = read_python_frames(&cursor, raw, wanted);
+    PythonFrameCursor reading = cursor;
+    while (reading != nullptr && count < depth) {
+        const std::size_t got = read_python_frames(&reading, raw, std::min<std::size_t>(kFramesAtOnce, depth - count));
         for (std::size_t index = 0; index < got; ++index) {
-            if (is_hidden(raw[index].code)) {
-                continue;
-            }
-            frames[count++] = format::PythonFrame{code_id_of(scope, raw[index].code), raw[index].instruction_offset};
+            hash = hash_word(hash, raw[index].identity + raw[index].instruction_offset);
         }
+        count += got;
     }
-    return count == 0 ? 0 : recorder::intern_python_stack(scope, frames, count);
+    if (count == 0) {
+        return 0;
+    }
+    StackCacheEntry& entry = cache[hash % kStackCacheEntries];
+    if (entry.hash == hash) {
+        return entry.id;
+    }
+    const std::uint32_t id = define_python_stack(scope, cursor, depth);
+    entry = StackCacheEntry{hash, id};
+    return id;
 }
 
 }  // namespace msmemscope

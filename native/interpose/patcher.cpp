@@ -11,17 +11,20 @@
 
 #include "interpose/elf_image.h"
 #include "interpose/hooks.h"
+#include "interpose/search_path.h"
 #include "stacks/modules.h"
 #include "writer/bounded_lock.h"
 
 extern "C" {
-// dlopen decides by its return address whose search path and namespace to use, so a call that
-// depends on them must reach it with the return address untouched: a jump, not a call.
+// dlopen decides by its return address whose search path and namespace to use. The entry passes that
+// address on, so that the search can be done for the caller; where even that would not be the same,
+// it jumps to the real dlopen with the return address untouched.
 // NOLINTNEXTLINE(readability-identifier-naming)
 void* msmemscope_dlopen_entry(const char* name, int flags);
-// 1: we call dlopen ourselves and look at what came; 0: jump to it.
+// 1: we open the library and look at what came; 0: jump to dlopen.
 __attribute__((visibility("hidden"))) int msmemscope_dlopen_is_ours(const char* name) noexcept;
-__attribute__((visibility("hidden"))) void* msmemscope_dlopen_and_scan(const char* name, int flags) noexcept;
+__attribute__((visibility("hidden"))) void* msmemscope_dlopen_and_scan(const char* name, int flags,
+                                                                       const void* caller) noexcept;
 __attribute__((visibility("hidden"))) void* msmemscope_real_dlopen = nullptr;
 }
 
@@ -47,6 +50,7 @@ msmemscope_dlopen_entry:
     .cfi_adjust_cfa_offset -8
     popq %rdi
     .cfi_adjust_cfa_offset -8
+    movq (%rsp), %rdx
     testl %eax, %eax
     jne msmemscope_dlopen_and_scan
     movq msmemscope_real_dlopen(%rip), %rax
@@ -75,6 +79,7 @@ msmemscope_dlopen_entry:
     .cfi_restore x29
     .cfi_restore x30
     .cfi_def_cfa_offset 0
+    mov x2, x30
     cbnz w9, msmemscope_dlopen_and_scan
     adrp x16, msmemscope_real_dlopen
     ldr x16, [x16, #:lo12:msmemscope_real_dlopen]
@@ -209,13 +214,25 @@ void rescan_libraries() noexcept {
 }  // namespace msmemscope
 
 int msmemscope_dlopen_is_ours(const char* name) noexcept {
-    // A path is found without anybody's search path; "$ORIGIN" in it means the caller's folder.
-    return name != nullptr && std::strchr(name, '/') != nullptr && std::strchr(name, '$') == nullptr ? 1 : 0;
+    // Null is the program itself. "$ORIGIN" in a name means the caller's folder.
+    return name != nullptr && std::strchr(name, '$') == nullptr ? 1 : 0;
 }
 
-void* msmemscope_dlopen_and_scan(const char* name, int flags) noexcept {
-    using Dlopen = void* (*)(const char*, int);
-    void* const handle = reinterpret_cast<Dlopen>(msmemscope_real_dlopen)(name, flags);
+void* msmemscope_dlopen_and_scan(const char* name, int flags, const void* caller) noexcept {
+    const auto real_dlopen = reinterpret_cast<void* (*)(const char*, int)>(msmemscope_real_dlopen);
+    char found[4200];
+    void* handle = nullptr;
+    if (std::strchr(name, '/') == nullptr) {
+        // A library of that name that is loaded already comes first, then the caller's own search path;
+        // what is left (LD_LIBRARY_PATH, the cache, the system's folders) is the same for every caller.
+        handle = real_dlopen(name, flags | RTLD_NOLOAD);
+        if (handle == nullptr && msmemscope::find_on_search_path_of(caller, name, found, sizeof(found))) {
+            name = found;
+        }
+    }
+    if (handle == nullptr) {
+        handle = real_dlopen(name, flags);
+    }
     const int saved_errno = errno;
     msmemscope::rescan_libraries();
     errno = saved_errno;

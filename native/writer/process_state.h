@@ -25,6 +25,7 @@ struct ThreadState {
     std::uint32_t number;
     ThreadState* next_free;
     std::uint64_t stack_scratch[kMaximumStackDepth];
+    StackCacheEntry stack_cache[kStackCacheEntries];
 };
 
 enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };
@@ -71,30 +72,64 @@ struct ProcessState {
     std::uint32_t thread_count;
     std::uint64_t log_bytes;
     std::uint64_t mapped_log_bytes;
+    std::uint64_t growth_count;
     FlightRecorderState flight;
     char event_log_directory[4400];
 };
 
+// The calling thread's part of the state. initial-exec: no allocation and no lock on first use in a
+// thread, also when the library is loaded late. __thread and not thread_local, which would put a call
+// in front of every access from another source file.
+struct ThreadHandle {
+    ThreadState* state;
+    std::uint64_t epoch;
+    std::uint32_t thread_id;
+    std::uint32_t depth;
+    std::uint32_t operator_id;
+};
+extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
+
 // Null until configured.
-ProcessState* process_state() noexcept;
-// Where facts wait for a capture; kept across fork, since what was hooked stays hooked.
-const char* pending_facts() noexcept;
+extern ProcessState* process_state;
+// What is collected, for children: their state starts as zeros.
+extern std::atomic<std::uint32_t> collecting_across_fork;
+
+std::uint64_t now_ns() noexcept;
 std::uint32_t python_version_hex() noexcept;
+
+// --- thread_states.cpp -------------------------------------------------------------------------
+
+// Makes process_state; false if memory for it is refused.
+bool create_process_state() noexcept;
+// The calling thread's segments; null if they cannot be had.
+ThreadState* this_thread(ProcessState& state) noexcept;
+// Counts a drop, in the header too if there is one.
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::*mirror) noexcept;
+
+// --- log_growth.cpp ----------------------------------------------------------------------------
+
+// Recording stops for good: one line on stderr, and the reason in the header.
+void fail(ProcessState& state, int error, const char* action) noexcept;
+// Room for one more event record. Takes the growth lock. False after a failure.
+bool grow_events(ProcessState& state, ThreadState& thread) noexcept;
+// Room for a definition of so many bytes. With `locked`, the caller holds the growth lock.
+bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept;
+// Writes the log's size, and now and then the tool's memory, to the header.
+void update_sizes(ProcessState& state) noexcept;
+
+// --- definitions.cpp ---------------------------------------------------------------------------
+
+// Lines of facts noted so far; kept across fork, since what was hooked stays hooked.
+const char* pending_facts() noexcept;
+// Appends a definition. With `locked`, the caller holds the growth lock.
+bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
+                       const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,
+                       bool locked) noexcept;
 
 // --- capture_directory.cpp: call with the growth lock held -------------------------------------
 
 // Creates the capture's directory and header, and defines settings and facts. False after a failure.
 bool open_capture(ProcessState& state, ThreadState& thread) noexcept;
-
-// --- recorder.cpp ------------------------------------------------------------------------------
-
-// Recording stops for good: one line on stderr, and the reason in the header.
-void fail(ProcessState& state, int error, const char* action) noexcept;
-
-// Appends a definition. With `locked`, the caller holds the growth lock.
-bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
-                       const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,
-                       bool locked) noexcept;
 
 // --- flight_recorder.cpp: call with the growth lock held ---------------------------------------
 

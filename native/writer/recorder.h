@@ -35,6 +35,13 @@ struct Event {
     std::uint64_t timestamp_ns = 0;
 };
 
+// What a thread remembers of stacks it has seen: a hash of whatever identifies the stack -> its id.
+struct StackCacheEntry {
+    std::uint64_t hash;
+    std::uint32_t id;
+};
+inline constexpr std::size_t kStackCacheEntries = 512;
+
 // What libmsmemscope_core.so offers to the extension; everything else is hidden.
 #pragma GCC visibility push(default)
 
@@ -100,6 +107,9 @@ std::uint32_t intern_native_stack(const RecordingScope& scope, const std::uint64
 // Room for kMaximumStackDepth 64-bit entries, the calling thread's own (its stack may be too small).
 // Null if the thread cannot be served.
 std::uint64_t* stack_scratch(const RecordingScope& scope) noexcept;
+
+// The calling thread's cache of stacks, kStackCacheEntries of them; zeros in a forked child. Null as above.
+StackCacheEntry* stack_cache(const RecordingScope& scope) noexcept;
 
 // Adds a module definition. path and build_id are copied.
 void define_module(const RecordingScope& scope, const format::ModulePayload& module, const void* build_id,

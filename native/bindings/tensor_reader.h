@@ -1,0 +1,44 @@
+// Reading tensors from C++ without torch's headers: their addresses, sizes and devices, by asking
+// Python for attributes, and the blocks they lie in.
+//
+// Python runs in here, and with it possibly the garbage collector, which frees tensors: no recording
+// scope may be open, or those frees would be missed. All of it needs the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace msmemscope {
+
+// What happens to an argument or a result. Python writes the same numbers.
+enum class Use : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2 };
+
+// One access, gathered before anything is written: the operator's start comes first in the log.
+struct Access {
+    Use use;
+    std::int8_t device;
+    std::uint64_t address;
+    std::int64_t size_bytes;
+    std::uint32_t attribute_id;
+    std::uint64_t block_sequence;
+};
+
+// What describe_device answers for meta tensors and for devices that are not recorded.
+inline constexpr int kNotObserved = -128;
+
+// The calling thread's list, emptied.
+std::vector<Access>& accesses_of_thread();
+
+// Appends an access per tensor: the value is a tensor, or lists of lists of them, or anything else,
+// which is passed over. Without with_access, only the device of each is read. Never leaves an error.
+void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses);
+
+// Where an operator without tensor arguments works: its `device` argument. Never leaves an error.
+int device_argument(PyObject* kwargs);
+
+// METH_VARARGS: set_tensor_access(tensor_type, data_address, storage_address, describe_device) -> None
+PyObject* set_tensor_access(PyObject* self, PyObject* arguments);
+
+}  // namespace msmemscope

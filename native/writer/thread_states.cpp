@@ -1,0 +1,151 @@
+// The life of the recorder's state: made once, wiped by fork, and a part of it per thread.
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "writer/process_state.h"
+#include "writer/wiped_memory.h"
+
+namespace msmemscope {
+
+__attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
+ProcessState* process_state = nullptr;
+std::atomic<std::uint32_t> collecting_across_fork{0};
+
+namespace {
+
+std::atomic<std::uint64_t> last_epoch{0};
+pthread_key_t thread_end_key;
+
+// Gives a thread's segments to whoever comes next. Runs when the thread ends; an event after that
+// (other destructors allocate too) takes a state again, and this runs again.
+void release_thread(void* memory) noexcept {
+    auto* thread = static_cast<ThreadState*>(memory);
+    ProcessState* state = process_state;
+    if (state == nullptr || thread_handle.state != thread || thread_handle.epoch != state->epoch.load(std::memory_order_acquire)) {
+        return;
+    }
+    ++thread_handle.depth;
+    const BoundedLockGuard guard(state->growth_lock);
+    thread_handle.state = nullptr;
+    if (guard) {
+        thread->next_free = state->free_threads;
+        state->free_threads = thread;
+    }
+    --thread_handle.depth;
+}
+
+bool initialise_state(ProcessState& state) noexcept {
+    if (!state.strings.create() || !state.codes.create() || !state.python_stacks.create() ||
+        !state.native_stacks.create()) {
+        return false;
+    }
+    state.sequence.store(1, std::memory_order_relaxed);
+    state.collecting.store(collecting_across_fork.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    state.epoch.store(last_epoch.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
+    return true;
+}
+
+// First event in a forked child: the state reads as zeros.
+bool initialise_after_fork(ProcessState& state) noexcept {
+    const BoundedLockGuard guard(state.growth_lock);
+    if (!guard) {
+        return false;
+    }
+    return state.epoch.load(std::memory_order_acquire) != 0 || initialise_state(state);
+}
+
+void wipe_in_child() noexcept {
+    std::memset(static_cast<void*>(process_state), 0, sizeof(ProcessState));
+}
+
+ThreadState* acquire_thread(ProcessState& state) noexcept {
+    const BoundedLockGuard guard(state.growth_lock);
+    if (!guard) {
+        return nullptr;
+    }
+    ThreadState* thread = state.free_threads;
+    if (thread != nullptr) {
+        state.free_threads = thread->next_free;
+    } else {
+        thread = static_cast<ThreadState*>(map_wiped_memory(sizeof(ThreadState)));
+        if (thread == nullptr) {
+            return nullptr;
+        }
+        thread->number = state.thread_count++;
+    }
+    return thread;
+}
+
+}  // namespace
+
+bool create_process_state() noexcept {
+    auto* memory = static_cast<ProcessState*>(map_wiped_memory(sizeof(ProcessState)));
+    if (memory == nullptr || pthread_key_create(&thread_end_key, release_thread) != 0) {
+        return false;
+    }
+    if (!kernel_wipes_on_fork() && pthread_atfork(nullptr, nullptr, wipe_in_child) != 0) {
+        return false;
+    }
+    if (!initialise_state(*memory)) {
+        return false;
+    }
+    process_state = memory;
+    return true;
+}
+
+ThreadState* this_thread(ProcessState& state) noexcept {
+    const std::uint64_t epoch = state.epoch.load(std::memory_order_acquire);
+    if (thread_handle.state != nullptr && thread_handle.epoch == epoch) {
+        return thread_handle.state;
+    }
+    thread_handle.state = acquire_thread(state);
+    thread_handle.epoch = epoch;
+    thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
+    if (thread_handle.state != nullptr) {
+        pthread_setspecific(thread_end_key, thread_handle.state);
+    }
+    return thread_handle.state;
+}
+
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::*mirror) noexcept {
+    const std::uint64_t value = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+    ProcessState& state = *process_state;
+    if (state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
+        __atomic_store_n(&(state.header->*mirror), value, __ATOMIC_RELAXED);
+    }
+}
+
+RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false), saved_errno_(errno) {
+    ProcessState* const state = process_state;
+    if (state == nullptr) {
+        return;
+    }
+    if (thread_handle.depth != 0) {
+        if (count_drop) {
+            count(state->dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
+        }
+        return;
+    }
+    thread_handle.depth = 1;
+    // Handlers of signals that arrive from here on see the mark.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (state->epoch.load(std::memory_order_acquire) == 0 && !initialise_after_fork(*state)) {
+        thread_handle.depth = 0;
+        return;
+    }
+    entered_ = true;
+}
+
+RecordingScope::~RecordingScope() {
+    if (entered_) {
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        thread_handle.depth = 0;
+    }
+    errno = saved_errno_;
+}
+
+}  // namespace msmemscope

@@ -1,0 +1,76 @@
+"""The overview of one process that the exit summary shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from msmemscope.analysis.peak import (
+    NeverFreed,
+    PoolPeak,
+    blocks_at_peaks,
+    find_never_freed,
+    find_peaks,
+    never_freed_blocks,
+    peak_moments,
+)
+from msmemscope.analysis.source_lines import source_lines
+from msmemscope.model.events import MEMORY_KINDS
+from msmemscope.store import EVENT_SCHEMA, build_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from msmemscope.eventlog import Capture
+
+DEFAULT_LIMIT = 5
+"""Shares that are listed by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryOverview:
+    """Events, peaks and blocks never freed of one process."""
+
+    event_count: int
+    events_by_kind: Mapping[int, int]
+    """`EventKind` value to number of events."""
+    peaks: tuple[PoolPeak, ...]
+    never_freed: tuple[NeverFreed, ...]
+
+
+def memory_events(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Keep what blocks are made of, so that the rest of a long capture need not fit into memory.
+
+    Args:
+        batches: Parts of a table of `store.EVENT_SCHEMA`, in sequence order.
+
+    Returns:
+        The MALLOC and FREE rows, in sequence order.
+    """
+    kinds = [int(kind) for kind in MEMORY_KINDS]
+    return pl.concat([EVENT_SCHEMA.to_frame(), *(batch.filter(pl.col("kind").is_in(kinds)) for batch in batches)])
+
+
+def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOverview:
+    """Read a capture once and sum it up.
+
+    Args:
+        capture: The process concerned.
+        limit: How many operators and source lines to list by name.
+    """
+    events = memory_events(capture.event_batches())
+    blocks = build_blocks(events, capture.string_frame(events.get_column("name_id")))
+    moments = peak_moments(blocks)
+    # Only stacks of blocks that will be shown are looked up: a capture has far more.
+    shown = pl.concat([blocks_at_peaks(blocks, moments), never_freed_blocks(blocks)])
+    lines = source_lines(
+        shown.get_column("python_stack_id"), capture.python_stack_frames, package=capture.setting("package")
+    )
+    return MemoryOverview(
+        event_count=capture.event_count(),
+        events_by_kind=dict(capture.kind_counts()),
+        peaks=find_peaks(blocks, moments, lines, limit),
+        never_freed=find_never_freed(blocks, lines, limit),
+    )

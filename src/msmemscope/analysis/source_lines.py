@@ -1,0 +1,95 @@
+"""The line of a program that an allocation is to be shown under.
+
+An allocation happens deep inside PyTorch; what its author wants to see is the innermost
+line of their own. That is the innermost frame whose file belongs neither to PyTorch, nor
+to Python's own library, nor to msmemscope.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_MODULE_FUNCTION = "<module>"
+
+# Of PyTorch: an installed torch or torch_npu. Of Python: frozen modules, generated code
+# of the library, and what lies in lib/pythonX.Y outside of site-packages.
+_FOREIGN_FILE = re.compile(
+    r"""
+      /(?:site|dist)-packages/(?:torch|torch_npu|functorch|msmemscope)/
+    | /torchinductor_[^/]+/
+    | /lib(?:64)?/python3(?:\.\d+)?t?/(?!(?:site|dist)-packages/)
+    | ^<frozen[ ]
+    | ^<(?:__array_function__[ ]internals|attrs[ ]generated|eval_with_key)
+    """,
+    re.VERBOSE,
+)
+
+
+class Frame(Protocol):
+    """One call of a Python stack."""
+
+    @property
+    def file(self) -> str:
+        """The file as the code object has it."""
+
+    @property
+    def line(self) -> int:
+        """The line being executed."""
+
+    @property
+    def function(self) -> str:
+        """The plain name of the function."""
+
+
+def blamed_frame(frames: Sequence[Frame], package: str = "") -> Frame | None:
+    """Choose the frame to show.
+
+    Args:
+        frames: A stack, innermost first.
+        package: Directory of msmemscope in the observed process, whose frames never count.
+
+    Returns:
+        The innermost frame of the program itself; if there is none, the innermost one that
+        is not ours; None for an empty stack.
+    """
+    prefix = f"{package.rstrip('/')}/" if package else None
+    others = [frame for frame in frames if prefix is None or not frame.file.startswith(prefix)]
+    for frame in others:
+        if not _FOREIGN_FILE.search(frame.file):
+            return frame
+    return others[0] if others else None
+
+
+def line_text(frame: Frame) -> str:
+    """Write a frame as `file(line): function`, without the name that every module's body has."""
+    function = "" if frame.function == _MODULE_FUNCTION else f": {frame.function}"
+    return f"{frame.file}({frame.line}){function}"
+
+
+def source_lines(
+    stack_ids: pl.Series, frames_of: Callable[[int], Sequence[Frame]], *, package: str = ""
+) -> pl.DataFrame:
+    """Find the line of each stack in use, for joining.
+
+    Args:
+        stack_ids: Python stack ids, repeated or not; 0 stands for none.
+        frames_of: Gives the frames of a stack id, innermost first.
+        package: Directory of msmemscope in the observed process.
+
+    Returns:
+        One row per different stack that has a frame: `id` (u32), `text`.
+    """
+    rows: dict[int, str] = {}
+    for stack_id in stack_ids.unique():
+        frame = blamed_frame(frames_of(stack_id), package) if stack_id else None
+        if frame is not None:
+            rows[stack_id] = line_text(frame)
+    return pl.DataFrame(
+        {"id": pl.Series(list(rows), dtype=pl.UInt32), "text": pl.Series(list(rows.values()), dtype=pl.String)}
+    )

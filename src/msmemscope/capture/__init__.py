@@ -1,0 +1,1 @@
+"""Starting programs under observation, and what runs inside the observed process."""

@@ -1,0 +1,36 @@
+"""Attaching the native core to this process, as early and as cheaply as possible."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# The settings of a process that has not said yet what it wants: nothing is collected and nothing is written, but the
+# core follows which blocks are alive. start() brings the real settings.
+_FOLLOW_ONLY = "output={output}\nevents=\ncollect_mode=deferred\ndevices=cpu"
+
+
+def attach_at_import() -> None:
+    """Load the native core and let it follow live blocks, unless this is our own command line.
+
+    Never raises: a program that imports msmemscope must start also where the core cannot be loaded.
+    """
+    if _is_own_command_line():
+        return
+    try:
+        from msmemscope import _native
+    except ImportError as error:
+        sys.stderr.write(f"msmemscope: nothing can be observed in this process: {error}\n")
+        return
+    if not _native.is_configured():
+        # os.path.abspath needs the current directory, which may be gone.
+        _native.configure(_FOLLOW_ONLY.format(output=os.sep))
+        _native.install_hooks()
+
+
+def _is_own_command_line() -> bool:
+    """Whether this interpreter was started to run msmemscope itself."""
+    words = sys.orig_argv
+    if len(words) > 1 and os.path.basename(words[1]) == "msmemscope":  # noqa: PTH119 - pathlib is not loaded here
+        return True
+    return any(words[index] == "-m" and words[index + 1] == "msmemscope" for index in range(1, len(words) - 1))

@@ -1,0 +1,34 @@
+"""Writing the results of a process that no launcher waits for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from msmemscope.config import SETTINGS_VARIABLE
+
+if TYPE_CHECKING:
+    from msmemscope.config import Config
+
+
+def write_results(config: Config) -> None:
+    """Write dump files and print the summary, in a process of its own, and wait for it.
+
+    In this process nothing is analysed: its memory is what is being measured, and its libraries are the program's.
+    Whatever goes wrong is one line on stderr.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in {SETTINGS_VARIABLE, "LD_PRELOAD"}}
+    source_root = os.path.dirname(config.package)  # noqa: PTH120 - pathlib is not loaded here
+    inherited = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = source_root if not inherited else source_root + os.pathsep + inherited
+    command = [sys.executable, "-m", "msmemscope", "recover", "--session", config.session, config.output]
+    recover = f"msmemscope recover {config.output}"
+    try:
+        finished = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"msmemscope: the results were not written ({error}); {recover} writes them\n")
+        return
+    if finished.returncode != 0:
+        sys.stderr.write(f"msmemscope: the results were not written; {recover} writes them\n")

@@ -1,0 +1,41 @@
+"""The first moments of a Python process under the launcher.
+
+Most Python processes never allocate a tensor. So as little as possible is imported here: the session begins when the
+program imports torch, or at once where it traces function calls.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from msmemscope.capture.import_hook import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def begin(settings: Mapping[str, str]) -> None:
+    """Begin the session now or with torch.
+
+    Args:
+        settings: The lines of the settings text.
+    """
+    from msmemscope import _native
+
+    _native.note_fact("observed.python", sys.version.partition(" ")[0])
+    if settings.get("collect_mode") != "immediate":
+        return  # start() begins it
+    if "traceback" in settings.get("events", "").split(","):
+        _begin_session()
+        return
+    # Allocations during the import of torch itself have Python stacks too; the rest waits for its end.
+    if settings.get("python_stack_depth", "0") != "0":
+        _native.collect_python_stacks(True)
+    when_imported("torch", _begin_session)
+
+
+def _begin_session() -> None:
+    from msmemscope.capture.session import begin_launched
+
+    begin_launched()

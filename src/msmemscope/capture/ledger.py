@@ -1,0 +1,102 @@
+"""The ledger of a launch: which processes started, and where their captures are.
+
+Every observed process image appends lines to `<launch directory>/processes`; the
+launcher reads them at the end. Tab-separated::
+
+    start    <process id>  <parent's process id>  <CLOCK_REALTIME ns>  <executable>
+    capture  <process id>  <capture directory>
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import time
+from pathlib import Path
+
+from msmemscope.errors import UsageError
+
+LEDGER_NAME = "processes"
+LAUNCH_DIRECTORY_PREFIX = ".launch_"
+_START_FIELDS = 5
+_CAPTURE_FIELDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class StartedProcess:
+    """One process image that loaded the native core."""
+
+    process_id: int
+    parent_process_id: int
+    start_ns: int
+    """CLOCK_REALTIME."""
+    executable: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Ledger:
+    """What the ledger of one launch says."""
+
+    started: tuple[StartedProcess, ...] = ()
+    captures: tuple[Path, ...] = ()
+    """Capture directories in the order in which they were opened, each once."""
+
+
+def create_launch_directory(output: str) -> Path:
+    """Make the directory of a launch with an empty ledger in it.
+
+    Raises:
+        UsageError: If the output root does not let it.
+    """
+    timestamp = time.strftime("%Y%m%d%H%M%S")
+    directory = Path(output) / f"{LAUNCH_DIRECTORY_PREFIX}{os.getpid()}_{timestamp}"
+    try:
+        directory.mkdir(mode=0o700)
+        # The core only appends: a launch whose directory is gone must not leave a stray file.
+        descriptor = os.open(directory / LEDGER_NAME, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        os.close(descriptor)
+    except OSError as error:
+        message = f"cannot be written ({error.strerror})"
+        raise UsageError(message, option="--output", value=output) from error
+    return directory
+
+
+def remove_launch_directory(directory: Path) -> None:
+    """Take the directory of a launch away."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def read_ledger(directory: Path) -> Ledger:
+    """Read the ledger; a missing one is empty, and a torn last line does not count."""
+    try:
+        content = (directory / LEDGER_NAME).read_bytes()
+    except OSError:
+        return Ledger()
+    started: list[StartedProcess] = []
+    captures: dict[Path, None] = {}
+    for line in content.split(b"\n")[:-1]:
+        fields = os.fsdecode(line).split("\t")
+        with contextlib.suppress(ValueError):
+            if fields[0] == "start" and len(fields) == _START_FIELDS:
+                started.append(StartedProcess(int(fields[1]), int(fields[2]), int(fields[3]), fields[4]))
+            elif fields[0] == "capture" and len(fields) == _CAPTURE_FIELDS:
+                captures[Path(fields[2])] = None
+    return Ledger(tuple(started), tuple(captures))
+
+
+def append_captures(directory: Path, captures: dict[Path, int]) -> None:
+    """Tell the ledger of an enclosing launch about captures that a nested one made.
+
+    Args:
+        directory: The enclosing launch directory.
+        captures: Capture directories and the process id of each.
+    """
+    text = "".join(f"capture\t{process_id}\t{capture}\n" for capture, process_id in captures.items())
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory / LEDGER_NAME, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        try:
+            os.write(descriptor, os.fsencode(text))
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,62 @@
+"""What an operator does to its arguments, read once from its schema.
+
+The rules are those of the dump format: arguments that are written, views, and factories that only look at shape and
+dtype. An output that is fresh has been written by the operator, unless it is left uninitialised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+
+class Use(enum.IntEnum):
+    """What happens to one argument or result; the native collector has the same numbers."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorFacts:
+    """The plan for every call of one operator."""
+
+    name: str
+    """As dumps show it: `torch._ops.aten.add.Tensor`."""
+    inputs: tuple[Use, ...]
+    """By position."""
+    keyword_inputs: dict[str, Use]
+    """By name, for every argument: any can be passed by name."""
+    outputs: tuple[Use, ...]
+    """By position of the schema's returns."""
+
+
+def operator_facts(operator: Any) -> OperatorFacts:
+    """Read the facts of a torch `OpOverload`.
+
+    Args:
+        operator: What a dispatch mode gets as `func`; must have a schema.
+    """
+    schema = operator._schema  # noqa: SLF001 - torch has no public name for it
+    base_name = schema.name.partition("::")[2]
+    looks_only = base_name.endswith("_like") or base_name.startswith("new_")
+    leaves_uninitialised = base_name.startswith(("empty", "new_empty", "_empty"))
+    uses = {argument.name: _input_use(argument, looks_only=looks_only) for argument in schema.arguments}
+    inputs = tuple(uses[argument.name] for argument in schema.arguments if not argument.kwarg_only)
+    outputs = tuple(_output_use(result, leaves_uninitialised=leaves_uninitialised) for result in schema.returns)
+    return OperatorFacts(f"{operator.__module__}.{operator.__name__}", inputs, uses, outputs)
+
+
+def _input_use(argument: Any, *, looks_only: bool) -> Use:
+    if argument.alias_info is not None:
+        # Aliased without being written: the result is a view of it.
+        return Use.WRITE if argument.alias_info.is_write else Use.NONE
+    return Use.NONE if looks_only else Use.READ
+
+
+def _output_use(result: Any, *, leaves_uninitialised: bool) -> Use:
+    if result.alias_info is not None:
+        return Use.WRITE if result.alias_info.is_write else Use.NONE
+    return Use.NONE if leaves_uninitialised else Use.WRITE

@@ -1,0 +1,121 @@
+"""Collecting operators: when to watch, in which threads, and with which torch.
+
+Nothing here imports torch; what needs it is in `torch_operators`, which is imported once the program has imported
+torch itself.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.import_hook import when_imported
+
+if TYPE_CHECKING:
+    from msmemscope.capture.torch_operators import OperatorMode
+    from msmemscope.config import Config
+
+OLDEST_TORCH = (2, 3, 1)
+"""From here on a dispatch mode sees what the collector needs (the seeds ask for the same version)."""
+
+_SOURCE = "torch_operators"
+
+
+class OperatorCollector:
+    """Puts a dispatch mode on every Python thread of the program, and takes it away again."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._is_enabled = False
+        self._is_waiting = False
+        self._modes = threading.local()
+        self._original_bootstrap: Any = None
+
+    def enable_with_torch(self) -> None:
+        """Enable now if the program has torch already, else as soon as it imports it."""
+        if "torch" in sys.modules and hasattr(sys.modules["torch"], "__version__"):
+            self.enable()
+        elif not self._is_waiting:
+            self._is_waiting = True
+            when_imported("torch", self._torch_was_imported)
+
+    def _torch_was_imported(self) -> None:
+        if self._is_waiting:
+            self._is_waiting = False
+            self.enable()
+
+    def enable(self) -> None:
+        """Watch the operators of this thread, and of threads started from now on. Never raises."""
+        if self._is_enabled:
+            return
+        try:
+            version = sys.modules["torch"].__version__
+            if version_numbers(version) < OLDEST_TORCH:
+                oldest = ".".join(map(str, OLDEST_TORCH))
+                _native.note_fact(f"unobserved.{_SOURCE}", f"torch {version} is older than {oldest}")
+                return
+            from msmemscope.capture import torch_operators
+
+            torch_operators.prepare(self._config)
+        except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
+            _native.say(f"operators are not collected: {type(error).__name__}: {error}")
+            _native.note_fact(f"unobserved.{_SOURCE}", str(error))
+            return
+        self._is_enabled = True
+        self._enter()
+        self._watch_new_threads()
+        _native.note_fact(f"observed.{_SOURCE}", f"torch {version}")
+
+    def disable(self) -> None:
+        """Stop watching. Threads other than this one stop at their next operator."""
+        if self._is_waiting:
+            self._is_waiting = False
+        if not self._is_enabled:
+            return
+        self._is_enabled = False
+        threading.Thread._bootstrap_inner = self._original_bootstrap  # type: ignore[attr-defined] # noqa: SLF001
+        self._leave()
+
+    def _enter(self) -> None:
+        from msmemscope.capture.torch_operators import OperatorMode
+
+        mode = OperatorMode()
+        mode.__enter__()
+        self._modes.current = mode
+
+    def _leave(self) -> None:
+        mode: OperatorMode | None = getattr(self._modes, "current", None)
+        if mode is None:
+            return
+        self._modes.current = None
+        if mode.is_on_top():
+            mode.__exit__(None, None, None)
+        else:
+            # The program has pushed modes of its own above it, and order must be kept: it stays, and does nothing.
+            mode.rest()
+
+    def _watch_new_threads(self) -> None:
+        """Mode stacks are per thread. A mode must be gone before its thread is: torch would drop it without the GIL."""
+        original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined] # noqa: SLF001
+        self._original_bootstrap = original
+        collector = self
+
+        def bootstrap_inner(thread: threading.Thread) -> None:
+            if not collector._is_enabled:
+                original(thread)
+                return
+            collector._enter()
+            try:
+                original(thread)
+            finally:
+                collector._leave()
+
+        threading.Thread._bootstrap_inner = bootstrap_inner  # type: ignore[attr-defined] # noqa: SLF001
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: `(2, 13, 0)` of `2.13.0+cpu`."""
+    return tuple(int(number) for number in re.findall(r"\d+", version.partition("+")[0])[:3])

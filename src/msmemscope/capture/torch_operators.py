@@ -1,0 +1,148 @@
+"""The dispatch mode that sees every operator. Importing this module needs torch to be imported already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
+
+from msmemscope import _native
+from msmemscope.capture.operator_facts import operator_facts
+from msmemscope.model.events import DEVICE_CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+
+    from msmemscope.config import Config
+
+NOT_OBSERVED = -128
+"""What `describe_device` answers for devices whose tensors are not recorded; the native collector knows it."""
+
+_LARGEST_DEVICE = 127
+
+# Marks a code object so that torch.compile leaves it alone. The decorator that torch would put around our dispatch
+# function otherwise does that too, but it imports all of torch._dynamo into a program that may never compile.
+_skip_code: Callable[[CodeType], None] | None = getattr(torch._C._dynamo.eval_frame, "skip_code", None)  # noqa: SLF001
+
+_operator_begins = _native.operator_begins
+_operator_ends = _native.operator_ends
+_mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
+_FAKE = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001 - no public name
+
+# Operator -> number of its plan in the native collector; NO_PLAN for what has no schema.
+_NO_PLAN = -1
+_plans: dict[Any, int] = {}
+
+
+def prepare(config: Config) -> None:
+    """Tell the native collector how to read tensors."""
+    private = torch._C  # noqa: SLF001 - reading an address must not materialise a lazily copied tensor, as data_ptr does
+    data_address: Callable[[Any], int] = getattr(private, "_data_address", torch.Tensor.data_ptr)
+    storage_address: Callable[[Any], int] = getattr(private, "_storage_address", _storage_address)
+    _native.set_tensor_access(torch.Tensor, data_address, storage_address, _device_describer(config))
+    _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
+
+
+def _storage_address(tensor: torch.Tensor) -> int:
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
+
+
+def _device_describer(config: Config) -> Callable[[torch.device], int]:
+    wants_cpu = "cpu" in config.devices
+    accelerators = {device for device in config.devices if device != "cpu"}
+
+    def describe_device(device: torch.device) -> int:
+        if device.type == "cpu":
+            return DEVICE_CPU if wants_cpu else NOT_OBSERVED
+        index = device.index or 0
+        if device.type == "meta" or index > _LARGEST_DEVICE:
+            return NOT_OBSERVED
+        wanted = device.type in accelerators or f"{device.type}:{index}" in accelerators
+        return index if wanted else NOT_OBSERVED
+
+    return describe_device
+
+
+def _make_plan(operator: Any) -> int:
+    if not isinstance(operator, OpOverload):
+        return _plans.setdefault(operator, _NO_PLAN)
+    facts = operator_facts(operator)
+    number = _native.define_operator(
+        facts.name,
+        tuple(map(int, facts.inputs)),
+        {name: int(use) for name, use in facts.keyword_inputs.items()},
+        tuple(map(int, facts.outputs)),
+    )
+    # Two threads may both have made one: the first stays.
+    return _plans.setdefault(operator, number)
+
+
+# Tuples of argument types -> whether one of them dispatches by itself.
+_own_dispatch: dict[tuple[type, ...], bool] = {}
+
+
+def _has_own_dispatch(types: tuple[type, ...]) -> bool:
+    known = _own_dispatch.get(types)
+    if known is None:
+        default = (torch.Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__)
+        known = any(getattr(kind, "__torch_dispatch__", None) not in default for kind in types)
+        _own_dispatch[types] = known
+    return known
+
+
+class OperatorMode(TorchDispatchMode):
+    """Records operators of one thread. Never changes what they do."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_resting = False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile work as if this mode were not there; otherwise it would fall back to eager mode."""
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return _skip_code is None
+
+    def is_on_top(self) -> bool:
+        """Whether this mode is the innermost one of the calling thread."""
+        return _get_current_dispatch_mode() is self
+
+    def rest(self) -> None:
+        """Record nothing any more, where the mode cannot be taken away."""
+        self._is_resting = True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Record the operator, its inputs before it runs and its results after."""
+        if types and _has_own_dispatch(types):
+            # Subclasses of Tensor with a dispatch of their own (DTensor, fake and functional tensors) go first:
+            # the operators that they run on real tensors come here one by one.
+            return NotImplemented
+        plan = _plans.get(func)
+        if plan is None:
+            plan = _make_plan(func)
+        if plan < 0 or self._is_resting or _mode_of_key(_FAKE) is not None:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        _operator_begins(plan, args, kwargs)
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except BaseException:
+            _operator_ends(plan, None)
+            raise
+        _operator_ends(plan, result)
+        return result
+
+
+if _skip_code is not None:
+    for _function in (OperatorMode.__torch_dispatch__, _make_plan, _has_own_dispatch):
+        _skip_code(_function.__code__)

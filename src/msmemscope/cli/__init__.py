@@ -1,0 +1,1 @@
+"""The command line: launching a program under observation, and the verbs."""

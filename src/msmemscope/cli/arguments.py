@@ -1,0 +1,163 @@
+"""Takes a command line apart: our options, the program, or a verb.
+
+The rules, in the order in which they apply:
+
+1. A first word that is the name of a verb is that verb. `--` or a path (`./events`)
+   reaches a program of that name.
+2. Before the program, every argument that begins with a dash is ours, and an unknown one
+   is an error. `--` ends our options: what follows is the program, untouched.
+3. After the program, an argument that is exactly one of our long options, alone or with
+   `=value`, is ours, and everything else belongs to the program. The first `--` ends this
+   and belongs to the program as well. Short options, `--help`, `--version` and what only
+   makes sense without a program are never taken from a program's arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import TYPE_CHECKING
+
+from msmemscope.config import OPTION_BY_SPELLING, GivenOption, Option
+from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+PROGRAM_OPTIONS_HINT = "put -- before the program to pass its own options on untouched"
+
+
+@dataclasses.dataclass(frozen=True)
+class HelpRequest:
+    """`--help` was met."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VersionRequest:
+    """`--version` was met."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VerbRequest:
+    """A verb and what follows it."""
+
+    verb: str
+    arguments: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchRequest:
+    """A program to be observed, and how."""
+
+    given: tuple[GivenOption, ...]
+    """Our options in the order in which they stand; of one that is given twice, the last holds."""
+    program: tuple[str, ...]
+    """The program and its arguments; empty if there is none."""
+    taken_from_program: tuple[str, ...] = ()
+    """The options that stood after the program and were taken as ours, as they were written."""
+
+
+CommandLine = HelpRequest | VersionRequest | VerbRequest | LaunchRequest
+
+
+def parse_command_line(arguments: Sequence[str], *, verbs: Collection[str] = ()) -> CommandLine:
+    """Take the arguments apart, without judging the values of options.
+
+    Args:
+        arguments: The command line without the name of the command.
+        verbs: The names of the verbs.
+
+    Raises:
+        UsageError: For an unknown option before the program, or an option without its value.
+    """
+    if arguments and arguments[0] in verbs:
+        return VerbRequest(arguments[0], tuple(arguments[1:]))
+    given: list[GivenOption] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "--":
+            return LaunchRequest(tuple(given), tuple(arguments[position + 1 :]))
+        if not argument.startswith("-") or argument == "-":
+            break
+        spelling, inline_value = _split_option(argument)
+        option = OPTION_BY_SPELLING[spelling]
+        if option.name in {"help", "version"} and inline_value is None:
+            return HelpRequest() if option.name == "help" else VersionRequest()
+        value, position = _value_of(option, spelling, inline_value, arguments, position)
+        given.append(GivenOption(option, spelling, value))
+    program, taken = _split_program(arguments[position:], given)
+    if program and program[0] in verbs:
+        message = "a verb comes first, and its options after it"
+        hint = f"msmemscope {program[0]} --help lists its options; -- reaches a program of that name"
+        raise UsageError(message, value=program[0], hint=hint)
+    return LaunchRequest(tuple(given), program, taken)
+
+
+def _split_program(arguments: Sequence[str], given: list[GivenOption]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Part the program's arguments from ours, which are added to `given`."""
+    program = list(arguments[:1])
+    taken: list[str] = []
+    position = 1
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "--":
+            program.extend(arguments[position:])
+            break
+        spelling, equals, value = argument.partition("=")
+        option = OPTION_BY_SPELLING.get(spelling) if spelling.startswith("--") else None
+        if option is None or not option.after_program:
+            program.append(argument)
+            position += 1
+            continue
+        begin = position
+        try:
+            value, position = _value_of(option, spelling, value if equals else None, arguments, position)
+        except UsageError as error:
+            raise UsageError(
+                error.reason, option=spelling, accepted=error.accepted, hint=PROGRAM_OPTIONS_HINT
+            ) from error
+        given.append(GivenOption(option, spelling, value))
+        taken.append(" ".join(arguments[begin:position]))
+    return tuple(program), tuple(taken)
+
+
+def _split_option(argument: str) -> tuple[str, str | None]:
+    """Part `--name=value`, `-o value`, `-ovalue` and `-o=value` into spelling and value."""
+    spelling, equals, value = argument.partition("=")
+    if spelling in OPTION_BY_SPELLING:
+        return spelling, value if equals else None
+    short = argument[:2]
+    if not argument.startswith("--") and short in OPTION_BY_SPELLING and OPTION_BY_SPELLING[short].metavar:
+        return short, argument[2:]
+    message = f"unknown option {spelling!r}"
+    raise UsageError(message, hint=_closest_hint(spelling))
+
+
+def _closest_hint(spelling: str) -> str:
+    candidates = [known for known in OPTION_BY_SPELLING if known.startswith("--")]
+    word = f"--{spelling.strip('-')}".replace("_", "-").lower()
+    closest = [known for known in candidates if len(word) > len("--x") and known.startswith(word)]
+    closest = closest or difflib.get_close_matches(word, candidates, n=1)
+    if closest:
+        return f"did you mean {closest[0]}?"
+    return "msmemscope --help lists the options; those of the program stand after the program"
+
+
+def _value_of(
+    option: Option, spelling: str, inline_value: str | None, arguments: Sequence[str], position: int
+) -> tuple[str, int]:
+    """The value of the option at `position`, and the position after it."""
+    if not option.metavar:
+        if inline_value is not None:
+            message = "takes no value"
+            raise UsageError(message, option=spelling, value=inline_value)
+        return "", position + 1
+    if inline_value is not None:
+        return inline_value, position + 1
+    follower = arguments[position + 1] if position + 1 < len(arguments) else None
+    if follower is None or follower.startswith("-"):
+        message = "needs a value"
+        hint = f"write {spelling}={option.metavar}"
+        raise UsageError(message, option=spelling, accepted=option.accepted or None, hint=hint)
+    return follower, position + 2

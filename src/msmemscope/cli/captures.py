@@ -1,0 +1,199 @@
+"""Finding captures, writing their dump files, and putting into words what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from msmemscope.analysis.overview import memory_overview
+from msmemscope.cli import messages
+from msmemscope.config import Config
+from msmemscope.dump import write_dumps
+from msmemscope.errors import MsmemscopeError
+from msmemscope.eventlog import Capture, CaptureState
+from msmemscope.reports.run_summary import ProcessSummary, ResultFile
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from msmemscope.dump import DumpFiles
+    from msmemscope.eventlog import ProcessHeader
+
+_CAPTURE_PATTERN = "msmemscope_*_ascend"
+_EVENT_LOG = "event_log"
+_FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
+_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv")
+_OBSERVED = "observed."
+_UNOBSERVED = "unobserved."
+
+
+def captures_under(root: Path) -> list[Path]:
+    """The capture directories directly under an output root, in the order of their names."""
+    return sorted(path for path in root.glob(_CAPTURE_PATTERN) if (path / _EVENT_LOG).is_dir())
+
+
+def open_captures(directories: Iterable[Path]) -> list[Capture]:
+    """Open captures, ordered by when they began; one that cannot be opened is warned about and left out."""
+    captures = filter(None, map(_open, directories))
+    return sorted(captures, key=lambda capture: (capture.header.start_ns, capture.header.process_id))
+
+
+def _open(directory: Path) -> Capture | None:
+    try:
+        return Capture(directory)
+    except MsmemscopeError as error:
+        messages.warning(error.message, error.hint)
+        return None
+
+
+def captures_of_session(root: Path, session: str, since_ns: int) -> list[Path]:
+    """Find captures by the launch that is named in their headers, whatever the ledger says.
+
+    Args:
+        root: The output root.
+        session: The launch.
+        since_ns: Directories older than this (CLOCK_REALTIME) are not opened.
+    """
+    found = []
+    for directory in captures_under(root):
+        with contextlib.suppress(MsmemscopeError, OSError):
+            if directory.stat().st_mtime_ns >= since_ns and Capture(directory).header.session == int(session, 16):
+                found.append(directory)
+    return found
+
+
+def has_finished_dump(directory: Path) -> bool:
+    """Whether a capture was exported before."""
+    return any(True for pattern in _FINISHED_DUMPS for _ in directory.glob(pattern))
+
+
+def settings_of(capture: Capture, fallback: Config) -> Config:
+    """The settings that a capture was made with; the fallback where they were lost."""
+    try:
+        return Config.from_facts(capture.facts) if "setting.output" in capture.facts else fallback
+    except MsmemscopeError as error:
+        messages.warning(f"{capture.directory}: {error.message}; the settings of this command are used instead")
+        return fallback
+
+
+def export(captures: list[tuple[Capture, Config]]) -> dict[Path, tuple[ResultFile, ...]]:
+    """Write the dump files of captures, with a progress bar if stderr is a terminal.
+
+    A capture that cannot be exported is reported, and the others are still written.
+
+    Args:
+        captures: Each with the settings to export it by.
+
+    Returns:
+        Capture directory to the files that were written.
+    """
+    written: dict[Path, tuple[ResultFile, ...]] = {}
+    with _progress(len(captures)) as progress_of:
+        for number, (capture, settings) in enumerate(captures):
+            written[capture.directory] = _export(capture, settings, progress_of(number, capture))
+    return written
+
+
+def _export(capture: Capture, settings: Config, progress: Callable[[int, int], None] | None) -> tuple[ResultFile, ...]:
+    try:
+        return _result_files(write_dumps(capture, settings, progress=progress))
+    except MsmemscopeError as error:
+        messages.error(error)
+        return ()
+
+
+@contextlib.contextmanager
+def _progress(count: int) -> Iterator[Callable[[int, Capture], Callable[[int, int], None] | None]]:
+    if not sys.stderr.isatty():
+        yield lambda _number, _capture: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def progress_of(number: int, capture: Capture) -> Callable[[int, int], None]:
+            place = f" ({number + 1} of {count})" if count > 1 else ""
+            task = progress.add_task(f"Writing events of process {capture.header.process_id}{place}", total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield progress_of
+
+
+def _result_files(files: DumpFiles) -> tuple[ResultFile, ...]:
+    tables = (*files.csv_files, *files.db_files, *files.python_trace_files)
+    results = [ResultFile(path, files.rows_written if len(tables) == 1 else None) for path in tables]
+    if files.config_file is not None:
+        results.append(ResultFile(files.config_file))
+    return tuple(results)
+
+
+def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
+    return tuple(ResultFile(path) for pattern in _RESULT_FILES for path in sorted(directory.glob(pattern)))
+
+
+def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> ProcessSummary:
+    """Sum up one process for the summary."""
+    header = capture.header
+    is_running = capture.is_running()
+    facts = capture.facts
+    try:
+        overview = memory_overview(capture)
+    except MsmemscopeError as error:
+        messages.error(error)
+        overview = None
+    return ProcessSummary(
+        process_id=header.process_id,
+        program=_program(facts.get("argument", ()), facts.get("executable", ())),
+        directory=capture.directory,
+        files=written.get(capture.directory) or _files_on_disk(capture.directory),
+        overview=overview,
+        start_ns=header.start_ns,
+        is_running=is_running,
+        remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),
+        observed=tuple(_sources(facts, _OBSERVED)),
+        unobserved=tuple(_sources(facts, _UNOBSERVED)),
+        tool_memory_bytes=header.tool_memory_bytes,
+        tool_memory_limit_bytes=header.tool_memory_limit_bytes,
+        log_bytes=header.log_bytes,
+    )
+
+
+def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
+    if arguments:
+        return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])  # noqa: PTH119 - text, not a file of ours
+    return executables[-1] if executables else "?"
+
+
+def _sources(facts: Mapping[str, tuple[str, ...]], prefix: str) -> Iterator[str]:
+    for key, texts in facts.items():
+        if key.startswith(prefix):
+            yield f"{key[len(prefix) :]}: {texts[-1]}" if texts[-1] else key[len(prefix) :]
+
+
+def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
+    """How the recording ended and what was lost."""
+    if header.state == CaptureState.FAILED:
+        yield f"recording stopped early: {os.strerror(header.failure_errno)}"
+    elif header.state == CaptureState.OPEN and not is_running:
+        yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
+    losses = (
+        (header.dropped_failure, "after recording stopped"),
+        (header.dropped_recycled, "to stay within --max-size; blocks still in use were kept"),
+        (header.dropped_reentrant, "because they came from within msmemscope itself or a signal handler"),
+    )
+    for count, reason in losses:
+        if count:
+            yield f"events not in the log: {format_count(count)}, {reason}"
+    if header.untracked_blocks:
+        yield f"blocks that could not be followed to their end: {format_count(header.untracked_blocks)}"
+    if header.lost_definitions:
+        yield f"names and stacks that are missing: {format_count(header.lost_definitions)}"
+    if header.maximum_log_bytes and header.dropped_recycled:
+        yield f"the event log was held at {format_bytes(header.maximum_log_bytes)}"

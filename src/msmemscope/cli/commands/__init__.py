@@ -1,0 +1,62 @@
+"""The verbs: one file each, listed here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from msmemscope.cli.commands.doctor import DoctorCommand
+from msmemscope.cli.commands.events import EventsCommand
+from msmemscope.cli.commands.recover import RecoverCommand
+from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Command(Protocol):
+    """One verb."""
+
+    name: str
+    """What is typed after `msmemscope`."""
+    summary: str
+    """One line for the list of verbs; the class docstring says more."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; returns the exit status."""
+
+
+COMMANDS: tuple[Command, ...] = (RecoverCommand(), EventsCommand(), DoctorCommand())
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Leave messages and exit statuses to the caller."""
+        msg = f"{self.prog}: {message}"
+        raise UsageError(msg, hint=f"{self.prog} --help lists what is accepted")
+
+
+def run_command(name: str, arguments: Sequence[str]) -> int:
+    """Run a verb.
+
+    Args:
+        name: One of `COMMANDS`.
+        arguments: What follows it.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        UsageError: If the arguments are not accepted.
+    """
+    command = next(command for command in COMMANDS if command.name == name)
+    parser = _Parser(prog=f"msmemscope {name}", description=type(command).__doc__, allow_abbrev=False)
+    command.prepare_parser(parser)
+    try:
+        parsed = parser.parse_args(list(arguments))
+    except SystemExit as leaving:  # --help, which argparse has printed
+        return int(leaving.code or 0)
+    return command.run(parsed)

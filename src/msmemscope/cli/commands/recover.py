@@ -1,0 +1,115 @@
+"""`msmemscope recover DIR`: finish what a launch could not finish."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.capture.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
+from msmemscope.config import OPTION_BY_SPELLING, Config, GivenOption, with_options
+from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+_OVERRIDES = ("--data-format", "--call-stack")
+
+
+class RecoverCommand:
+    """Write the dump files and the summary of captures that were left unfinished.
+
+    Every event that was committed before the process ended is there, also after kill -9.
+    """
+
+    name = "recover"
+    summary = "Write the results of a run that was killed or left processes running."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.add_argument(
+            "directory", type=Path, metavar="DIR", help="a capture (msmemscope_*_ascend), or a directory of several"
+        )
+        for spelling in _OVERRIDES:
+            option = OPTION_BY_SPELLING[spelling]
+            parser.add_argument(
+                spelling,
+                *(other for other in option.other_spellings),
+                metavar=option.metavar,
+                help=f"instead of what the run was told: {option.accepted}; writes again what was written before",
+            )
+        parser.add_argument("--session", metavar="ID", help="only captures of one launch or session, 16 hex digits")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Export what has no dump files yet, or everything if told how."""
+        given = [
+            GivenOption(OPTION_BY_SPELLING[spelling], spelling, value)
+            for spelling in _OVERRIDES
+            if (value := getattr(arguments, spelling[2:].replace("-", "_"))) is not None
+        ]
+        with_options(Config(), given)  # values are judged before anything is read
+        from msmemscope.cli.captures import (
+            captures_under,
+            describe,
+            export,
+            has_finished_dump,
+            open_captures,
+            settings_of,
+        )
+        from msmemscope.reports.run_summary import RunSummary
+        from msmemscope.reports.terminal import render_run
+
+        session = _session(arguments.session)
+        directory = Path(arguments.directory)
+        single = directory.parent if directory.name == "event_log" else directory
+        is_single = (single / "event_log").is_dir()
+        captures = open_captures([single] if is_single else captures_under(directory))
+        if session is not None:
+            captures = [capture for capture in captures if capture.header.session == session]
+        elif not captures:
+            message = "holds no capture"
+            accepted = "a directory msmemscope_*_ascend with an event_log, or one that contains such"
+            raise UsageError(message, option="DIR", value=str(directory), accepted=accepted)
+        settings = {capture.directory: with_options(settings_of(capture, Config()), given) for capture in captures}
+        ended = [capture for capture in captures if not capture.is_running()]
+        written = export(
+            [
+                (capture, settings[capture.directory])
+                for capture in ended
+                if given or not has_finished_dump(capture.directory)
+            ]
+        )
+        analyses = {analysis.value for config in settings.values() for analysis in config.analysis}
+        summary = RunSummary(
+            processes=tuple(describe(capture, written) for capture in captures),
+            analyses_not_run=tuple(sorted(analyses)),
+            recover_command=f"msmemscope recover {directory}",
+        )
+        render_run(summary, sys.stderr)
+        if not is_single and session is None:
+            _remove_stale_launches(directory, running=len(ended) < len(captures))
+        return 0
+
+
+def _session(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text, 16)
+    except ValueError as error:
+        message = "not a session"
+        raise UsageError(message, option="--session", value=text, accepted="16 hexadecimal digits") from error
+
+
+def _remove_stale_launches(root: Path, *, running: bool) -> None:
+    """Take away what a launcher left that was killed; processes that still run need it."""
+    if running:
+        return
+    for directory in root.glob(f"{LAUNCH_DIRECTORY_PREFIX}*"):
+        process_id = directory.name.removeprefix(LAUNCH_DIRECTORY_PREFIX).partition("_")[0]
+        with contextlib.suppress(OSError):
+            is_ours = directory.lstat().st_uid == os.geteuid() and not directory.is_symlink()
+            if is_ours and process_id.isdigit() and not Path(f"/proc/{process_id}").exists():
+                remove_launch_directory(directory)

@@ -1,0 +1,210 @@
+"""`msmemscope [options] program`: run it under observation, then write its results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import secrets
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.capture.executable import find_program, why_not_observable
+from msmemscope.capture.launcher import end_like, run_program
+from msmemscope.capture.ledger import (
+    append_captures,
+    create_launch_directory,
+    read_ledger,
+    remove_launch_directory,
+)
+from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
+from msmemscope.capture.preload import core_library, native_directory, preload_environment
+from msmemscope.cli import messages
+from msmemscope.cli.arguments import PROGRAM_OPTIONS_HINT
+from msmemscope.config import SETTINGS_VARIABLE, CollectMode, Config, LogLevel, observable_devices, with_options
+from msmemscope.errors import MsmemscopeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from msmemscope.capture.launcher import ProgramEnd
+    from msmemscope.capture.output_root import OutputRoot
+    from msmemscope.cli.arguments import LaunchRequest
+
+_SESSION_BYTES = 8
+_SETTLE_SECONDS = 0.5
+"""How long processes that the program left behind may take to end before they are called running."""
+_POLL_SECONDS = 0.02
+
+
+def configure(request: LaunchRequest) -> Config:
+    """Turn the options of a command line into a configuration, and judge their values.
+
+    Raises:
+        UsageError: If a value is not accepted.
+    """
+    try:
+        return with_options(Config(), request.given)
+    except UsageError as error:
+        after_program = {text.partition("=")[0].partition(" ")[0] for text in request.taken_from_program}
+        if error.option in after_program:
+            error.hint = PROGRAM_OPTIONS_HINT
+        raise
+
+
+def launch(request: LaunchRequest, config: Config) -> int:
+    """Run the program and finish its captures.
+
+    Returns:
+        The program's exit status; where a signal ended the program, it ends this process too.
+
+    Raises:
+        UsageError: If the output root cannot be used; nothing was started.
+        LaunchError: If the program cannot be started; nothing is left on disk.
+    """
+    program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
+    if request.taken_from_program and config.log_level is not LogLevel.ERROR:
+        taken = ", ".join(request.taken_from_program)
+        messages.note(f"{taken}: taken as an option of msmemscope; put -- before the program to pass it on")
+    config = dataclasses.replace(config, native_directory=native_directory(config.package))
+    if core_library(config) is None:
+        messages.warning(
+            "the native library is missing: the program runs unobserved", hint="msmemscope doctor says what to do"
+        )
+        return end_like(run_program(program, request.program, os.environ))
+    return end_like(_observe(program, request.program, config))
+
+
+def _observe(program: str, arguments: tuple[str, ...], config: Config) -> ProgramEnd:
+    root = prepare_output_root(config.output)
+    if config.log_level is not LogLevel.ERROR:
+        for warning in root.warnings:
+            messages.warning(warning)
+    launch_directory = create_launch_directory(config.output)
+    session = secrets.token_hex(_SESSION_BYTES)
+    config = dataclasses.replace(config, session=session, launch_directory=str(launch_directory))
+    link_directory: Path | None = None
+    since_ns = time.time_ns()
+    is_settled = True
+    try:
+        preload = preload_environment(config, os.environ)
+        link_directory = preload.link_directory
+        end = run_program(program, arguments, preload.variables)
+        with _survivable(config):
+            is_settled = _finish(program, config, root, since_ns)
+    finally:
+        # Processes that still run need both to start others under observation.
+        if is_settled:
+            remove_launch_directory(launch_directory)
+            if link_directory is not None:
+                remove_launch_directory(link_directory)
+            remove_if_empty(root)
+    return end
+
+
+@contextlib.contextmanager
+def _survivable(config: Config) -> Iterator[None]:
+    """Whatever goes wrong in our own work, the program's exit status is still returned."""
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, interrupt) for number in numbers}
+    hint = f"the event logs are kept: msmemscope recover {_shown(config.output)}"
+    try:
+        yield
+    except MsmemscopeError as error:
+        messages.error(error)
+    except KeyboardInterrupt:
+        messages.failed("interrupted while the results were written", hint=hint)
+    except BrokenPipeError:
+        pass  # nobody reads what we have to say
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
+        messages.failed(f"the results could not be written: {type(error).__name__}: {error}", hint=hint)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bool:
+    """Write the dump files and the summary.
+
+    Returns:
+        Whether every observed process has ended.
+    """
+    # Loaded only now: these start threads and take memory, which the program should not share.
+    from msmemscope.cli.captures import (
+        captures_of_session,
+        describe,
+        export,
+        has_finished_dump,
+        open_captures,
+        settings_of,
+    )
+    from msmemscope.reports.run_summary import RunSummary
+    from msmemscope.reports.terminal import render_run
+
+    output = Path(root.path)
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        ledger = read_ledger(Path(config.launch_directory))
+        found = dict.fromkeys([*ledger.captures, *captures_of_session(output, config.session, since_ns)])
+        captures = open_captures(directory for directory in found if directory.is_dir())
+        running = [capture for capture in captures if capture.is_running()]
+        if not running or time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    ended = [capture for capture in captures if capture not in running]
+    written = export(
+        [(capture, settings_of(capture, config)) for capture in ended if not has_finished_dump(capture.directory)]
+    )
+    recorded = {capture.header.process_id for capture in captures}
+    unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
+    summary = RunSummary(
+        processes=tuple(describe(capture, written) for capture in captures),
+        unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
+        unrecorded_count=len(unrecorded),
+        unobservable=(*_unobservable(program, config), *(() if captures else _nothing_wanted(config))),
+        analyses_not_run=tuple(sorted(analysis.value for analysis in config.analysis)),
+        recover_command=f"msmemscope recover {_shown(config.output)}",
+    )
+    render_run(summary, sys.stderr)
+    _tell_enclosing_launch({capture.directory: capture.header.process_id for capture in captures})
+    return not running
+
+
+def _unobservable(program: str, config: Config) -> Iterator[str]:
+    reason = why_not_observable(program)
+    if reason is not None:
+        yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
+    observable = observable_devices()
+    unknown = [device for device in config.devices if device.partition(":")[0] not in observable]
+    if unknown:
+        yield f"{', '.join(unknown)}: this version observes {', '.join(observable)} only"
+
+
+def _nothing_wanted(config: Config) -> Iterator[str]:
+    """Why a run may well have recorded nothing at all."""
+    if not config.events:
+        yield "--events names no event, so that nothing was collected"
+    elif config.collect_mode is CollectMode.DEFERRED:
+        yield "with --collect-mode=deferred nothing is collected before the program calls msmemscope.start()"
+
+
+def _tell_enclosing_launch(captures: dict[Path, int]) -> None:
+    """A launch within a launch: the outer one lists these captures too."""
+    text = os.environ.get(SETTINGS_VARIABLE)
+    if text and captures:
+        with contextlib.suppress(MsmemscopeError):
+            enclosing = Config.from_settings_text(text)
+            if enclosing.launch_directory:
+                append_captures(Path(enclosing.launch_directory), captures)
+
+
+def _shown(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

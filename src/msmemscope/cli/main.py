@@ -1,0 +1,70 @@
+"""The `msmemscope` command: the one place where errors become messages and exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.cli import messages
+from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
+from msmemscope.cli.commands import COMMANDS, run_command
+from msmemscope.cli.help_text import help_text
+from msmemscope.cli.launch import configure, launch
+from msmemscope.errors import EXIT_STATUS_USAGE, MsmemscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTERRUPTED_STATUS = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    Args:
+        arguments: Without the name of the command; by default those of this process.
+
+    Returns:
+        The exit status.
+    """
+    _replace_closed_streams()
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except MsmemscopeError as error:
+        messages.error(error)
+        return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED_STATUS
+
+
+def _replace_closed_streams() -> None:
+    """What we cannot say must not cost the program its exit status. The program still finds its stream closed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+
+
+def _run(arguments: Sequence[str]) -> int:
+    request = parse_command_line(arguments, verbs=[command.name for command in COMMANDS])
+    if isinstance(request, HelpRequest):
+        sys.stdout.write(_help())
+        return 0
+    if isinstance(request, VersionRequest):
+        from msmemscope import __version__
+
+        sys.stdout.write(f"msmemscope version {__version__}\n")
+        return 0
+    if isinstance(request, VerbRequest):
+        return run_command(request.verb, request.arguments)
+    config = configure(request)
+    if not request.program:
+        sys.stderr.write(_help())
+        messages.failed("no program was given", hint="msmemscope python train.py")
+        return EXIT_STATUS_USAGE
+    return launch(request, config)
+
+
+def _help() -> str:
+    return help_text({command.name: command.summary for command in COMMANDS})

@@ -1,0 +1,39 @@
+"""Words to the user: one line each, on stderr, readable without colour."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msmemscope.errors import MsmemscopeError
+
+
+def _say(kind: str, text: str, hint: str | None = None) -> None:
+    # A closed or full stderr must not change the exit status of the observed program.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"msmemscope: {kind}{text}\n")
+        if hint is not None:
+            sys.stderr.write(f"hint: {hint}\n")
+        sys.stderr.flush()
+
+
+def error(failure: MsmemscopeError) -> None:
+    """Print an error and its hint."""
+    _say("error: ", failure.message, failure.hint)
+
+
+def failed(text: str, hint: str | None = None) -> None:
+    """Print an error that is no `MsmemscopeError`."""
+    _say("error: ", text, hint)
+
+
+def warning(text: str, hint: str | None = None) -> None:
+    """Print what the user should know, although the run goes on."""
+    _say("warning: ", text, hint)
+
+
+def note(text: str) -> None:
+    """Print what the user may want to know."""
+    _say("", text)

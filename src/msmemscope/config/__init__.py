@@ -1,0 +1,50 @@
+"""The configuration: one frozen `Config`, one table of options, and all validation.
+
+`settings` has the `Config` itself and how it is written as text, `options` the table of
+options, `option_values` a parser per option. All of it is imported inside the observed
+process: standard library only.
+"""
+
+from __future__ import annotations
+
+from msmemscope.config.options import (
+    OPTION_BY_SPELLING,
+    OPTIONS,
+    GivenOption,
+    Option,
+    OptionGroup,
+    with_keywords,
+    with_options,
+)
+from msmemscope.config.settings import (
+    NO_SESSION,
+    SETTINGS_VARIABLE,
+    Analysis,
+    CollectionItem,
+    CollectMode,
+    Config,
+    DataFormat,
+    Level,
+    LogLevel,
+    observable_devices,
+)
+
+__all__ = [
+    "NO_SESSION",
+    "OPTIONS",
+    "OPTION_BY_SPELLING",
+    "SETTINGS_VARIABLE",
+    "Analysis",
+    "CollectMode",
+    "CollectionItem",
+    "Config",
+    "DataFormat",
+    "GivenOption",
+    "Level",
+    "LogLevel",
+    "Option",
+    "OptionGroup",
+    "observable_devices",
+    "with_keywords",
+    "with_options",
+]

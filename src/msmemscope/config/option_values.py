@@ -1,0 +1,195 @@
+"""The values that options accept: one parser per option.
+
+Each parser takes the words for what is accepted, the spelling of the option that the
+user chose, and the text of the value; it returns the fields of `Config` that follow
+from it, or raises `UsageError` naming all three.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msmemscope.config.settings import (
+    CONTROL_CHARACTERS,
+    DEFAULT_STACK_DEPTH,
+    MAXIMUM_STACK_DEPTH,
+    WHOLE_NUMBER,
+    Analysis,
+    CollectionItem,
+    CollectMode,
+    DataFormat,
+    Level,
+    LogLevel,
+    is_device,
+)
+from msmemscope.errors import UsageError
+from msmemscope.units import parse_size_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAXIMUM_STEPS = 5
+MAXIMUM_STEP = 2**32 - 1
+MAXIMUM_PATH_LENGTH = 4096
+MAXIMUM_PATH_COMPONENT_BYTES = 255
+MINIMUM_LOG_BYTES = 1 << 20
+
+_SEPARATORS = re.compile("[,\N{FULLWIDTH COMMA}]")
+_NONE = ["none"]
+_NONE_HINT = "'none' stands alone"
+_EnumType = TypeVar("_EnumType", bound=enum.Enum)
+
+
+def split_list(text: str) -> list[str]:
+    """Split at half-width and full-width commas; blanks around a value and empty values do not count."""
+    return [token.strip() for token in _SEPARATORS.split(text) if token.strip()]
+
+
+def _refuse(accepted: str, spelling: str, value: str, message: str, hint: str | None = None) -> UsageError:
+    return UsageError(message, option=spelling, value=value, accepted=accepted, hint=hint)
+
+
+def _chosen(
+    accepted: str, spelling: str, text: str, values: Mapping[str, _EnumType], *, message: str
+) -> frozenset[_EnumType]:
+    """The members named in a list; `none` alone, and an empty list, choose nothing."""
+    tokens = split_list(text)
+    if tokens == _NONE:
+        return frozenset()
+    for token in tokens:
+        if token not in values:
+            raise _refuse(accepted, spelling, token, message, _NONE_HINT if token in _NONE else None)
+    return frozenset(values[token] for token in tokens)
+
+
+def _one(accepted: str, spelling: str, text: str, values: Mapping[str, _EnumType], *, message: str) -> _EnumType:
+    if text.strip() not in values:
+        raise _refuse(accepted, spelling, text, message)
+    return values[text.strip()]
+
+
+LEVELS = {"0": Level.OP, "op": Level.OP, "1": Level.KERNEL, "kernel": Level.KERNEL}
+EVENTS = {member.value: member for member in CollectionItem}
+ANALYSES = {member.value: member for member in Analysis}
+COLLECT_MODES = {member.value: member for member in CollectMode}
+DATA_FORMATS = {member.value: member for member in DataFormat}
+LOG_LEVELS = {**{member.value: member for member in LogLevel}, "warning": LogLevel.WARN}
+
+
+def parse_steps(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the steps to collect; an empty list means all of them."""
+    tokens = split_list(text)
+    for token in tokens:
+        if not WHOLE_NUMBER.fullmatch(token) or not 1 <= int(token) <= MAXIMUM_STEP:
+            raise _refuse(accepted, spelling, token, "not a step")
+    steps = sorted({int(token) for token in tokens})
+    if len(steps) > MAXIMUM_STEPS:
+        raise _refuse(accepted, spelling, text, f"{len(steps)} steps are too many")
+    return {"steps": tuple(steps)}
+
+
+def parse_device(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the devices; `npu` makes single NPUs needless."""
+    tokens = split_list(text)
+    if not tokens:
+        raise _refuse(accepted, spelling, text, "names no device")
+    for token in tokens:
+        if not is_device(token):
+            raise _refuse(accepted, spelling, token, "not a device")
+    if "npu" in tokens:
+        tokens = [token for token in tokens if not token.startswith("npu:")]
+    return {"devices": tuple(dict.fromkeys(tokens))}
+
+
+def parse_level(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the levels of launches."""
+    return {"level": _chosen(accepted, spelling, text, LEVELS, message="not a level")}
+
+
+def parse_events(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read what to collect, before couplings."""
+    return {"events": _chosen(accepted, spelling, text, EVENTS, message="not an event")}
+
+
+def parse_analysis(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the analyses to run."""
+    return {"analysis": _chosen(accepted, spelling, text, ANALYSES, message="not an analysis")}
+
+
+def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the call stacks to write and their depths.
+
+    Without the Python stack in the list, Python stacks are still collected for the summary;
+    an empty list collects none at all.
+    """
+    tokens = split_list(text)
+    if tokens in ([], _NONE):
+        return {"python_stack": False, "python_stack_depth": 0, "native_stack": False, "native_stack_depth": 0}
+    depths: dict[str, int] = {}
+    for token in tokens:
+        kind, colon, number = (part.strip() for part in token.partition(":"))
+        if kind not in {"python", "c"}:
+            raise _refuse(accepted, spelling, token, "not a call stack")
+        if colon and (not WHOLE_NUMBER.fullmatch(number) or int(number) > MAXIMUM_STACK_DEPTH):
+            raise _refuse(accepted, spelling, token, "not a depth")
+        depth = int(number) if colon else DEFAULT_STACK_DEPTH
+        if depths.setdefault(kind, depth) != depth:
+            raise _refuse(accepted, spelling, text, f"{kind} is given two depths")
+    return {
+        "python_stack": "python" in depths,
+        "python_stack_depth": depths.get("python", DEFAULT_STACK_DEPTH),
+        "native_stack": "c" in depths,
+        "native_stack_depth": depths.get("c", 0),
+    }
+
+
+def parse_collect_mode(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read when collection begins."""
+    return {"collect_mode": _one(accepted, spelling, text, COLLECT_MODES, message="not a collection mode")}
+
+
+def parse_data_format(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the format of dump files."""
+    return {"data_format": _one(accepted, spelling, text, DATA_FORMATS, message="not a data format")}
+
+
+def parse_log_level(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the least important messages to print."""
+    return {"log_level": _one(accepted, spelling, text, LOG_LEVELS, message="not a log level")}
+
+
+def parse_output(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the output root and make it absolute; nothing is created."""
+    if not text.strip():
+        raise _refuse(accepted, spelling, text, "names no directory")
+    try:
+        # Lexical, so that the path printed is the path given: symbolic links are judged when the directory is made.
+        path = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
+    except OSError as error:
+        raise _refuse(accepted, spelling, text, f"the current directory is gone ({error.strerror})") from error
+    if CONTROL_CHARACTERS.search(path):
+        raise _refuse(accepted, spelling, path, "contains a control character or is not valid UTF-8")
+    if len(os.fsencode(path)) > MAXIMUM_PATH_LENGTH:
+        raise _refuse(accepted, spelling, f"{text[:40]}…", f"too long with {len(os.fsencode(path))} bytes")
+    if any(len(os.fsencode(part)) > MAXIMUM_PATH_COMPONENT_BYTES for part in path.split("/")):
+        raise _refuse(accepted, spelling, text, "a name in the path is too long")
+    return {"output": path}
+
+
+def parse_maximum_size(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the largest event log."""
+    size_bytes = parse_size_bytes(text, option=spelling)
+    if 0 < size_bytes < MINIMUM_LOG_BYTES:
+        raise _refuse(accepted, spelling, text, "too small to hold anything")
+    return {"maximum_size": size_bytes}
+
+
+def not_available(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Refuse an option that a later version will have."""
+    message = "not available in this version of msmemscope"
+    raise UsageError(
+        message, option=spelling, value=text or None, accepted=accepted or None, hint="leave this option out"
+    )

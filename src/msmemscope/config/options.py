@@ -1,0 +1,282 @@
+"""The table of options, and how options turn into a `Config`.
+
+The command line parses with this table and prints it as its help; Python callers are
+checked against it; tests walk over it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msmemscope.config import option_values as values
+from msmemscope.config.settings import (
+    DEFAULT_OUTPUT,
+    DEFAULT_STACK_DEPTH,
+    MAXIMUM_DEVICE,
+    MAXIMUM_STACK_DEPTH,
+    Analysis,
+    CollectionItem,
+    Config,
+    LogLevel,
+    values_of,
+)
+from msmemscope.errors import ConfigurationError, UsageError
+from msmemscope.units import SIZE_FORMS
+
+ValueParser = Callable[[str, str, str], "dict[str, Any]"]
+"""From what is accepted (in words), the spelling used and the value, to fields of `Config`."""
+
+_BOTH_BLOCK_EVENTS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
+_IMPLIED_ITEMS: Mapping[CollectionItem, frozenset[CollectionItem]] = {
+    CollectionItem.ALLOC: _BOTH_BLOCK_EVENTS,
+    CollectionItem.FREE: _BOTH_BLOCK_EVENTS,
+    CollectionItem.ACCESS: _BOTH_BLOCK_EVENTS,
+}
+_ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
+    Analysis.LEAKS: _BOTH_BLOCK_EVENTS,
+    Analysis.DECOMPOSE: _BOTH_BLOCK_EVENTS,
+    Analysis.INEFFICIENT: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
+}
+
+
+class OptionGroup(enum.Enum):
+    """The headings of the help text."""
+
+    COLLECT = "What to collect"
+    OUTPUT = "What to do with it"
+    LATER = "Not available in this version"
+    GENERAL = "General"
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option of the command line, and the setting of the same name for Python callers."""
+
+    name: str
+    """Without dashes: `call-stack`."""
+    group: OptionGroup
+    summary: str
+    """What it is for: one or two sentences, for the help text."""
+    metavar: str = ""
+    """The value in the help text; empty for an option without a value."""
+    accepted: str = ""
+    """The accepted values, in words, for help and error messages."""
+    default: str = ""
+    """The value in force when the option is not given, in words."""
+    parse: ValueParser | None = None
+    """Turns the value into fields of `Config`; None for what the command line handles by itself."""
+    other_spellings: tuple[str, ...] = ()
+    """Further spellings, with dashes."""
+    after_program: bool = True
+    """Whether the option is also ours when it stands after the program."""
+
+    @property
+    def spelling(self) -> str:
+        """The spelling that is documented: `--call-stack`."""
+        return f"--{self.name}"
+
+
+def _list_of(words: Iterable[str]) -> str:
+    return f"{', '.join(words)}, separated by commas"
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "events",
+        OptionGroup.COLLECT,
+        "The events to collect. alloc and free come together, and access brings both. Empty: nothing.",
+        "LIST",
+        _list_of(values.EVENTS),
+        "alloc,free,launch",
+        values.parse_events,
+    ),
+    Option(
+        "level",
+        OptionGroup.COLLECT,
+        "What a launch event is about: operators (0 or op) or kernels (1 or kernel).",
+        "LIST",
+        _list_of(values.LEVELS),
+        "0",
+        values.parse_level,
+    ),
+    Option(
+        "device",
+        OptionGroup.COLLECT,
+        "The devices to observe: all NPUs, an NPU by its number, the memory of CPU tensors.",
+        "LIST",
+        f"npu, npu:{{0..{MAXIMUM_DEVICE}}}, cpu, separated by commas",
+        "every accelerator found, cpu where there is none",
+        values.parse_device,
+    ),
+    Option(
+        "steps",
+        OptionGroup.COLLECT,
+        "Collect these steps only.",
+        "LIST",
+        f"at most {values.MAXIMUM_STEPS} integers >= 1, separated by commas",
+        "all steps",
+        values.parse_steps,
+    ),
+    Option(
+        "call-stack",
+        OptionGroup.COLLECT,
+        "The call stacks to write into the dump files, and their depth. Empty: collect none at all.",
+        "LIST",
+        f"python[:depth], c[:depth], separated by commas; depth from 0 to {MAXIMUM_STACK_DEPTH}",
+        f"none written; depth {DEFAULT_STACK_DEPTH} where no depth is given",
+        values.parse_call_stack,
+    ),
+    Option(
+        "collect-mode",
+        OptionGroup.COLLECT,
+        "Collect from the start of the program, or from where it calls msmemscope.start().",
+        "MODE",
+        " or ".join(values.COLLECT_MODES),
+        "immediate",
+        values.parse_collect_mode,
+    ),
+    Option(
+        "max-size",
+        OptionGroup.COLLECT,
+        "Keep at most so many bytes of events per process and drop the oldest ones, never the blocks still alive. "
+        "0: no limit.",
+        "SIZE",
+        f"0, or at least 1M; {SIZE_FORMS}",
+        "0",
+        values.parse_maximum_size,
+    ),
+    Option(
+        "analysis",
+        OptionGroup.OUTPUT,
+        "The analyses to run; each brings the events that it needs. Empty: none.",
+        "LIST",
+        _list_of(values.ANALYSES),
+        "leaks",
+        values.parse_analysis,
+    ),
+    Option(
+        "data-format",
+        OptionGroup.OUTPUT,
+        "The format of the dump files; MindStudio Insight opens db.",
+        "FORMAT",
+        " or ".join(values.DATA_FORMATS),
+        "csv",
+        values.parse_data_format,
+        ("--format",),
+    ),
+    Option(
+        "output",
+        OptionGroup.OUTPUT,
+        "The directory for all results; created if it is missing.",
+        "DIR",
+        f"a path of at most {values.MAXIMUM_PATH_LENGTH} printable characters",
+        DEFAULT_OUTPUT,
+        values.parse_output,
+        ("--output-path", "-o"),
+    ),
+    Option(
+        "log-level",
+        OptionGroup.OUTPUT,
+        "The least important messages to print.",
+        "LEVEL",
+        values_of(LogLevel),
+        "warn",
+        values.parse_log_level,
+    ),
+    Option(
+        "watch",
+        OptionGroup.LATER,
+        "Monitor blocks of memory from one operator to another.",
+        "START:OUTID,END,full-content",
+        parse=values.not_available,
+    ),
+    Option(
+        "compare",
+        OptionGroup.LATER,
+        "Compare the memory of two runs.",
+        parse=values.not_available,
+        after_program=False,
+    ),
+    Option(
+        "input",
+        OptionGroup.LATER,
+        "The two results to compare.",
+        "PATH,PATH",
+        parse=values.not_available,
+        other_spellings=("--input-path", "-i"),
+        after_program=False,
+    ),
+    Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",), after_program=False),
+    Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v",), after_program=False),
+)
+"""Every option, in the order of the help text."""
+
+OPTION_BY_SPELLING: Mapping[str, Option] = {
+    spelling: option for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)
+}
+"""Every spelling, with its dashes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenOption:
+    """An option as a user gave it."""
+
+    option: Option
+    spelling: str
+    """The spelling used, for messages."""
+    value: str
+
+
+def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
+    """Apply options to a configuration; of an option that is given twice, the last holds.
+
+    An analysis that is asked for brings the events it needs. The analysis that runs by
+    default does not: where the events that are asked for leave out what it needs, it is off.
+
+    Raises:
+        UsageError: If a value is not accepted.
+    """
+    fields: dict[str, Any] = {}
+    for one in given:
+        if one.option.parse is not None:
+            fields.update(one.option.parse(one.option.accepted, one.spelling, one.value))
+    events: frozenset[CollectionItem] = fields.get("events", base.events)
+    events = events.union(*(_IMPLIED_ITEMS.get(item, frozenset()) for item in events))
+    analyses: frozenset[Analysis] = fields.get("analysis", base.analysis)
+    if "analysis" in fields:
+        events = events.union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
+    else:
+        analyses = frozenset(analysis for analysis in analyses if _ITEMS_NEEDED_BY_ANALYSIS[analysis] <= events)
+    fields.update(events=events, analysis=analyses)
+    return dataclasses.replace(base, **fields)
+
+
+def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
+    """Apply the keyword arguments of a Python caller: the options' names with underscores, every value a string.
+
+    Raises:
+        ConfigurationError: If a keyword is unknown, or its value is no string or not accepted.
+    """
+    options = {
+        spelling[2:].replace("-", "_"): option
+        for spelling, option in OPTION_BY_SPELLING.items()
+        if spelling.startswith("--") and option.after_program
+    }
+    given = []
+    for keyword, value in keywords.items():
+        if keyword not in options:
+            message = "unknown setting"
+            raise ConfigurationError(message, value=keyword, accepted=", ".join(sorted(options)))
+        if not isinstance(value, str):
+            message = f"must be a string, not {type(value).__name__}"
+            raise ConfigurationError(message, option=keyword, value=repr(value), accepted=options[keyword].accepted)
+        given.append(GivenOption(options[keyword], keyword, value))
+    try:
+        return with_options(base, given)
+    except UsageError as error:
+        raise ConfigurationError(
+            error.reason, option=error.option, value=error.value, accepted=error.accepted, hint=error.hint
+        ) from error

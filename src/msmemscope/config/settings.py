@@ -1,0 +1,278 @@
+"""One frozen `Config`, and how it travels.
+
+A `Config` goes to the observed process as text in the environment
+(`Config.to_settings_text`), and from there into the event log as facts, so that a
+capture can be exported later the way it was meant (`Config.from_facts`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import re
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msmemscope.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+SETTINGS_VARIABLE = "MSMEMSCOPE_SETTINGS"
+"""The environment variable that carries the settings text to observed processes."""
+
+DEFAULT_OUTPUT = "memscopeDumpResults"
+DEFAULT_STACK_DEPTH = 50
+MAXIMUM_STACK_DEPTH = 1000
+MAXIMUM_DEVICE = 31
+NO_SESSION = "0" * 16
+
+WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class CollectionItem(str, enum.Enum):
+    """What is collected; the order is the order in which they are written."""
+
+    ALLOC = "alloc"
+    FREE = "free"
+    LAUNCH = "launch"
+    ACCESS = "access"
+    TRACEBACK = "traceback"
+
+
+class Level(str, enum.Enum):
+    """At which granularity launches are collected."""
+
+    OP = "op"
+    KERNEL = "kernel"
+
+
+class CollectMode(str, enum.Enum):
+    """When collection begins: at once, or at `msmemscope.start()`."""
+
+    IMMEDIATE = "immediate"
+    DEFERRED = "deferred"
+
+
+class Analysis(str, enum.Enum):
+    """A question that is answered about what was collected."""
+
+    LEAKS = "leaks"
+    DECOMPOSE = "decompose"
+    INEFFICIENT = "inefficient"
+
+
+class DataFormat(str, enum.Enum):
+    """The format of the dump files."""
+
+    CSV = "csv"
+    DB = "db"
+
+
+class LogLevel(str, enum.Enum):
+    """The least important messages that are still printed."""
+
+    INFO = "info"
+    WARN = "warn"
+    ERROR = "error"
+
+
+def observable_devices() -> tuple[str, ...]:
+    """The devices that are observed when none is named: every accelerator this version can observe, else the cpu."""
+    return ("cpu",)
+
+
+def _default_output() -> str:
+    return os.path.abspath(DEFAULT_OUTPUT)  # noqa: PTH100 - pathlib would be loaded into the observed process
+
+
+def _package_directory() -> str:
+    return os.path.abspath(os.path.join(__file__, "..", ".."))  # noqa: PTH100, PTH118 - as above
+
+
+def _utc_offset_seconds() -> int:
+    return time.localtime().tm_gmtoff
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Everything that a run of the tool was asked to do, after validation and couplings."""
+
+    output: str = dataclasses.field(default_factory=_default_output)
+    """Absolute path of the output root."""
+    session: str = NO_SESSION
+    """16 hexadecimal digits that name the launch; all zeros if there was none."""
+    launch_directory: str = ""
+    """Directory of the running launch, which holds its ledger; empty if there is none."""
+    package: str = dataclasses.field(default_factory=_package_directory)
+    """Directory of the msmemscope package."""
+    native_directory: str = ""
+    """Directory of the compiled extension where that is not the package: an installation for development."""
+    events: frozenset[CollectionItem] = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH})
+    """What is collected, couplings included."""
+    level: frozenset[Level] = frozenset({Level.OP})
+    collect_mode: CollectMode = CollectMode.IMMEDIATE
+    devices: tuple[str, ...] = dataclasses.field(default_factory=observable_devices)
+    """`cpu`, `npu` (all of them) or `npu:{id}`; never empty."""
+    steps: tuple[int, ...] = ()
+    """The steps to collect, ascending; empty means all."""
+    python_stack: bool = False
+    """Whether dumps show Python call stacks. Stacks may be collected all the same, for the summary."""
+    python_stack_depth: int = DEFAULT_STACK_DEPTH
+    """Frames of a Python call stack that are collected; 0 collects none."""
+    native_stack: bool = False
+    """Whether dumps show C call stacks."""
+    native_stack_depth: int = 0
+    """Frames of a C call stack that are collected; 0 collects none."""
+    analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
+    data_format: DataFormat = DataFormat.CSV
+    log_level: LogLevel = LogLevel.WARN
+    maximum_size: int = 0
+    """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
+    utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
+    """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
+
+    def to_settings_text(self) -> str:
+        """Write the settings as `key=value` lines, every key, in a fixed order.
+
+        Raises:
+            ConfigurationError: If a path holds a control character, which a line cannot carry.
+        """
+        lines = []
+        for name, kind in _SETTING_KINDS.items():
+            text = kind.encode(getattr(self, name))
+            if CONTROL_CHARACTERS.search(text):
+                message = "contains a control character or is not valid text"
+                raise ConfigurationError(message, option=name, value=text, accepted="printable characters")
+            lines.append(f"{name}={text}")
+        return "\n".join(lines)
+
+    @classmethod
+    def from_settings_text(cls, text: str) -> Config:
+        """Read what `to_settings_text` wrote; keys that are missing keep their default, unknown ones are skipped.
+
+        Raises:
+            ConfigurationError: If the value of a known key is not one that could have been written.
+        """
+        pairs = (line.partition("=") for line in text.split("\n") if line)
+        return cls._from_texts({key: value for key, _, value in pairs})
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, tuple[str, ...]]) -> Config:
+        """Rebuild the settings in force from the facts of a capture (`setting.<key>`; of several, the last holds).
+
+        Raises:
+            ConfigurationError: If the value of a known key is not one that could have been written.
+        """
+        prefix = "setting."
+        return cls._from_texts(
+            {key[len(prefix) :]: texts[-1] for key, texts in facts.items() if key.startswith(prefix) and texts}
+        )
+
+    @classmethod
+    def _from_texts(cls, texts: Mapping[str, str]) -> Config:
+        fields: dict[str, Any] = {}
+        for name, kind in _SETTING_KINDS.items():
+            if name not in texts:
+                continue
+            try:
+                fields[name] = kind.decode(texts[name])
+            except ValueError as error:
+                message = "damaged setting"
+                raise ConfigurationError(message, option=name, value=texts[name], accepted=kind.accepted) from error
+        return cls(**fields)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SettingKind:
+    """How one field of `Config` is written on a line of settings text."""
+
+    accepted: str
+    encode: Callable[[Any], str]
+    decode: Callable[[str], Any]
+
+
+_EnumType = TypeVar("_EnumType", bound=enum.Enum)
+
+
+def _text_kind(accepted: str, pattern: str) -> _SettingKind:
+    def decode(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(text)
+        return text
+
+    return _SettingKind(accepted, str, decode)
+
+
+def _number_kind(maximum: int) -> _SettingKind:
+    def decode(text: str) -> int:
+        if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) > maximum:
+            raise ValueError(text)
+        return int(text)
+
+    return _SettingKind(f"an integer from 0 to {maximum}", str, decode)
+
+
+def _enum_kind(members: type[_EnumType]) -> _SettingKind:
+    return _SettingKind(values_of(members), lambda member: str(member.value), members)
+
+
+def _enum_set_kind(members: type[_EnumType]) -> _SettingKind:
+    def encode(chosen: frozenset[_EnumType]) -> str:
+        return ",".join(member.value for member in members if member in chosen)
+
+    def decode(text: str) -> frozenset[_EnumType]:
+        return frozenset(members(token) for token in text.split(",") if token)
+
+    return _SettingKind(values_of(members), encode, decode)
+
+
+def is_device(token: str) -> bool:
+    """Whether the token names a device: `cpu`, `npu`, or `npu:` and a number."""
+    kind, colon, number = token.partition(":")
+    if not colon:
+        return kind in {"npu", "cpu"}
+    return kind == "npu" and bool(WHOLE_NUMBER.fullmatch(number)) and int(number) <= MAXIMUM_DEVICE
+
+
+def _decode_devices(text: str) -> tuple[str, ...]:
+    tokens = tuple(text.split(","))
+    if not all(is_device(token) for token in tokens):
+        raise ValueError(text)
+    return tokens
+
+
+def _decode_steps(text: str) -> tuple[int, ...]:
+    return tuple(int(token) for token in text.split(",") if token)
+
+
+def values_of(members: Iterable[enum.Enum]) -> str:
+    """The words of an enumeration, for messages."""
+    return ", ".join(str(member.value) for member in members)
+
+
+_ANY_PATH = _text_kind("a path", ".*")
+_SWITCH = _SettingKind("0 or 1", lambda on: str(int(on)), lambda text: bool(("0", "1").index(text)))
+_SETTING_KINDS: Mapping[str, _SettingKind] = {
+    "output": _ANY_PATH,
+    "session": _text_kind("16 hexadecimal digits", "[0-9a-f]{16}"),
+    "launch_directory": _ANY_PATH,
+    "package": _ANY_PATH,
+    "native_directory": _ANY_PATH,
+    "events": _enum_set_kind(CollectionItem),
+    "level": _enum_set_kind(Level),
+    "collect_mode": _enum_kind(CollectMode),
+    "devices": _SettingKind("cpu, npu, npu:{id}", ",".join, _decode_devices),
+    "steps": _SettingKind("integers", lambda steps: ",".join(map(str, steps)), _decode_steps),
+    "python_stack": _SWITCH,
+    "python_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),
+    "native_stack": _SWITCH,
+    "native_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),
+    "analysis": _enum_set_kind(Analysis),
+    "data_format": _enum_kind(DataFormat),
+    "log_level": _enum_kind(LogLevel),
+    "maximum_size": _number_kind(2**63 - 1),
+    "utc_offset": _SettingKind("a number of seconds", str, int),
+}

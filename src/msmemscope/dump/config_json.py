@@ -1,0 +1,69 @@
+"""config.json: the settings of a run, in the form that MindStudio's tools know."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.config import Analysis, CollectionItem, CollectMode, DataFormat, Level, LogLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from enum import Enum
+
+    from msmemscope.config import Config
+
+_EVENT_BITS: Final[Sequence[Enum]] = (
+    CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH, CollectionItem.ACCESS, CollectionItem.TRACEBACK,
+)  # fmt: skip
+_LEVEL_BITS: Final[Sequence[Enum]] = (Level.OP, Level.KERNEL)
+_ANALYSIS_BITS: Final[Sequence[Enum]] = (Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.INEFFICIENT)
+_LOG_LEVELS: Final = (LogLevel.INFO, LogLevel.WARN, LogLevel.ERROR)
+_STEP_LIST_LENGTH: Final = 5
+_NPU_SLOTS: Final = 32
+_OUTPUT_ID_UNSET: Final = 0xFFFFFFFF
+
+
+def config_text(settings: Config) -> str:
+    """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
+
+    Bit masks have the bits of their kind in the order alloc, free, launch,
+    access, traceback; op, kernel; leaks, decompose, inefficient. What a mask
+    says is repeated in words under `settings`.
+    """
+    return json.dumps(config_content(settings), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def config_content(settings: Config) -> Mapping[str, object]:
+    """Returns the content of config.json before it is written down."""
+    all_npus = "npu" in settings.devices
+    slots = [int(device.partition(":")[2]) for device in settings.devices if device.startswith("npu:")]
+    steps = [*settings.steps, *[0] * _STEP_LIST_LENGTH][:_STEP_LIST_LENGTH]
+    events = _mask(settings.events, _EVENT_BITS)
+    return {
+        "SelectedStepList": {"stepCount": len(settings.steps), "stepIdList": steps},
+        "analysisType": _mask(settings.analysis, _ANALYSIS_BITS),
+        "cStackDepth": settings.native_stack_depth,
+        "collectAllNpu": all_npus,
+        "collectCpu": "cpu" in settings.devices,
+        "collectMode": int(settings.collect_mode == CollectMode.DEFERRED),
+        "dataFormat": int(settings.data_format == DataFormat.DB),
+        "dumpEventType": events,
+        "enableCStack": settings.native_stack,
+        "enableCompare": False,
+        "enablePyStack": settings.python_stack,
+        "eventType": events,
+        "isEffective": True,
+        "levelType": _mask(settings.level, _LEVEL_BITS),
+        "logLevel": _LOG_LEVELS.index(settings.log_level),
+        "npuSlots": (1 << _NPU_SLOTS) - 1 if all_npus else sum(1 << slot for slot in set(slots)),
+        "outputDir": str(settings.output),
+        "pyStackDepth": settings.python_stack_depth,
+        "settings": dict(line.partition("=")[::2] for line in settings.to_settings_text().split("\n")),
+        "watchConfig": {"end": "", "fullContent": False, "isWatched": False, "outputId": _OUTPUT_ID_UNSET, "start": ""},
+    }
+
+
+def _mask(chosen: AbstractSet[Enum], bits: Sequence[Enum]) -> int:
+    return sum(1 << bit for bit, member in enumerate(bits) if member in chosen)

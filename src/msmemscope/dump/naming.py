@@ -1,0 +1,46 @@
+"""Names of the folders and files of a dump."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from msmemscope.model.events import DEVICE_CPU, device_word
+
+DUMP_FOLDER: Final = "dump"
+"""Folder of dump files inside the folder of a device."""
+
+DUMP_TABLE: Final = "memscope_dump"
+"""Name of the table of a DB file."""
+
+CONFIG_FILE: Final = "config.json"
+
+
+def device_folder(device: int) -> str:
+    """Returns the folder of a device: `device_0`, `device_cpu`."""
+    return f"device_{device_word(device)}"
+
+
+def home_device(devices: tuple[int, ...]) -> int:
+    """Returns the device in whose folder lies what belongs to the whole process: the first one, else the cpu."""
+    return devices[0] if devices else DEVICE_CPU
+
+
+def timestamp_at(seconds: float) -> str:
+    """Returns a moment as file names have it: local time, digits only (MindStudio Insight takes no others)."""
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
+
+
+def dump_file(timestamp: str, suffix: str) -> str:
+    """Returns the name of a dump; `suffix` is `csv` or `db`."""
+    return f"memscope_dump_{timestamp}.{suffix}"
+
+
+def python_trace_file(thread_id: int, timestamp: str) -> str:
+    """Returns the name of the Python trace of one thread."""
+    return f"python_trace_{thread_id}_{timestamp}.csv"
+
+
+def python_trace_table(process_id: int) -> str:
+    """Returns the name of the table of the Python trace in a DB file."""
+    return f"python_trace_{process_id}"

@@ -1,0 +1,226 @@
+"""Creating folders and files where nobody else can redirect them.
+
+Everything below the directory of the process is opened relative to its parent's
+descriptor and never through a symbolic link. A file is written under a
+temporary name and gets its own when it is complete, if no file of that name
+exists: what was finished before is never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.errors import DumpError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+FOLDER_MODE: Final = 0o750
+FILE_MODE: Final = 0o640
+
+PARTIAL_SUFFIX: Final = ".partial"
+"""Ends the name of a file that is being written."""
+
+_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES})
+
+
+class OutputFolder:
+    """A folder that files are created in.
+
+    Args:
+        base: The directory of the process; it must exist.
+        parts: Names of folders from there on; created where missing.
+
+    Raises:
+        DumpError: one of them cannot be opened or created, or is a symbolic link.
+    """
+
+    def __init__(self, base: Path, *parts: str) -> None:
+        """Open the folder, creating what is missing below the base."""
+        self.path = base
+        self._descriptor = self._opened(str(base), None)
+        for part in parts:
+            parent = self._descriptor
+            self.path /= part
+            try:
+                self._create_folder(part, parent)
+                self._descriptor = self._opened(part, parent)
+            finally:
+                os.close(parent)
+
+    def __enter__(self) -> Self:
+        """Return the open folder."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the folder."""
+        os.close(self._descriptor)
+
+    def names(self) -> list[str]:
+        """Returns the names of everything in the folder."""
+        return os.listdir(self._descriptor)  # noqa: PTH208 - pathlib has no descriptors
+
+    def remove_abandoned(self) -> None:
+        """Removes unfinished files whose writer is gone: each is locked for as long as it is written."""
+        for name in self.names():
+            if name.endswith(PARTIAL_SUFFIX):
+                with suppress(OSError):
+                    self._remove_unless_locked(name)
+
+    def _remove_unless_locked(self, name: str) -> None:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=self._descriptor)
+        finally:
+            os.close(descriptor)
+
+    def create(self, name: str) -> OutputFile:
+        """Creates a file that will have a name when it is finished.
+
+        Raises:
+            DumpError: it cannot be created.
+        """
+        return OutputFile(self, self._descriptor, name)
+
+    def _create_folder(self, part: str, parent: int) -> None:
+        try:
+            os.mkdir(part, FOLDER_MODE, dir_fd=parent)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            message = f"folder {self.path} cannot be created: {error.strerror}"
+            raise DumpError(message) from error
+
+    def _opened(self, name: str, parent: int | None) -> int:
+        # Above the directory of the process, links are the user's own business.
+        no_follow = 0 if parent is None else os.O_NOFOLLOW
+        try:
+            return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_follow, dir_fd=parent)
+        except OSError as error:
+            reason = error.strerror
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                reason = "it is a symbolic link or no folder"
+            message = f"folder {self.path} cannot be used: {reason}"
+            raise DumpError(message, hint="remove it, or give another output directory") from error
+
+
+class OutputFile:
+    """A file under its temporary name: finish it or discard it.
+
+    Args:
+        folder: Where it is, which must stay open for as long.
+        folder_descriptor: That folder.
+        name: What the file is called in the end.
+
+    Raises:
+        DumpError: it cannot be created, or somebody else is writing it.
+    """
+
+    def __init__(self, folder: OutputFolder, folder_descriptor: int, name: str) -> None:
+        """Create the file."""
+        self.path = folder.path / name
+        self._name = name
+        self._partial_name = f"{name}{PARTIAL_SUFFIX}"
+        self._folder_descriptor = folder_descriptor
+        self._is_open = True
+        try:
+            self._descriptor = self._opened(os.O_CREAT | os.O_EXCL)
+            self._identity = _identity(os.fstat(self._descriptor))
+        except OSError as error:
+            raise self.failure(error) from error
+
+    @property
+    def partial_path(self) -> str:
+        """The file by its temporary name, for those who cannot take a descriptor.
+
+        It leads through the folder's descriptor, so that no folder above it can be exchanged.
+        """
+        return f"/proc/self/fd/{self._folder_descriptor}/{self._partial_name}"
+
+    def write(self, content: bytes | memoryview) -> None:
+        """Appends bytes.
+
+        Raises:
+            DumpError: the disk is full, or gone.
+        """
+        rest = memoryview(content)
+        try:
+            self._resume()
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            raise self.failure(error) from error
+
+    def suspend(self) -> None:
+        """Gives the descriptor back until the next write, for those who write very many files."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def finish(self) -> Path:
+        """Gives the file its name.
+
+        Returns:
+            The finished file.
+
+        Raises:
+            DumpError: a file of that name appeared meanwhile.
+        """
+        folder = self._folder_descriptor
+        try:
+            self._resume()
+            self._check_identity(os.stat(self._partial_name, dir_fd=folder, follow_symlinks=False))
+            try:
+                os.link(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                os.unlink(self._partial_name, dir_fd=folder)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                # No hard links here: take the name first, which fails if it is taken.
+                os.close(os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE, dir_fd=folder))
+                os.replace(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            raise self.failure(error) from error
+        self._is_open = False
+        self.suspend()
+        return self.path
+
+    def discard(self) -> None:
+        """Removes the file; does nothing if it was finished or discarded."""
+        if self._is_open:
+            with suppress(OSError):  # it is gone, which is what was wanted
+                os.unlink(self._partial_name, dir_fd=self._folder_descriptor)
+        self._is_open = False
+        self.suspend()
+
+    def failure(self, error: BaseException) -> DumpError:
+        """Returns the error to raise for a failure of writing this file."""
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return DumpError(f"{self.path} cannot be written: {reason}", hint="make room or give another directory")
+
+    def _resume(self) -> None:
+        if self._descriptor < 0:
+            self._descriptor = self._opened(os.O_APPEND)
+            self._check_identity(os.fstat(self._descriptor))
+
+    def _check_identity(self, status: os.stat_result) -> None:
+        if _identity(status) != self._identity:
+            raise OSError(errno.EEXIST, "it was replaced by another file")
+
+    def _opened(self, flags: int) -> int:
+        flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._partial_name, flags, FILE_MODE, dir_fd=self._folder_descriptor)
+        with suppress(OSError):  # a file system without locks: nobody can tell, and nothing is lost
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

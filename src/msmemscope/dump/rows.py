@@ -1,0 +1,211 @@
+"""The twelve columns of a dump, from events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.dump.attributes import AttributeForm, attribute_column, pointer_text
+from msmemscope.eventlog.event_frame import device_text
+from msmemscope.model.events import (
+    ACCESS_KINDS,
+    EVENT_TYPE_WORDS,
+    EVENT_WORDS,
+    MEMORY_KINDS,
+    MSTX_KINDS,
+    NOT_AVAILABLE,
+    POOL_WORDS,
+    EventKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msmemscope.config import Config
+    from msmemscope.dump.running_totals import RunningTotals
+    from msmemscope.eventlog.capture import Capture
+
+COLUMNS: Final = pl.Schema(
+    {
+        "ID": pl.UInt64(),
+        "Event": pl.String(),
+        "Event Type": pl.String(),
+        "Name": pl.String(),
+        "Timestamp(ns)": pl.UInt64(),
+        "Process Id": pl.UInt32(),
+        "Thread Id": pl.UInt32(),
+        "Device Id": pl.String(),
+        "Ptr": pl.String(),
+        "Attr": pl.String(),
+        "Call Stack(Python)": pl.String(),
+        "Call Stack(C)": pl.String(),
+    }
+)
+"""Columns of a dump in their order; null stands for an empty field."""
+
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_OWNER_KEY: Final = 1 << 32
+"""Added to an attribute id whose text is owner labels and no list of attributes."""
+
+
+def safe_name(text: str) -> str:
+    """Returns a name, or nothing if a spreadsheet would take it for a formula."""
+    return "" if text.startswith(_FORMULA_STARTS) else text
+
+
+def safe_path_text(text: str) -> str:
+    """Returns text that begins with a path, with `./` in front if a spreadsheet would take it for a formula."""
+    return f"./{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+class DumpRows:
+    """Renders batches of events as rows of a dump.
+
+    Args:
+        capture: Where names and stacks are looked up.
+        settings: Which stacks are shown.
+        form: How attributes are written.
+        totals: Of the events before the first batch.
+    """
+
+    def __init__(self, capture: Capture, settings: Config, form: AttributeForm, totals: RunningTotals) -> None:
+        """Prepare what is the same for all batches."""
+        self._capture = capture
+        self._shows_python_stacks = settings.python_stack
+        self._shows_native_stacks = settings.native_stack
+        self._form = form
+        self._totals = totals
+        self._columns = _column_expressions(form, capture.header.process_id)
+
+    def render(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """Returns one row per event, function calls left out.
+
+        Args:
+            batch: Of EVENT_SCHEMA; batches must be given in order.
+
+        Returns:
+            COLUMNS, and `device` as the event has it.
+        """
+        if batch["kind"].is_in([EventKind.FUNCTION_CALL]).any():
+            batch = batch.filter(pl.col("kind") != EventKind.FUNCTION_CALL)
+        return (
+            batch.with_columns(
+                self._totals.after_each(batch),
+                self._names(batch),
+                self._recorded_attributes(batch),
+                self._python_stacks(batch),
+                self._native_stacks(batch),
+                pointer=pl.when(_has_address()).then(pointer_text(pl.col("address"))),
+            )
+            .lazy()
+            .select(*self._columns, "device")
+            .collect()
+        )
+
+    def _names(self, batch: pl.DataFrame) -> pl.Series:
+        used = batch["name_id"]
+        texts = self._capture.string_frame(used)
+        return _looked_up(used, texts, safe_name).alias("name")
+
+    def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
+        if batch["attribute_id"].max() == 0:
+            return _no_texts(len(batch)).alias("recorded")
+        is_owner = (pl.col("kind") == EventKind.MALLOC) & (pl.col("attribute_id") != 0)
+        keys = batch.select(
+            pl.col("attribute_id").cast(pl.UInt64) + pl.when(is_owner).then(_OWNER_KEY).otherwise(0)
+        ).to_series()
+        strings = self._capture.strings
+        form = self._form
+        used = [key for key in keys.unique().to_list() if key != 0]
+        texts = []
+        for key in used:
+            text = strings.get(key % _OWNER_KEY, "")
+            rendered = form.owner(text) if key >= _OWNER_KEY else form.fragment(text)
+            texts.append(rendered if text else None)
+        table = pl.DataFrame({"id": used, "text": texts}, schema={"id": pl.UInt64(), "text": pl.String()})
+        return _looked_up(keys, table).alias("recorded")
+
+    def _python_stacks(self, batch: pl.DataFrame) -> pl.Series:
+        if not self._shows_python_stacks:
+            return _no_texts(len(batch)).alias("python_stack")
+        ids = batch["python_stack_id"]
+        return _looked_up(ids, self._capture.python_stack_frame(ids), safe_path_text).alias("python_stack")
+
+    def _native_stacks(self, batch: pl.DataFrame) -> pl.Series:
+        if not self._shows_native_stacks or batch.is_empty():
+            return _no_texts(len(batch)).alias("native_stack")
+        # Between two changes of modules an address means the same everywhere.
+        sequences = batch["sequence"]
+        cuts = [0, *(int(sequences.search_sorted(change)) for change in self._capture.module_changes), len(batch)]
+        parts = []
+        for start, end in pairwise(cuts):
+            if start < end:
+                ids = batch["native_stack_id"][start:end]
+                texts = self._capture.native_stack_frame(ids, int(sequences[start]))
+                parts.append(_looked_up(ids, texts, safe_path_text))
+        return pl.concat(parts).alias("native_stack")
+
+
+def _no_texts(rows: int) -> pl.Series:
+    return pl.repeat(None, rows, dtype=pl.String, eager=True)
+
+
+def _looked_up(keys: pl.Series, texts: pl.DataFrame, change: Callable[[str], str] | None = None) -> pl.Series:
+    """Returns the text of each key; null for a key that has none.
+
+    Args:
+        keys: One per row.
+        texts: `id` and `text`.
+        change: Applied to each text, once.
+    """
+    if texts.is_empty():
+        return _no_texts(len(keys))
+    if change is not None:
+        texts = texts.with_columns(pl.Series("text", [change(text) for text in texts["text"].to_list()]))
+    frame = keys.alias("id").to_frame().join(texts, on="id", how="left", maintain_order="left")
+    return frame["text"]
+
+
+def _has_address() -> pl.Expr:
+    return pl.col("kind").is_in([*MEMORY_KINDS, *ACCESS_KINDS])
+
+
+def _words(words: dict[int, str]) -> pl.Series:
+    return pl.Series([words.get(value, NOT_AVAILABLE) for value in range(256)])
+
+
+def _column_expressions(form: AttributeForm, process_id: int) -> list[pl.Expr]:
+    kind = pl.col("kind")
+    is_memory = kind.is_in([*MEMORY_KINDS])
+    event_type = (
+        pl.when(is_memory)
+        .then(pl.lit(_words(POOL_WORDS)).gather(pl.col("pool")))
+        .otherwise(pl.lit(_words(EVENT_TYPE_WORDS)).gather(kind))
+    )
+    name = (
+        pl.when(is_memory)
+        .then(pl.lit(NOT_AVAILABLE))
+        .when(kind == EventKind.STEP)
+        .then(pl.col("size").cast(pl.String))
+        .when((kind == EventKind.RANGE_END) & (pl.col("name_id") == 0))
+        .then(pl.concat_str(pl.lit("Range end from id "), pl.col("extra").cast(pl.String)))
+        .when(kind.is_in([*MSTX_KINDS]))
+        .then(pl.col("name"))
+        .otherwise(pl.col("name").fill_null(NOT_AVAILABLE))
+    )
+    return [
+        pl.col("sequence").alias("ID"),
+        pl.lit(_words(EVENT_WORDS)).gather(kind).alias("Event"),
+        event_type.alias("Event Type"),
+        name.alias("Name"),
+        pl.col("timestamp_ns").alias("Timestamp(ns)"),
+        pl.lit(process_id, dtype=pl.UInt32).alias("Process Id"),
+        pl.col("thread_id").alias("Thread Id"),
+        device_text(pl.col("device")).alias("Device Id"),
+        pl.col("pointer").fill_null(NOT_AVAILABLE).alias("Ptr"),
+        attribute_column(form),
+        pl.col("python_stack").alias("Call Stack(Python)"),
+        pl.col("native_stack").alias("Call Stack(C)"),
+    ]

@@ -1,0 +1,149 @@
+"""Kinds of events, memory pools and flags, and the words that dumps use for them.
+
+The values are those of the event log (`native/format/record.h`); a contract test
+compares the two. This module is imported inside the observed process, so it
+imports nothing but `enum` and `typing`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+
+class EventKind(IntEnum):
+    """What happened."""
+
+    NONE = 0
+    MALLOC = 1
+    FREE = 2
+    ACCESS_READ = 3
+    ACCESS_WRITE = 4
+    ACCESS_UNKNOWN = 5
+    ATEN_START = 10
+    ATEN_END = 11
+    ATB_START = 12
+    ATB_END = 13
+    KERNEL_LAUNCH = 20
+    KERNEL_EXECUTE_START = 21
+    KERNEL_EXECUTE_END = 22
+    KERNEL_START = 23
+    KERNEL_END = 24
+    MARK = 30
+    RANGE_START = 31
+    RANGE_END = 32
+    ACL_INIT = 40
+    ACL_FINI = 41
+    START_TRACE = 42
+    STOP_TRACE = 43
+    STEP = 44
+    SNAPSHOT = 50
+    FUNCTION_CALL = 60
+
+
+class Pool(IntEnum):
+    """Which allocator the bytes of an event belong to."""
+
+    NONE = 0
+    HAL = 1
+    HOST = 2
+    PTA = 3
+    PTA_WORKSPACE = 4
+    ATB = 5
+    MIND_SPORE = 6
+
+
+class EventFlag(IntFlag):
+    """What is particular about one event."""
+
+    SHADOW = 1
+    """MALLOC or FREE that happened while nothing was collected."""
+    START_UNKNOWN = 2
+    """FUNCTION_CALL that was already running when tracing began."""
+    END_UNKNOWN = 4
+    """FUNCTION_CALL that had not returned when tracing ended."""
+
+
+DEVICE_NONE: Final = -1
+"""Value of an event's device when it belongs to none."""
+DEVICE_CPU: Final = -2
+"""Value of an event's device for memory of the host."""
+
+NOT_AVAILABLE: Final = "N/A"
+"""What dumps write where a value does not exist or is not known."""
+
+POOL_WORDS: Final[dict[int, str]] = {
+    Pool.HAL: "HAL",
+    Pool.HOST: "HOST",
+    Pool.PTA: "PTA",
+    Pool.PTA_WORKSPACE: "PTA_WORKSPACE",
+    Pool.ATB: "ATB",
+    Pool.MIND_SPORE: "MINDSPORE",
+}
+"""Pool to its word: column `Event Type` of MALLOC and FREE, `type` of ACCESS."""
+
+EVENT_WORDS: Final[dict[int, str]] = {
+    EventKind.MALLOC: "MALLOC",
+    EventKind.FREE: "FREE",
+    EventKind.ACCESS_READ: "ACCESS",
+    EventKind.ACCESS_WRITE: "ACCESS",
+    EventKind.ACCESS_UNKNOWN: "ACCESS",
+    EventKind.ATEN_START: "OP_LAUNCH",
+    EventKind.ATEN_END: "OP_LAUNCH",
+    EventKind.ATB_START: "OP_LAUNCH",
+    EventKind.ATB_END: "OP_LAUNCH",
+    EventKind.KERNEL_LAUNCH: "KERNEL_LAUNCH",
+    EventKind.KERNEL_EXECUTE_START: "KERNEL_LAUNCH",
+    EventKind.KERNEL_EXECUTE_END: "KERNEL_LAUNCH",
+    EventKind.KERNEL_START: "KERNEL_LAUNCH",
+    EventKind.KERNEL_END: "KERNEL_LAUNCH",
+    EventKind.MARK: "MSTX",
+    EventKind.RANGE_START: "MSTX",
+    EventKind.RANGE_END: "MSTX",
+    EventKind.ACL_INIT: "SYSTEM",
+    EventKind.ACL_FINI: "SYSTEM",
+    EventKind.START_TRACE: "SYSTEM",
+    EventKind.STOP_TRACE: "SYSTEM",
+    EventKind.STEP: "SYSTEM",
+    EventKind.SNAPSHOT: "SNAPSHOT",
+}
+"""Kind to the word of column `Event`. FUNCTION_CALL has none: it is no row of a dump."""
+
+EVENT_TYPE_WORDS: Final[dict[int, str]] = {
+    EventKind.ACCESS_READ: "READ",
+    EventKind.ACCESS_WRITE: "WRITE",
+    EventKind.ACCESS_UNKNOWN: "UNKNOWN",
+    EventKind.ATEN_START: "ATEN_START",
+    EventKind.ATEN_END: "ATEN_END",
+    EventKind.ATB_START: "ATB_START",
+    EventKind.ATB_END: "ATB_END",
+    EventKind.KERNEL_LAUNCH: "KERNEL_LAUNCH",
+    EventKind.KERNEL_EXECUTE_START: "KERNEL_EXECUTE_START",
+    EventKind.KERNEL_EXECUTE_END: "KERNEL_EXECUTE_END",
+    EventKind.KERNEL_START: "KERNEL_START",
+    EventKind.KERNEL_END: "KERNEL_END",
+    EventKind.MARK: "Mark",
+    EventKind.RANGE_START: "Range_start",
+    EventKind.RANGE_END: "Range_end",
+    EventKind.ACL_INIT: "ACL_INIT",
+    EventKind.ACL_FINI: "ACL_FINI",
+    EventKind.START_TRACE: "START_TRACE",
+    EventKind.STOP_TRACE: "STOP_TRACE",
+    EventKind.STEP: "STEP",
+    EventKind.SNAPSHOT: "SNAPSHOT",
+}
+"""Kind to the word of column `Event Type`; MALLOC and FREE take the word of their pool."""
+
+MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
+"""Kinds that change how much memory is in use."""
+ACCESS_KINDS: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
+"""Kinds that tell of a use of memory."""
+MSTX_KINDS: Final = (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)
+"""Kinds whose name is free text of the observed program."""
+
+
+def device_word(device: int) -> str:
+    """Returns how dumps write a device: its index, `cpu`, or `N/A` for none."""
+    if device == DEVICE_CPU:
+        return "cpu"
+    return str(device) if device >= 0 else NOT_AVAILABLE

@@ -1,0 +1,81 @@
+"""What the summary at the end of a run is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msmemscope.analysis.overview import MemoryOverview
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultFile:
+    """One file that was written."""
+
+    path: Path
+    rows: int | None = None
+    """Rows of a table; None for what is no table."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessSummary:
+    """One observed process."""
+
+    process_id: int
+    program: str
+    """Its command line, for people."""
+    directory: Path
+    """Its capture directory."""
+    files: tuple[ResultFile, ...] = ()
+    overview: MemoryOverview | None = None
+    """None if the capture could not be read."""
+    start_ns: int = 0
+    """CLOCK_REALTIME when recording began; 0 if not known."""
+    is_running: bool = False
+    remarks: tuple[str, ...] = ()
+    """How the process or its recording ended, and what was lost: one sentence each."""
+    observed: tuple[str, ...] = ()
+    """Sources that were observed, with details."""
+    unobserved: tuple[str, ...] = ()
+    """Sources that could not be observed, and why."""
+    tool_memory_bytes: int = 0
+    """Memory of the tool inside the process."""
+    tool_memory_limit_bytes: int = 0
+    """The most that it could ever have been."""
+    log_bytes: int = 0
+    """Size of the event log."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The highest use of any one pool."""
+        return max((peak.peak_bytes for peak in self.overview.peaks), default=0) if self.overview else 0
+
+    @property
+    def never_freed_bytes(self) -> int:
+        """Bytes of all blocks that have no FREE."""
+        return sum(rest.blocks.size_bytes for rest in self.overview.never_freed) if self.overview else 0
+
+    @property
+    def event_count(self) -> int:
+        """Events of any kind."""
+        return self.overview.event_count if self.overview else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSummary:
+    """A whole run: all observed processes, and what is known about those that were not."""
+
+    processes: tuple[ProcessSummary, ...]
+    unrecorded: tuple[str, ...] = ()
+    """Programs that were started under observation and had nothing to record, each name once."""
+    unrecorded_count: int = 0
+    """How many processes that were."""
+    unobservable: tuple[str, ...] = ()
+    """What could not be observed at all, and why."""
+    analyses_not_run: tuple[str, ...] = ()
+    """Names of analyses that were asked for."""
+    recover_command: str = "msmemscope recover DIR"
+    """What finishes the captures of processes that still run."""

@@ -1,0 +1,271 @@
+"""The summary at the end of a run, for a terminal, a pipe or a log file.
+
+Readable at 80 columns and without colour. Labels and paths come from the observed
+program: they are shown as plain text and never read as markup.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from msmemscope.model.events import EVENT_WORDS, POOL_WORDS, device_word
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msmemscope.analysis.peak import BlockSet, Ranking
+    from msmemscope.reports.run_summary import ProcessSummary, RunSummary
+
+_NANOSECONDS_PER_SECOND: Final = 1_000_000_000
+_NUMBERS_WIDTH: Final = 30
+"""Columns that a line of a ranking needs beside its label."""
+_SHORTEST_LABEL: Final = 20
+_MOST_NAMES: Final = 6
+_HEADING: Final = "bold"
+_QUIET: Final = "dim"
+
+
+def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -> None:
+    """Write the summary of a run.
+
+    Args:
+        summary: What to say.
+        out: Where to write it; colours only if it is a terminal.
+        width: Columns; by default those of the terminal, 80 where there is none.
+    """
+    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    _Writer(console).run(summary)
+
+
+class _Writer:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def run(self, summary: RunSummary) -> None:
+        processes = summary.processes
+        events = sum(process.event_count for process in processes)
+        self._line("")
+        if not processes:
+            self._line("msmemscope: nothing was recorded", _HEADING)
+        else:
+            of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+            self._line(f"msmemscope: {_counted(events, 'event')} of {of}", _HEADING)
+        if len(processes) == 1:
+            self._process(processes[0])
+        elif processes:
+            self._table_of(processes)
+            largest = max(processes, key=lambda process: process.peak_bytes)
+            if largest.peak_bytes:
+                self._line("")
+                self._line(f"Process {largest.process_id}, the one with the highest peak:", _HEADING)
+                self._memory(largest)
+        self._coverage(summary)
+        running = [str(process.process_id) for process in processes if process.is_running]
+        if running:
+            self._line("")
+            self._line(f"Still running: process {_listed(running)}. When it has ended: {summary.recover_command}")
+
+    def _process(self, process: ProcessSummary) -> None:
+        self._line("")
+        self._files(process)
+        self._events(process)
+        self._memory(process)
+
+    def _files(self, process: ProcessSummary) -> None:
+        self._line(f"Files in {_relative(process.directory)}", _HEADING)
+        for file in process.files:
+            path = file.path
+            inside = path.relative_to(process.directory) if path.is_relative_to(process.directory) else _relative(path)
+            rows = "" if file.rows is None else f" ({_counted(file.rows, 'row')})"
+            self._line(f"  {inside}{rows}")
+        if not process.files:
+            self._line("  event_log (no dump files were written)")
+
+    def _events(self, process: ProcessSummary) -> None:
+        if process.overview is None:
+            return
+        by_word: dict[str, int] = {}
+        for kind, count in process.overview.events_by_kind.items():
+            word = EVENT_WORDS.get(kind, "function calls")
+            by_word[word] = by_word.get(word, 0) + count
+        if by_word:
+            counts = [f"{format_count(count)} {word}" for word, count in by_word.items()]
+            self._line("")
+            self._wrapped(f"Events: {', '.join(counts)}")
+
+    def _memory(self, process: ProcessSummary) -> None:
+        if process.overview is None:
+            return
+        for peak in process.overview.peaks:
+            after = ""
+            if process.start_ns and peak.timestamp_ns >= process.start_ns:
+                seconds = (peak.timestamp_ns - process.start_ns) / _NANOSECONDS_PER_SECOND
+                after = f", {seconds:.2f} s after recording began"
+            where = f"{device_word(peak.device)} ({POOL_WORDS.get(peak.pool, '?')})"
+            blocks = _counted(peak.in_use.block_count, "block")
+            self._line("")
+            self._line(f"Peak on {where}: {format_bytes(peak.peak_bytes)} in {blocks}{after}", _HEADING)
+            self._block_set(peak.in_use)
+        for rest in process.overview.never_freed:
+            where = f"{device_word(rest.device)} ({POOL_WORDS.get(rest.pool, '?')})"
+            size, blocks = format_bytes(rest.blocks.size_bytes), _counted(rest.blocks.block_count, "block")
+            self._line("")
+            self._line(
+                f"{'Not freed yet' if process.is_running else 'Never freed'} on {where}: {size} in {blocks}", _HEADING
+            )
+            self._line("  What a program keeps to its end, such as model parameters, is normal here.", _QUIET)
+            self._block_set(rest.blocks, by_operator=False)
+
+    def _block_set(self, blocks: BlockSet, *, by_operator: bool = True) -> None:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        label_width = max(self._console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        if by_operator:
+            _add_ranking(table, "by operator", blocks.by_operator, label_width)
+        _add_ranking(table, "by source line", blocks.by_source_line, label_width)
+        self._console.print(table)
+
+    def _table_of(self, processes: Iterable[ProcessSummary]) -> None:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for justify in ("right", "left", "right", "right", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        table.add_row(*(Text(word, _QUIET) for word in ("process", "program", "events", "peak", "never freed")))
+        program_width = max(self._console.width - 52, _SHORTEST_LABEL)
+        totals = [0, 0]
+        for process in processes:
+            totals[0] += process.event_count
+            totals[1] += process.never_freed_bytes
+            table.add_row(
+                Text(f"{process.process_id}"),
+                Text(_cut_end(process.program, program_width)),
+                Text(format_count(process.event_count)),
+                Text(format_bytes(process.peak_bytes)),
+                Text(format_bytes(process.never_freed_bytes)),
+            )
+        table.add_row(
+            Text(""), Text("all together"), Text(format_count(totals[0])), Text(""), Text(format_bytes(totals[1]))
+        )
+        self._line("")
+        self._console.print(table)
+        self._line("")
+        parents = {process.directory.parent for process in processes}
+        for parent in sorted(parents):
+            self._line(f"Files in {_relative(parent)}", _HEADING)
+            for process in processes:
+                if process.directory.parent == parent:
+                    self._line(f"  {process.directory.name}")
+
+    def _coverage(self, summary: RunSummary) -> None:
+        lines: list[str] = []
+        lines.extend(_grouped("observed", [(process, process.observed) for process in summary.processes]))
+        lines.extend(_grouped("not observed", [(process, process.unobserved) for process in summary.processes]))
+        lines.extend(f"not observed: {reason}" for reason in summary.unobservable)
+        if summary.unrecorded_count:
+            names = _listed(list(summary.unrecorded))
+            are = "process" if summary.unrecorded_count == 1 else "processes"
+            lines.append(f"nothing to record in {summary.unrecorded_count} {are}: {names}")
+        lines.extend(_grouped("", [(process, process.remarks) for process in summary.processes]))
+        lines.extend(
+            f"{analysis}: not run, this version has no such analysis yet" for analysis in summary.analyses_not_run
+        )
+        memory = sum(process.tool_memory_bytes for process in summary.processes)
+        if memory:
+            limit = sum(process.tool_memory_limit_bytes for process in summary.processes)
+            log = sum(process.log_bytes for process in summary.processes)
+            at_most = f", its tables at most {format_bytes(limit)}" if limit else ""
+            lines.append(
+                f"cost: {format_bytes(memory)} of memory in the program{at_most}; {format_bytes(log)} of event log"
+            )
+        if lines:
+            self._line("")
+            self._line("Coverage", _HEADING)
+        for line in lines:
+            self._wrapped(f"  {line}", indent=4)
+
+    def _line(self, text: str, style: str = "") -> None:
+        """Write one line as it is: paths must stay whole, so that they can be copied."""
+        self._console.print(Text(_printable(text), style), soft_wrap=True)
+
+    def _wrapped(self, text: str, indent: int = 2) -> None:
+        """Write a sentence, wrapped at the width with its further lines indented."""
+        lines = Text(_printable(text)).wrap(self._console, max(self._console.width - indent, _SHORTEST_LABEL))
+        for number, line in enumerate(lines):
+            line.rstrip()
+            self._console.print(line if number == 0 else Text(" " * indent) + line, soft_wrap=True)
+
+
+def _add_ranking(table: Table, heading: str, ranking: Ranking, label_width: int) -> None:
+    table.add_row(Text(f"  {heading}", _QUIET), Text("size", _QUIET), Text("blocks", _QUIET))
+    for share in ranking.shares:
+        label = _cut_label(share.label, label_width - 4)
+        table.add_row(Text(f"    {label}"), Text(format_bytes(share.size_bytes)), Text(format_count(share.block_count)))
+    if ranking.other is not None:
+        other = ranking.other
+        table.add_row(
+            Text(f"    {other.label}"), Text(format_bytes(other.size_bytes)), Text(format_count(other.block_count))
+        )
+
+
+def _grouped(heading: str, texts: list[tuple[ProcessSummary, tuple[str, ...]]]) -> list[str]:
+    """One line per different text; names the processes where not all of them share it."""
+    holders: dict[str, list[str]] = {}
+    for process, sentences in texts:
+        for sentence in sentences:
+            holders.setdefault(sentence, []).append(str(process.process_id))
+    lines = []
+    for sentence, identities in holders.items():
+        who = "" if len(identities) == len(texts) else f" (process {_listed(identities)})"
+        lines.append(f"{heading}: {sentence}{who}" if heading else f"{sentence}{who}")
+    return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    return ", ".join(names)
+
+
+def _relative(path: Path) -> str:
+    """The path as seen from the current directory, where that is shorter."""
+    try:
+        relative = os.path.relpath(path)
+    except OSError:
+        return str(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _cut_label(label: str, width: int) -> str:
+    """Shorten a label; of a source line the end is kept, which tells more than its folders."""
+    label = _printable(label).removeprefix("torch._ops.")
+    if label.startswith("/"):
+        path, parenthesis, rest = label.partition("(")
+        label = f"{_relative(Path(path))}{parenthesis}{rest}"
+        return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
+    return _cut_end(label, width)
+
+
+def _cut_end(text: str, width: int) -> str:
+    text = _printable(" ".join(text.split()))
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _printable(text: str) -> str:
+    """Names of the observed program must not be able to steer the terminal."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    )

@@ -1,0 +1,50 @@
+"""Schemas of the tables: what one row is, and the columns with their types and units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from msmemscope.eventlog.event_frame import EVENT_SCHEMA
+
+__all__ = ["BLOCK_SCHEMA", "EVENT_SCHEMA", "STRING_SCHEMA"]
+
+BLOCK_SCHEMA: Final = pl.Schema(
+    {
+        "allocation_id": pl.UInt64(),
+        "address": pl.UInt64(),
+        "size": pl.Int64(),
+        "device": pl.Int8(),
+        "pool": pl.UInt8(),
+        "flags": pl.UInt8(),
+        "allocated_ns": pl.UInt64(),
+        "freed_ns": pl.UInt64(),
+        "malloc_sequence": pl.UInt64(),
+        "free_sequence": pl.UInt64(),
+        "name_id": pl.UInt32(),
+        "name": pl.String(),
+        "attribute_id": pl.UInt32(),
+        "python_stack_id": pl.UInt32(),
+        "native_stack_id": pl.UInt32(),
+        "thread_id": pl.UInt32(),
+        "free_thread_id": pl.UInt32(),
+        "free_python_stack_id": pl.UInt32(),
+        "free_native_stack_id": pl.UInt32(),
+    }
+)
+"""One row per block: one allocation from its MALLOC to its FREE, in MALLOC order.
+
+allocation_id: identity of the block, which the address alone is not; equals malloc_sequence.
+address, size: bytes of the block, from its MALLOC.
+device, pool, flags: of the MALLOC; see `msmemscope.model.events`.
+allocated_ns, freed_ns: CLOCK_REALTIME; freed_ns is null if no FREE was seen.
+malloc_sequence, free_sequence: the two events; free_sequence is null if no FREE was seen.
+name_id, name: outermost operator at the MALLOC; 0 and null outside of operators.
+attribute_id: string id of the owner labels, 0 if none.
+python_stack_id, native_stack_id, thread_id: of the MALLOC.
+free_thread_id, free_python_stack_id, free_native_stack_id: of the FREE, null if none was seen.
+"""
+
+STRING_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "text": pl.String()})
+"""One row per string that events refer to."""

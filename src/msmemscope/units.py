@@ -1,0 +1,78 @@
+"""Sizes in bytes: shown to people, and read from what people write."""
+
+from __future__ import annotations
+
+import re
+
+from msmemscope.errors import UsageError
+
+_BINARY_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_UNIT_FACTOR = 1024
+
+_SIZE_PATTERN = re.compile(r"(?P<number>[0-9]{1,19})(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_EXPONENT_BY_LETTER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+MAXIMUM_SIZE_BYTES = 2**63 - 1
+"""The largest size that is accepted: it must fit a signed 64-bit field."""
+
+SIZE_FORMS = "a whole number of bytes, or one with the unit K, M, G or T (1K = 1024 bytes), such as 512M or 2G"
+"""What `parse_size_bytes` accepts, in words."""
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Write a size for people: whole bytes below 1 KiB, above that three significant digits.
+
+    Args:
+        size_bytes: The size; may be negative for a difference.
+
+    Returns:
+        Text such as `0 bytes`, `1 byte`, `1.50 KiB`, `12.3 MiB`, `512 GiB`.
+    """
+    magnitude = abs(size_bytes)
+    sign = "-" if size_bytes < 0 else ""
+    if magnitude < _UNIT_FACTOR:
+        return f"{sign}{magnitude} byte" if magnitude == 1 else f"{sign}{magnitude} bytes"
+    exponent = min((magnitude.bit_length() - 1) // 10, len(_BINARY_UNITS) - 1)
+    number = magnitude / _UNIT_FACTOR**exponent
+    text = _three_digits(number)
+    if text == "1024" and exponent < len(_BINARY_UNITS) - 1:
+        exponent += 1
+        text = "1.00"
+    return f"{sign}{text} {_BINARY_UNITS[exponent]}"
+
+
+def _three_digits(number: float) -> str:
+    for decimals, limit in ((2, 10), (1, 100)):
+        text = f"{number:.{decimals}f}"
+        if float(text) < limit:
+            return text
+    return f"{number:.0f}"
+
+
+def format_count(count: int) -> str:
+    """Write a count with a comma between groups of three digits: `1,234,567`."""
+    return f"{count:,}"
+
+
+def parse_size_bytes(text: str, *, option: str) -> int:
+    """Read a size such as `1048576`, `512M` or `2GiB`.
+
+    Args:
+        text: What the user wrote.
+        option: The option that it was written for, named in the error.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        UsageError: If the text is no size, or one that does not fit 63 bits.
+    """
+    match = _SIZE_PATTERN.fullmatch(text.strip())
+    if match is None:
+        message = "not a size"
+        raise UsageError(message, option=option, value=text, accepted=SIZE_FORMS)
+    size_bytes: int = int(match["number"]) * _UNIT_FACTOR ** _EXPONENT_BY_LETTER[match["unit"].upper()]
+    if size_bytes > MAXIMUM_SIZE_BYTES:
+        message = "too large"
+        raise UsageError(message, option=option, value=text, accepted=f"at most {MAXIMUM_SIZE_BYTES} bytes")
+    return size_bytes

@@ -1,0 +1,1 @@
+"""The tests: unit, integration, contracts, and what they share (support, fakes, target programs)."""

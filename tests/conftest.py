@@ -1,0 +1,123 @@
+"""Fixtures of all tests: target programs, the tool, and what the machine lacks."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from tests.support import tool
+from tests.support.targets import SOURCES, Binding, Builder, compilers_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from tests.support.tool import ToolRun
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this environment cannot run, with the reason."""
+    if importlib.util.find_spec("torch") is None:
+        skip = pytest.mark.skip(reason="PyTorch is not installed in this environment")
+        for item in items:
+            if item.get_closest_marker("torch"):
+                item.add_marker(skip)
+
+
+class RunUnderTool(Protocol):
+    """Runs a command under the tool; options of the tool follow the command."""
+
+    def __call__(
+        self,
+        command: Sequence[object],
+        *options: str,
+        output: Path | None = None,
+        stdin: str = "",
+        variables: Mapping[str, str] | None = None,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> ToolRun:
+        """Run the command and return what came of it."""
+        ...
+
+
+class BuildTarget(Protocol):
+    """Builds a target program and returns the executable."""
+
+    def __call__(self, name: str, binding: Binding = Binding.LAZY) -> Path:
+        """Build the program if that was not done before."""
+        ...
+
+
+@pytest.fixture(scope="session")
+def target_builder(request: pytest.FixtureRequest) -> Builder:
+    """The compiler of the target programs, with a cache that outlives the test run."""
+    missing = compilers_missing()
+    if missing:
+        pytest.fail(f"target programs cannot be built: {missing}")
+    assert request.config.cache is not None
+    return Builder(request.config.cache.mkdir("target_programs"))
+
+
+@pytest.fixture(scope="session")
+def build_target(target_builder: Builder) -> BuildTarget:
+    """Build a C or C++ target program by its name."""
+    return target_builder.program
+
+
+@pytest.fixture(scope="session")
+def python_target() -> functools.partial[list[str | Path]]:
+    """The command line of a Python target program: its name, then its arguments."""
+
+    def command(name: str, *arguments: str) -> list[str | Path]:
+        return [sys.executable, SOURCES / f"{name}.py", *arguments]
+
+    return functools.partial(command)
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """An output root that does not exist yet."""
+    return tmp_path / "output"
+
+
+@pytest.fixture
+def run_under_tool(output: Path) -> RunUnderTool:
+    """Run a command under the tool, with results in a folder of its own."""
+    default_output = output
+
+    def run(
+        command: Sequence[object],
+        *options: str,
+        output: Path | None = None,
+        stdin: str = "",
+        variables: Mapping[str, str] | None = None,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> ToolRun:
+        root = output or default_output
+        line = [*tool.TOOL, "--device=cpu", f"--output={root}", *options, "--", *command]
+        return tool.run(line, output=root, stdin=stdin, variables=variables, timeout_s=timeout_s)
+
+    return run
+
+
+@pytest.fixture
+def run_alone(output: Path) -> RunUnderTool:
+    """Run the same command without the tool, for comparison; options are not allowed."""
+
+    def run(
+        command: Sequence[object],
+        *options: str,
+        output: Path | None = output,
+        stdin: str = "",
+        variables: Mapping[str, str] | None = None,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> ToolRun:
+        assert not options
+        assert output is not None
+        return tool.run(command, output=output, stdin=stdin, variables=variables, timeout_s=timeout_s)
+
+    return run

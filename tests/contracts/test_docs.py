@@ -1,0 +1,167 @@
+"""The documents tell the truth: commands run, options are described, links lead somewhere, both READMEs agree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msmemscope.config.options import OPTIONS, Option
+from tests.support.targets import environment
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "native").glob("*.md")])
+
+RUN_ELSEWHERE = {
+    "make demo": "the demo itself, run by hand before a release; its program is in tests/integration/test_training.py",
+    "make test": "continuous integration",
+    "make lint": "continuous integration",
+    "make build": "a step of make lint and make test",
+    "make sanitize": "run by hand, needs minutes",
+    "pip install .": "tests/contracts/test_wheel.py",
+    "pip install --group build": "a step of make build",
+    "pip install --no-build-isolation --editable '.[test,lint]'": "a step of make build",
+    "python -m pytest -m 'not slow'": "would run this test again",
+    "python -m pytest tests/contracts": "would run this test again",
+}
+"""Commands of the documents that this file does not run, and where they are run."""
+
+TRAIN = """
+import sys, torch
+print("training", sys.argv[1:])
+weight = torch.ones(8, 8, requires_grad=True)
+for _ in range(3):
+    (weight @ torch.ones(8)).sum().backward()
+"""
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands in fences tagged `console` (after `$ `) or `sh` (every line)."""
+    found = []
+    for tag, body in re.findall(
+        r"^```(console|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        for line in body.splitlines():
+            if tag == "sh":
+                found.append(line.strip())
+            elif line.startswith("$ "):
+                found.append(line[2:].strip())
+    return found
+
+
+ALL_COMMANDS = sorted({command for page in PAGES for command in commands_of(page)})
+TOOL_COMMANDS = [command for command in ALL_COMMANDS if command.startswith("msmemscope ")]
+
+
+def headings_of(page: Path) -> list[int]:
+    """The levels of the headings, in order."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+
+
+def test_every_command_is_run_somewhere() -> None:
+    """A command that nobody runs is a command that stops working unnoticed."""
+    assert TOOL_COMMANDS, "no commands found"
+    unknown = [command for command in ALL_COMMANDS if command not in RUN_ELSEWHERE and command not in TOOL_COMMANDS]
+    assert not unknown, f"{unknown} are neither run here nor listed in RUN_ELSEWHERE"
+    gone = sorted(set(RUN_ELSEWHERE) - set(ALL_COMMANDS))
+    assert not gone, f"{gone} are listed in RUN_ELSEWHERE, but no document has them"
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("command", TOOL_COMMANDS)
+def test_commands_of_the_tool_work_as_written(command: str, tmp_path: Path) -> None:
+    """Run in a folder with a train.py and a user.sh, and with the results of an earlier run where they are named."""
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    (tmp_path / "user.sh").write_text("python train.py\n", encoding="utf-8")
+    commands = [command]
+    if "memscopeDumpResults" in command:
+        commands.insert(0, "msmemscope python train.py")
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for line in commands:
+        run = subprocess.run(
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env=environment(PATH=here),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+        assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_documented(option: Option) -> None:
+    """Each has its section in docs/options.md."""
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert re.search(rf"^### `{re.escape(option.spelling)}[=`]", page, re.MULTILINE)
+
+
+def test_options_in_the_text_exist() -> None:
+    """A page does not speak of an option that the tool does not have."""
+    known = {spelling for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)}
+    verbs_and_others = {"--limit", "--kind", "--definitions", "--index-url", "--group", "--no-build-isolation"}
+    others = verbs_and_others | {"--editable", "--native", "--strict", "--"}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}
+        used |= {match for command in commands_of(page) for match in re.findall(r"(?<!\S)--[a-z][a-z-]*", command)}
+        assert used <= known | others, f"{page.name} names {sorted(used - known - others)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_resolve(page: Path) -> None:
+    """Every link to a file of the repository leads to one."""
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_both_readmes_have_the_same_structure() -> None:
+    """The same headings in the same order, the same commands, the same fences."""
+    english, chinese = ROOT / "README.md", ROOT / "README.zh-CN.md"
+    assert headings_of(english) == headings_of(chinese)
+    assert commands_of(english) == commands_of(chinese)
+    code = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    assert code.findall(english.read_text(encoding="utf-8")) == code.findall(chinese.read_text(encoding="utf-8"))
+
+
+def test_python_examples_compile() -> None:
+    """Snippets are valid Python."""
+    for page in PAGES:
+        for snippet in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            compile(snippet, str(page), "exec")
+
+
+def test_generated_pages_and_pictures_are_current() -> None:
+    """`make docs` would change nothing."""
+    run = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_documents_name_no_machine() -> None:
+    """No path of somebody's machine."""
+    home = re.compile(r"(?<![\w.])/(home|root|Users|tmp|work)/[a-z]")
+    for page in PAGES:
+        found = [line for line in page.read_text(encoding="utf-8").splitlines() if home.search(line)]
+        assert not found, f"{page.name}: {found}"
+
+
+def test_make_is_documented_where_it_is_used() -> None:
+    """`make help` lists every target that the documents use."""
+    make = shutil.which("make")
+    assert make is not None
+    listed = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for command in ALL_COMMANDS:
+        if command.startswith("make "):
+            assert command.split()[1] in listed

@@ -1,0 +1,102 @@
+"""Imports point downward: the layers of ARCHITECTURE.md, as a test."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "msmemscope"
+
+BELOW_THE_EXTENSION = frozenset({"model", "config", "units", "errors"})
+"""Layers that the extension is beside or above: they may not import it."""
+
+STANDARD_LIBRARY_ONLY = frozenset({"config", "errors", "units"})
+"""Layers that are imported inside the observed process, whatever that has installed."""
+
+
+def imports_of(path: Path) -> list[tuple[str, list[str]]]:
+    """The imports of a module that can run, as (module, names); those for type checkers only are left out."""
+    found: list[tuple[str, list[str]]] = []
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            pending.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the full name, so that the layers can be read"
+            found.append((node.module or "", [alias.name for alias in node.names]))
+        pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def layer_of(path: Path) -> str:
+    """The folder or module directly below the package that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def modules() -> list[Path]:
+    """Every Python file of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def test_import_linter_keeps_the_layers() -> None:
+    """The contracts of pyproject.toml hold, and every folder has its layer."""
+    command = [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_package_itself_imports_only_what_it_must() -> None:
+    """`from msmemscope import _native` counts as an import of the package, and so of all that the package imports.
+
+    The linter cannot see a compiled module. Whatever `__init__.py` imports, every user of the extension seems to use
+    as well; so public names are resolved when they are asked for, and it imports only what happens at its import.
+    """
+    expected = {"msmemscope.capture.attach"}
+    own = {module for module, _ in imports_of(PACKAGE / "__init__.py") if module.startswith("msmemscope")}
+    assert own <= expected, f"__init__.py imports {sorted(own - expected)}; resolve them in __getattr__"
+
+
+def test_only_higher_layers_use_the_extension() -> None:
+    """What the linter cannot check: `_native` is beside `model`, so `model` and what is below do not import it."""
+    users = {
+        path
+        for path in modules()
+        for module, names in imports_of(path)
+        if module == "msmemscope._native" or (module == "msmemscope" and "_native" in names)
+    }
+    wrong = sorted(str(path.relative_to(ROOT)) for path in users if layer_of(path) in BELOW_THE_EXTENSION)
+    assert not wrong, f"{wrong} import msmemscope._native, which is not below them"
+
+
+@pytest.mark.parametrize("layer", sorted(STANDARD_LIBRARY_ONLY))
+def test_lowest_layers_need_the_standard_library_only(layer: str) -> None:
+    """They are imported by the observed program's process, where nothing else of ours may be loaded."""
+    foreign = {
+        module
+        for path in modules()
+        if layer_of(path) == layer
+        for module, _ in imports_of(path)
+        if module.split(".")[0] not in {*sys.stdlib_module_names, "msmemscope"}
+    }
+    assert not foreign
+
+
+def test_the_older_name_only_re_exports() -> None:
+    """`msleaks` has no code of its own."""
+    files = sorted((ROOT / "src" / "msleaks").rglob("*.py"))
+    assert files, "src/msleaks is missing"
+    for path in files:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        definitions = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        assert not definitions, f"{path} defines classes"

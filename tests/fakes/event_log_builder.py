@@ -1,0 +1,219 @@
+"""Writes event logs without an observed process, valid ones and damaged ones.
+
+Built from `struct` alone, with its own copy of the layout: a mistake in the
+reader's `layout.py` cannot hide here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MALLOC, FREE, READ, WRITE = 1, 2, 3, 4
+ATEN_START, ATEN_END, MARK, STEP, FUNCTION_CALL = 10, 11, 30, 44, 60
+HAL, HOST, PTA, PTA_WORKSPACE, ATB, MIND_SPORE = 1, 2, 3, 4, 5, 6
+CPU, NO_DEVICE = -2, -1
+STATE_OPEN, STATE_CLOSED = 1, 2
+
+_DATA_OFFSET = 4096
+_RECORD = "QQQqIbBBBIIIIQ"
+_SEGMENT_HEADER = "QQII40x"
+_PROCESS_HEADER = "QQIIIIIIQQQQIIQQQQQQQQQ"
+_BYTE_ORDER_MARK = 0x0102030405060708
+_COMMIT = 0x4645444D
+_MAGICS = {"process": b"MSMSCOPE", "events": b"MSEVENTS", "kept": b"MSEVENTS", "definitions": b"MSDEFINE"}
+
+START_NS = 1_700_000_000_000_000_000
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record; the defaults are those of an event that is about nothing."""
+
+    sequence: int
+    kind: int
+    timestamp_ns: int = 0
+    address: int = 0
+    size: int = 0
+    thread_id: int = 100
+    device: int = CPU
+    pool: int = 0
+    flags: int = 0
+    name_id: int = 0
+    attribute_id: int = 0
+    python_stack_id: int = 0
+    native_stack_id: int = 0
+    extra: int = 0
+
+
+@dataclass
+class EventLogBuilder:
+    """Collects events and definitions, and writes them as the directory of one process."""
+
+    root: Path
+    process_id: int = 4242
+    big_endian: bool = False
+    format_version: int = 1
+    state: int = STATE_CLOSED
+    header_fields: dict[str, int] = field(default_factory=dict)
+    """Fields of the process header other than the ones above, by name."""
+    events: dict[int, list[Event | bytes]] = field(default_factory=dict)
+    """Segment number to its slots; bytes are written as they are, 64 of them."""
+    kept: dict[int, list[Event | bytes]] = field(default_factory=dict)
+    _definitions: dict[int, list[bytes]] = field(default_factory=dict)
+    _ids: dict[str, int] = field(default_factory=dict)
+    _strings: dict[str, int] = field(default_factory=dict)
+    _last_sequence: int = 0
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the process."""
+        return self.root / f"msmemscope_{self.process_id}_20240101120000_ascend"
+
+    @property
+    def log(self) -> Path:
+        """The event log in it."""
+        return self.directory / "event_log"
+
+    def add(self, kind: int, *, segment: int = 0, sequence: int | None = None, **fields: int) -> int:
+        """Appends an event with the next sequence number, and returns that number."""
+        number = self._last_sequence + 1 if sequence is None else sequence
+        self._last_sequence = max(self._last_sequence, number)
+        fields.setdefault("timestamp_ns", START_NS + 1000 * number)
+        self.events.setdefault(segment, []).append(Event(number, kind, **fields))
+        return number
+
+    def malloc(self, address: int, size: int, *, pool: int = HOST, segment: int = 0, **fields: int) -> int:
+        """Appends the allocation of a block."""
+        return self.add(MALLOC, address=address, size=size, pool=pool, segment=segment, **fields)
+
+    def free(self, malloc: int, address: int, size: int, *, pool: int = HOST, segment: int = 0, **fields: int) -> int:
+        """Appends the free of a block; `malloc` is the number of its allocation."""
+        return self.add(FREE, address=address, size=size, pool=pool, extra=malloc, segment=segment, **fields)
+
+    def zero_slots(self, count: int, *, segment: int = 0) -> None:
+        """Appends slots that were reserved and never committed."""
+        self.events.setdefault(segment, []).extend([bytes(64)] * count)
+
+    def torn(self, *, segment: int = 0, **fields: int) -> None:
+        """Appends a record without its commit marker."""
+        self.events.setdefault(segment, []).append(self.record(Event(0, MALLOC, **fields)))
+
+    def string(self, text: str, *, segment: int = 0) -> int:
+        """Defines a string, once, and returns its id."""
+        if text not in self._strings:
+            self._strings[text] = self.define(1, text.encode(), family="string", segment=segment)
+        return self._strings[text]
+
+    def code(self, file: str, name: str, first_line: int, table: bytes = b"", table_format: int = 0) -> int:
+        """Defines a code object."""
+        fixed = self._pack("6I", self.string(file), self.string(name), first_line, table_format, len(table), 0)
+        return self.define(2, fixed + table, family="code")
+
+    def python_stack(self, *frames: tuple[int, int]) -> int:
+        """Defines a Python stack of (code id, instruction offset), innermost first."""
+        return self.define(3, b"".join(self._pack("II", *frame) for frame in frames), family="python_stack")
+
+    def native_stack(self, *addresses: int) -> int:
+        """Defines a native stack of return addresses, innermost first."""
+        return self.define(4, self._pack(f"{len(addresses)}Q", *addresses), family="native_stack")
+
+    def module(self, path: str, start: int, end: int, *, load_bias: int, build_id: bytes = b"", seen: int = 1) -> None:
+        """Notes a mapped file."""
+        raw_path = path.encode()
+        fixed = self._pack("4Q2I", load_bias, start, end, seen, len(build_id), len(raw_path))
+        self.define(5, fixed + build_id + raw_path, family=None)
+
+    def fact(self, key: str, value: str) -> None:
+        """Notes a fact."""
+        self.define(6, f"{key}={value}".encode(), family=None)
+
+    def define(self, kind: int, payload: bytes, *, family: str | None, segment: int = 0) -> int:
+        """Appends a definition entry and returns its id."""
+        identity = 0
+        if family is not None:
+            identity = self._ids[family] = self._ids.get(family, 0) + 1
+        header = self._pack("IHHII", _COMMIT, kind, 0, identity, len(payload))
+        self.raw_definition(header + payload + bytes(-len(payload) % 8), segment=segment)
+        return identity
+
+    def raw_definition(self, content: bytes, *, segment: int = 0) -> None:
+        """Appends bytes to a definition segment as they are."""
+        self._definitions.setdefault(segment, []).append(content)
+
+    def record(self, event: Event) -> bytes:
+        """Returns the 64 bytes of an event."""
+        return self._pack(
+            _RECORD,
+            event.sequence,
+            event.timestamp_ns,
+            event.address,
+            event.size,
+            event.thread_id,
+            event.device,
+            event.kind,
+            event.pool,
+            event.flags,
+            event.name_id,
+            event.attribute_id,
+            event.python_stack_id,
+            event.native_stack_id,
+            event.extra,
+        )
+
+    def write(self, *, header: bool = True) -> Path:
+        """Writes all files.
+
+        Args:
+            header: False leaves `process.header` out, as a process does that is killed right at its start.
+
+        Returns:
+            The directory of the process.
+        """
+        self.log.mkdir(parents=True, exist_ok=True)
+        if header:
+            (self.log / "process.header").write_bytes(self._process_header().ljust(_DATA_OFFSET, b"\0"))
+        for family, segments in (("events", self.events), ("kept", self.kept)):
+            for number, slots in segments.items():
+                content = b"".join(slot if isinstance(slot, bytes) else self.record(slot) for slot in slots)
+                self._write_segment(family, number, content)
+        for number, entries in self._definitions.items():
+            self._write_segment("definitions", number, b"".join(entries))
+        return self.directory
+
+    def _write_segment(self, family: str, number: int, content: bytes) -> None:
+        header = self._pack(_SEGMENT_HEADER, self._magic(family), _BYTE_ORDER_MARK, self.format_version, number).ljust(
+            _DATA_OFFSET, b"\0"
+        )
+        # Chunks are allocated whole: what is not used yet reads as zeros.
+        (self.log / f"{family}_{number}.segment").write_bytes((header + content).ljust(1 << 16, b"\0"))
+
+    def _process_header(self) -> bytes:
+        names = (
+            "parent_process_id", "start_ns", "end_ns", "process_start_ticks", "session", "failure_errno",
+            "python_version_hex", "dropped_reentrant", "dropped_failure", "dropped_recycled", "lost_definitions",
+            "untracked_blocks", "tool_memory_bytes", "tool_memory_limit_bytes", "maximum_log_bytes", "log_bytes",
+        )  # fmt: skip
+        assert set(self.header_fields) <= set(names)
+        values = {"parent_process_id": 1, "start_ns": START_NS, **self.header_fields}
+        return self._pack(
+            _PROCESS_HEADER,
+            self._magic("process"),
+            _BYTE_ORDER_MARK,
+            self.format_version,
+            152,
+            64,
+            self.state,
+            self.process_id,
+            *(values.get(name, 0) for name in names),
+        )
+
+    def _magic(self, family: str) -> int:
+        return int.from_bytes(_MAGICS[family], "little")
+
+    def _pack(self, layout: str, *values: int) -> bytes:
+        return struct.pack((">" if self.big_endian else "<") + layout, *values)

@@ -1,0 +1,125 @@
+"""PyTorch programs: tensors of known sizes, other threads, compiled code, and collection that starts late."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from msmemscope.model.events import EventKind
+from tests.support.recordings import assert_sound, count, events_of, shadows
+from tests.support.tool import run as run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import RunUnderTool
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+def test_backward_is_observed_in_every_thread(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """Tensors made by a custom backward have their events, with Python stacks that name the line."""
+    run = run_under_tool(python_target("backward_thread"), "--events=alloc,free,launch,access", "--call-stack=python")
+    assert run.returncode == 0, run.stderr
+    report = run.report
+    events = events_of(run.capture)
+    assert_sound(events)
+    rounds = int(report["rounds"])
+    for direction in ("forward", "backward"):
+        size = report[f"{direction}_size"]
+        assert count(events, EventKind.MALLOC, size=size) == rounds
+        assert count(events, EventKind.FREE, size=size) == rounds
+        assert count(events, EventKind.ACCESS_WRITE, size=size) >= rounds, "zero_ writes the scratch tensor"
+    backward = events.filter(
+        (pl.col("kind") == int(EventKind.MALLOC)) & (pl.col("size") == int(report["backward_size"]))
+    )
+    for stack_id in backward["python_stack_id"]:
+        assert "backward_thread.py(" in run.capture.python_stack_text(stack_id)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_regions_give_the_same_numbers(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool, tmp_path: Path, backend: str
+) -> None:
+    """torch.compile works under the operator collector, with bit-identical results."""
+    command = python_target("compiled_region", backend)
+    alone = run_command(command, output=tmp_path)
+    run = run_under_tool(command, "--events=alloc,free,launch,access", "--call-stack=python")
+    assert alone.returncode == run.returncode == 0, run.stderr
+    assert run.report == alone.report
+    assert run.report["close"] == "1"
+    events = events_of(run.capture)
+    assert_sound(events)
+    assert count(events, EventKind.ATEN_START) > 0
+
+
+@pytest.mark.parametrize("moment", ["early", "late"])
+def test_collection_can_start_late_without_the_launcher(
+    python_target: Callable[..., list[str | Path]], output: Path, tmp_path: Path, moment: str
+) -> None:
+    """Between start() and stop() everything is recorded; a block that was alive appears as existing at start()."""
+    run = run_command(
+        ["bash", "-c", 'cd "$0" && exec "$@"', tmp_path, *python_target("late_start", moment)],
+        output=tmp_path / "memscopeDumpResults",
+    )
+    assert run.returncode == 0, run.stderr
+    report = run.report
+    events = events_of(run.capture)
+    assert_sound(events)
+    assert count(events, EventKind.MALLOC, size=report["before_size"]) == 0
+    assert count(events, EventKind.MALLOC, size=report["after_size"]) == 0
+    assert count(events, EventKind.MALLOC, size=report["during_size"]) == int(report["during"])
+    during = events.filter((pl.col("kind") == int(EventKind.FREE)) & (pl.col("size") == int(report["during_size"])))
+    after_stop = shadows(during, EventKind.FREE).height
+    assert during.height - after_stop == int(report["during"]) - 1, "one is kept over stop()"
+    assert count(events, EventKind.STEP) == 1
+    assert count(events, EventKind.START_TRACE) == count(events, EventKind.STOP_TRACE) == 1
+    alive = shadows(events, EventKind.MALLOC)
+    if moment == "early":
+        assert int(report["alive_size"]) in set(alive["size"]), "imported early: the block was followed all along"
+
+
+def test_deferred_mode_waits_for_start(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """Only what happens between start() and stop() is there, and what was alive then, marked as such."""
+    run = run_under_tool(python_target("deferred_mode"), "--collect-mode=deferred")
+    assert run.returncode == 0, run.stderr
+    report = run.report
+    events = events_of(run.capture)
+    assert_sound(events)
+    assert count(events, EventKind.MALLOC, size=report["before_size"]) == 0
+    assert count(events, EventKind.MALLOC, size=report["after_size"]) == 0
+    assert count(events, EventKind.MALLOC, size=report["during_size"]) == int(report["during"])
+    existing = shadows(events, EventKind.MALLOC).filter(pl.col("size") == int(report["alive_size"]))
+    assert existing.height == 1
+    freed = events.filter((pl.col("kind") == int(EventKind.FREE)) & (pl.col("size") == int(report["alive_size"])))
+    assert freed["extra"].to_list() == existing["sequence"].to_list()
+
+
+def test_python_trace_has_the_calls(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """--events=traceback records the functions of the program with their times."""
+    run = run_under_tool(python_target("backward_thread"), "--events=alloc,free,traceback")
+    assert run.returncode == 0, run.stderr
+    traces = list(run.capture.directory.glob("device_cpu/dump/python_trace_*.csv"))
+    assert traces
+    text = "".join(path.read_text(encoding="utf-8") for path in traces)
+    assert "backward_thread.py(" in text
+    assert "): train" in text
+
+
+def test_a_plain_python_program_runs_as_ever(run_under_tool: RunUnderTool) -> None:
+    """Without torch nothing is loaded into the program, and nothing is left behind."""
+    code = "import sys; print(sorted(m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules))"
+    run = run_under_tool([sys.executable, "-c", code])
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "[]\n"
+    assert run.captures == []

@@ -1,0 +1,112 @@
+"""A real training run: the tool changes nothing in it, and what it records is what PyTorch itself reports."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from msmemscope.model.events import ACCESS_KINDS, EventKind
+from tests.support.recordings import assert_sound, events_of
+from tests.support.targets import SOURCES
+from tests.support.tool import run as run_command
+
+if TYPE_CHECKING:
+    from tests.conftest import RunUnderTool
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt.py"
+
+MODES = [
+    pytest.param((), id="defaults"),
+    pytest.param(("--call-stack=",), id="no stacks"),
+    pytest.param(("--call-stack=python,c",), id="both stacks"),
+    pytest.param(("--events=alloc,free,launch,access",), id="accesses"),
+    pytest.param(("--events=alloc,free,launch,access,traceback", "--call-stack=python"), id="everything"),
+    pytest.param(("--collect-mode=deferred",), id="deferred, and never started"),
+    pytest.param(("--max-size=1M",), id="flight recorder"),
+    pytest.param(("--steps=2",), id="one step"),
+    pytest.param(("--data-format=db",), id="database"),
+]
+
+_alone: dict[tuple[str, ...], str] = {}
+
+
+def losses_alone(arguments: tuple[str, ...], folder: Path) -> str:
+    """What the program prints without the tool; run once per worker."""
+    if arguments not in _alone:
+        run = run_command([sys.executable, EXAMPLE, *arguments], output=folder)
+        assert run.returncode == 0, run.stderr
+        _alone[arguments] = run.stdout
+    return _alone[arguments]
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_losses_are_bit_identical_in_every_mode(
+    run_under_tool: RunUnderTool, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The program prints its losses with every digit; nothing differs."""
+    arguments = ("--steps=5",)
+    run = run_under_tool([sys.executable, EXAMPLE, *arguments], *options)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == losses_alone(arguments, tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [("--steps=4", "--optimizer=sgd"), ("--steps=4", "--workers=2")])
+def test_losses_are_bit_identical_for_other_trainings(
+    run_under_tool: RunUnderTool, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Another optimizer, and data loaded by other processes."""
+    run = run_under_tool([sys.executable, EXAMPLE, *arguments], "--events=alloc,free,launch,access")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == losses_alone(arguments, tmp_path)
+
+
+def test_accesses_lie_in_live_blocks(run_under_tool: RunUnderTool) -> None:
+    """Each ACCESS that names a block lies within it, between its MALLOC and its FREE; most name one."""
+    run = run_under_tool([sys.executable, EXAMPLE, "--steps=3"], "--events=alloc,free,launch,access")
+    assert run.returncode == 0, run.stderr
+    events = events_of(run.capture)
+    assert_sound(events)
+    accesses = events.filter(pl.col("kind").is_in([int(kind) for kind in ACCESS_KINDS]))
+    named = accesses.filter(pl.col("extra") != 0)
+    assert named.height > 0.95 * accesses.height
+    blocks = events.filter(pl.col("kind") == int(EventKind.MALLOC)).select(
+        block="sequence", begin="address", block_size="size"
+    )
+    freed = events.filter(pl.col("kind") == int(EventKind.FREE)).select(block="extra", end="sequence")
+    joined = named.join(blocks, left_on="extra", right_on="block", how="left").join(
+        freed, left_on="extra", right_on="block", how="left"
+    )
+    assert joined["begin"].null_count() == 0
+    inside = (pl.col("address") >= pl.col("begin")) & (
+        pl.col("address") + pl.col("size").cast(pl.UInt64) <= pl.col("begin") + pl.col("block_size").cast(pl.UInt64)
+    )
+    alive = pl.col("end").is_null() | (pl.col("sequence") < pl.col("end"))
+    assert joined.filter(~inside).height == 0
+    assert joined.filter(~alive).height == 0
+
+
+def test_live_bytes_equal_those_of_the_torch_profiler(run_under_tool: RunUnderTool) -> None:
+    """At ten points of a training, to the byte; the program marks them by blocks of sizes that nothing else has."""
+    run = run_under_tool([sys.executable, SOURCES / "profiled_training.py"], "--events=alloc,free")
+    assert run.returncode == 0, run.stderr
+    line = next(line for line in run.stdout.splitlines() if line.startswith("{"))
+    expected = {int(size): change for size, change in json.loads(line).items()}
+    assert len(expected) == 10
+    events = events_of(run.capture)
+    assert_sound(events)
+    blocks = events.filter(pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)])).with_columns(
+        alive=pl.when(pl.col("kind") == int(EventKind.MALLOC)).then(pl.col("size")).otherwise(-pl.col("size")).cum_sum()
+    )
+    marks = blocks.filter((pl.col("kind") == int(EventKind.MALLOC)) & pl.col("size").is_in(list(expected)))
+    assert marks.height == 10
+    recorded = {size: alive - size for size, alive in marks.select("size", "alive").iter_rows()}
+    first = min(recorded)
+    for size, change in expected.items():
+        assert recorded[size] - recorded[first] == change - expected[first], f"at the mark of {size} bytes"

@@ -1,0 +1,7 @@
+/* Loads libc10 and never calls it. */
+#include "target.h"
+
+int main(void) {
+    say("allocs=0 frees=0\n");
+    return 0;
+}

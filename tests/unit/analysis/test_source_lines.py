@@ -1,0 +1,68 @@
+"""Which line of a stack an allocation is shown under."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from msmemscope.analysis.source_lines import blamed_frame, line_text, source_lines
+from msmemscope.eventlog import PythonFrame
+
+PACKAGE = "/opt/tool/msmemscope"
+SITE = "/venv/lib/python3.11/site-packages"
+
+LINEAR = PythonFrame(f"{SITE}/torch/nn/modules/linear.py", 125, "forward")
+NPU = PythonFrame(f"{SITE}/torch_npu/npu/memory.py", 5, "malloc")
+DEBIAN_TORCH = PythonFrame("/usr/lib/python3/dist-packages/torch/tensor.py", 3, "to")
+LIBRARY = PythonFrame("/usr/lib/python3.12/threading.py", 1012, "run")
+FREE_THREADED = PythonFrame("/opt/lib/python3.13t/threading.py", 1012, "run")
+LOCAL_LIBRARY = PythonFrame("/home/me/.pyenv/versions/3.10.13/lib/python3.10/runpy.py", 86, "_run_code")
+FROZEN = PythonFrame("<frozen importlib._bootstrap>", 241, "_call")
+COMPILED = PythonFrame("/tmp/torchinductor_me/ab/cabc.py", 77, "call")
+OWN = PythonFrame(f"{PACKAGE}/capture/operators.py", 50, "__torch_dispatch__")
+MODEL = PythonFrame(f"{SITE}/transformers/models/gpt2/modeling_gpt2.py", 300, "forward")
+TRAIN = PythonFrame("/home/me/train.py", 42, "step")
+BODY = PythonFrame("/home/me/train.py", 99, "<module>")
+STRING = PythonFrame("<string>", 1, "<module>")
+
+
+@pytest.mark.parametrize(
+    "frame", [LINEAR, NPU, DEBIAN_TORCH, LIBRARY, FREE_THREADED, LOCAL_LIBRARY, FROZEN, COMPILED, OWN]
+)
+def test_foreign_frames_are_passed_over(frame: PythonFrame) -> None:
+    """PyTorch, Python's library, generated code, and ourselves."""
+    assert blamed_frame([frame, TRAIN, BODY], PACKAGE) is TRAIN
+
+
+@pytest.mark.parametrize("frame", [MODEL, TRAIN, STRING])
+def test_the_innermost_frame_of_the_program_is_taken(frame: PythonFrame) -> None:
+    """Libraries that are not PyTorch count as the program."""
+    assert blamed_frame([LINEAR, frame, LIBRARY, BODY], PACKAGE) is frame
+
+
+def test_without_a_frame_of_the_program_the_innermost_is_taken() -> None:
+    """Better than nothing; but never one of ours."""
+    assert blamed_frame([OWN, LINEAR, LIBRARY], PACKAGE) is LINEAR
+    assert blamed_frame([LIBRARY, LINEAR]) is LIBRARY
+    assert blamed_frame([OWN], PACKAGE) is None
+    assert blamed_frame([], PACKAGE) is None
+
+
+def test_text_of_a_line() -> None:
+    """The body of a module needs no name."""
+    assert line_text(TRAIN) == "/home/me/train.py(42): step"
+    assert line_text(BODY) == "/home/me/train.py(99)"
+
+
+def test_each_stack_is_looked_up_once() -> None:
+    """Whatever the number of blocks; stacks without frames have no row."""
+    stacks = {1: [LINEAR, TRAIN], 2: [BODY], 3: []}
+    asked: list[int] = []
+
+    def frames_of(stack_id: int) -> list[PythonFrame]:
+        asked.append(stack_id)
+        return stacks[stack_id]
+
+    lines = source_lines(pl.Series([0, 1, 1, 3, 2, 1], dtype=pl.UInt32), frames_of, package=PACKAGE)
+    assert sorted(asked) == [1, 2, 3]
+    assert dict(lines.sort("id").iter_rows()) == {1: "/home/me/train.py(42): step", 2: "/home/me/train.py(99)"}
