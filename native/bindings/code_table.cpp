@@ -11,12 +11,12 @@
 namespace msmemscope {
 namespace {
 
-// Each entry has the identity of the code object that it is about, and the epoch folded in, because ids
-// of a parent mean nothing in a forked child. On a mismatch the code is read again. Both halves are one
-// word, so that racing threads see either the old pair or the new one.
+// The second word is the epoch's mark and the id, in one word, so that racing threads see either the
+// old pair or the new one; ids of a parent mean nothing in a forked child. 0 where the code object is
+// gone: its address says nothing then, until another one is found there.
 struct Entry {
     std::atomic<PyCodeObject*> code;
-    std::atomic<std::uint64_t> fingerprint_and_id;
+    std::atomic<std::uint64_t> epoch_and_id;
 };
 
 constexpr std::size_t kEntries = 1UL << 17U;
@@ -25,6 +25,10 @@ constexpr std::size_t kLongestText = 4096;
 
 // Zero pages take no memory until used.
 Entry table[kEntries];
+constexpr std::uint64_t kIdMask = 0xffffffffULL;
+std::atomic<std::uint64_t> generation{1};
+
+std::uint64_t hash_of(PyCodeObject* code) noexcept { return hash_word(5, reinterpret_cast<std::uint64_t>(code)); }
 
 // UTF-8 without the help of Python, which would allocate and wants the GIL. Lone surrogates, as in
 // file names that are not UTF-8, become U+FFFD.
@@ -83,13 +87,11 @@ std::uint32_t string_id_of(const RecordingScope& scope, PyObject* text) noexcept
     return recorder::intern_string(scope, encoded, encode_utf8(text, encoded, sizeof(encoded)));
 }
 
-std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept {
-    return code_id_of(scope, code, code_identity(code));
-}
+std::uint64_t code_generation() noexcept { return generation.load(std::memory_order_acquire); }
 
-std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code, std::uint64_t identity) noexcept {
-    const std::uint64_t fingerprint = hash_word(recorder::epoch(), identity) & 0xffffffff00000000ULL;
-    const std::uint64_t hash = hash_word(5, reinterpret_cast<std::uint64_t>(code));
+std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept {
+    const std::uint64_t epoch_mark = recorder::epoch() << 32U;
+    const std::uint64_t hash = hash_of(code);
     for (unsigned probe = 0; probe < kLongestProbe; ++probe) {
         Entry& entry = table[(hash + probe) % kEntries];
         PyCodeObject* present = entry.code.load(std::memory_order_acquire);
@@ -99,15 +101,33 @@ std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code, std::u
         if (present != code) {
             continue;
         }
-        const std::uint64_t known = entry.fingerprint_and_id.load(std::memory_order_acquire);
-        if ((known & 0xffffffff00000000ULL) == fingerprint && (known & 0xffffffffULL) != 0) {
-            return static_cast<std::uint32_t>(known);
+        const std::uint64_t known = entry.epoch_and_id.load(std::memory_order_acquire);
+        if ((known & ~kIdMask) == epoch_mark && (known & kIdMask) != 0) {
+            return static_cast<std::uint32_t>(known & kIdMask);
         }
         const std::uint32_t id = define_code(scope, code);
-        entry.fingerprint_and_id.store(fingerprint | id, std::memory_order_release);
+        entry.epoch_and_id.store(epoch_mark | id, std::memory_order_release);
         return id;
     }
     return define_code(scope, code);  // the table is full here: slower, but right
+}
+
+void forget_code(PyCodeObject* code) noexcept {
+    const std::uint64_t hash = hash_of(code);
+    for (unsigned probe = 0; probe < kLongestProbe; ++probe) {
+        Entry& entry = table[(hash + probe) % kEntries];
+        PyCodeObject* const present = entry.code.load(std::memory_order_acquire);
+        if (present == nullptr) {
+            return;  // never seen in a stack
+        }
+        if (present == code) {
+            if (entry.epoch_and_id.exchange(0, std::memory_order_acq_rel) != 0) {
+                generation.fetch_add(1, std::memory_order_acq_rel);
+            }
+            return;
+        }
+    }
+    generation.fetch_add(1, std::memory_order_acq_rel);  // it may have been seen where the table was full
 }
 
 }  // namespace msmemscope

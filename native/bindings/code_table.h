@@ -12,8 +12,13 @@ namespace msmemscope {
 // Id of the code object, which is defined in the log when first met. The caller's thread runs a
 // frame of it, so it cannot go away meanwhile.
 std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexcept;
-// The same where code_identity() is known already.
-std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code, std::uint64_t identity) noexcept;
+
+// To be called when a code object is destroyed: its address may come back as another one.
+void forget_code(PyCodeObject* code) noexcept;
+
+// Changes whenever a code object that was seen in a stack is gone: what was remembered of stacks by
+// addresses is void then.
+std::uint64_t code_generation() noexcept;
 
 // Id of a Python string as text; 0 if it is no string.
 std::uint32_t string_id_of(const RecordingScope& scope, PyObject* text) noexcept;

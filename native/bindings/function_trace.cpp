@@ -58,7 +58,7 @@ Trace& trace() {
     return *instance;
 }
 
-thread_local ThreadCalls* calls_of_thread = nullptr;
+__thread ThreadCalls* calls_of_thread = nullptr;
 
 std::uint64_t now_ns() {
     timespec now{};

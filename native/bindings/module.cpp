@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "code_table.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
 #include "operator_collector.h"
@@ -19,6 +20,9 @@ using namespace msmemscope;
 
 namespace {
 
+// Without it code ids could be wrong, so there are neither stacks nor traces then.
+bool code_objects_are_watched = false;
+
 bool configure(const std::string& settings_text) {
     if (!recorder::configure(settings_text.c_str())) {
         return false;
@@ -28,7 +32,7 @@ bool configure(const std::string& settings_text) {
 }
 
 bool collect_python_stacks(bool enabled) {
-    if (python_frames_supported() == 0) {
+    if (!code_objects_are_watched || python_frames_supported() == 0) {
         return false;
     }
     if (enabled) {
@@ -79,6 +83,7 @@ void note_fact(const std::string& key, const std::string& value) { recorder::not
 }  // namespace
 
 NB_MODULE(_native, module) {
+    code_objects_are_watched = watch_code_objects(&forget_code) != 0;
     module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
     module.def("configure", &configure, nb::arg("settings_text"),
                "Takes the settings (lines of key=value). False if they cannot be used.");

@@ -31,7 +31,7 @@ std::vector<OperatorPlan>& plans() {
     static auto* const instance = new std::vector<OperatorPlan>();  // never destroyed: threads outlive exit
     return *instance;
 }
-thread_local std::uint32_t operator_depth = 0;
+__thread std::uint32_t operator_depth = 0;
 Use keyword_use(const OperatorPlan& plan, PyObject* name) {
     for (const KeywordUse& keyword : plan.keyword_inputs) {
         if (keyword.name == name || PyUnicode_Compare(keyword.name, name) == 0) {
@@ -81,7 +81,7 @@ struct RunningOperator {
     bool written;
 };
 constexpr std::uint32_t kDeepestOperator = 64;
-thread_local RunningOperator running[kDeepestOperator];
+__thread RunningOperator running[kDeepestOperator];
 
 OperatorPlan* plan_of(PyObject* number) {
     const Py_ssize_t index = PyLong_AsSsize_t(number);

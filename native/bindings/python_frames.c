@@ -2,7 +2,6 @@
 #include "python_frames.h"
 
 #include <frameobject.h>
-#include <string.h>
 
 #if PY_VERSION_HEX < 0x030A0000
 #error "Python 3.10 is the oldest version supported"
@@ -16,36 +15,44 @@
 #endif
 #endif
 
-static inline uint64_t rotate(uint64_t word, unsigned bits) { return word << bits | word >> (64 - bits); }
+static void (*report_gone)(PyCodeObject *code) = NULL;
 
-/* One multiplication of 128 bits, folded; as hash_word() in writer/hash.h. */
-static inline uint64_t mix(uint64_t left, uint64_t right) {
-    unsigned __int128 product = (unsigned __int128)(left ^ 0x9e3779b97f4a7c15ULL) * (right ^ 0xd1b54a32d192ed03ULL);
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
+#if PY_VERSION_HEX >= 0x030C0000
 
-/* A string's cached hash: of its content, or -1 while nobody has asked for it. */
-static inline uint64_t cached_hash(PyObject *text) { return (uint64_t)((PyASCIIObject *)text)->hash; }
-
-static inline uint64_t identity_of(PyCodeObject *code) {
-    PyObject *table = code->co_linetable;
-    const char *bytes = PyBytes_AS_STRING(table);
-    size_t size = (size_t)PyBytes_GET_SIZE(table);
-    uint64_t first = 0;
-    uint64_t last = 0;
-    if (size >= 8) {
-        memcpy(&first, bytes, 8);
-        memcpy(&last, bytes + size - 8, 8);
-    } else {
-        memcpy(&first, bytes, size);
+static int on_code_event(PyCodeEvent event, PyCodeObject *code) {
+    if (event == PY_CODE_EVENT_DESTROY) {
+        report_gone(code);
     }
-    uint64_t places = (uint64_t)code + rotate((uint64_t)table, 20) + rotate((uint64_t)code->co_name, 40);
-    uint64_t names = cached_hash(code->co_name) + rotate(cached_hash(code->co_filename), 32);
-    uint64_t lines = first + rotate(last, 32) + ((uint64_t)size << 32 | (uint32_t)code->co_firstlineno);
-    return mix(places ^ names, lines + rotate((uint64_t)code->co_filename, 8));
+    return 0;
 }
 
-uint64_t code_identity(PyCodeObject *code) { return identity_of(code); }
+int watch_code_objects(void (*gone)(PyCodeObject *code)) {
+    report_gone = gone;
+    if (PyCode_AddWatcher(on_code_event) < 0) {
+        PyErr_Clear(); /* all eight places are taken */
+        return 0;
+    }
+    return 1;
+}
+
+#else
+
+/* Before 3.12 nobody is told, so the destructor of the type is put in front of the real one. */
+static destructor real_dealloc = NULL;
+
+static void dealloc_code(PyObject *code) {
+    report_gone((PyCodeObject *)code);
+    real_dealloc(code);
+}
+
+int watch_code_objects(void (*gone)(PyCodeObject *code)) {
+    report_gone = gone;
+    real_dealloc = PyCode_Type.tp_dealloc;
+    PyCode_Type.tp_dealloc = dealloc_code;
+    return 1;
+}
+
+#endif
 
 #if defined(FRAMES_OF_310)
 
@@ -59,7 +66,6 @@ size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *fram
     const PyFrameObject *frame = *cursor;
     for (; frame != NULL && count < capacity; frame = frame->f_back) {
         frames[count].code = frame->f_code;
-        frames[count].identity = identity_of(frame->f_code);
         /* f_lasti counts instructions of two bytes; -1 before the first. */
         frames[count].instruction_offset = frame->f_lasti < 0 ? 0 : (uint32_t)frame->f_lasti * 2;
         ++count;
@@ -108,9 +114,20 @@ static long instruction_index(const _PyInterpreterFrame *frame, PyCodeObject *co
 #endif
 }
 
+/* A frame that has not executed its first real instruction is not there yet for anybody. Only the
+   innermost one can be in that state: it cannot have called anything. */
+static int is_incomplete(const _PyInterpreterFrame *frame) {
+    PyCodeObject *code = code_of(frame);
+    return frame->owner != FRAME_OWNED_BY_GENERATOR && instruction_index(frame, code) < code->_co_firsttraceable;
+}
+
 PythonFrameCursor innermost_python_frame(void) {
     const PyThreadState *thread = PyGILState_GetThisThreadState();
-    return thread == NULL ? NULL : current_frame(thread);
+    const _PyInterpreterFrame *frame = thread == NULL ? NULL : current_frame(thread);
+    while (frame != NULL && (belongs_to_interpreter(frame) || is_incomplete(frame))) {
+        frame = frame->previous;
+    }
+    return frame;
 }
 
 size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *frames, size_t capacity) {
@@ -122,12 +139,7 @@ size_t read_python_frames(PythonFrameCursor *cursor, struct RawPythonFrame *fram
         }
         PyCodeObject *code = code_of(frame);
         long index = instruction_index(frame, code);
-        /* A frame that has not executed its first real instruction is not there yet for anybody. */
-        if (frame->owner != FRAME_OWNED_BY_GENERATOR && index < code->_co_firsttraceable) {
-            continue;
-        }
         frames[count].code = code;
-        frames[count].identity = identity_of(code);
         frames[count].instruction_offset = index < 0 ? 0 : (uint32_t)index * (uint32_t)sizeof(_Py_CODEUNIT);
         ++count;
     }

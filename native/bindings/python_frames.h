@@ -17,13 +17,7 @@ extern "C" {
 struct RawPythonFrame {
     PyCodeObject *code;          /* borrowed: valid while the frame runs */
     uint32_t instruction_offset; /* bytes from the start of the bytecode */
-    uint64_t identity;           /* of the code, see code_identity() */
 };
-
-/* Tells code objects apart that come to lie at the same address one after the other. An address says
-   nothing once the object is freed, so this takes in what the code points to and what is behind the
-   pointers: the hashes of its names and the ends of its line table. */
-uint64_t code_identity(PyCodeObject *code);
 
 /* Where reading goes on; NULL when there are no more frames. */
 typedef const void *PythonFrameCursor;
@@ -43,6 +37,10 @@ PyObject *first_local_of_frame(PyFrameObject *frame);
 
 /* Bytes object with the code's line table (borrowed). */
 PyObject *line_table_of_code(PyCodeObject *code);
+
+/* Has `gone` called whenever a code object is destroyed, with the GIL held: its address may be given to
+   another one right after. Callable once. 0 if the interpreter does not let us know. */
+int watch_code_objects(void (*gone)(PyCodeObject *code));
 
 /* Whether this version's layouts are known. */
 int python_frames_supported(void);

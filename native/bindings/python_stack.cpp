@@ -38,7 +38,7 @@ std::uint32_t define_python_stack(const RecordingScope& scope, PythonFrameCursor
         const std::size_t got = read_python_frames(&cursor, raw, std::min<std::size_t>(kFramesAtOnce, depth - read));
         for (std::size_t index = 0; index < got; ++index) {
             if (!is_hidden(raw[index].code)) {
-                const std::uint32_t code_id = code_id_of(scope, raw[index].code, raw[index].identity);
+                const std::uint32_t code_id = code_id_of(scope, raw[index].code);
                 frames[count++] = format::PythonFrame{code_id, raw[index].instruction_offset};
             }
         }
@@ -72,13 +72,13 @@ std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth
     // Most allocations come from places that have allocated before: first only hash what identifies the
     // stack, and look whether this thread has met it.
     RawPythonFrame raw[kFramesAtOnce];
-    std::uint64_t hash = depth;
+    std::uint64_t hash = hash_word(depth, code_generation());
     std::size_t count = 0;
     PythonFrameCursor reading = cursor;
     while (reading != nullptr && count < depth) {
         const std::size_t got = read_python_frames(&reading, raw, std::min<std::size_t>(kFramesAtOnce, depth - count));
         for (std::size_t index = 0; index < got; ++index) {
-            hash = hash_word(hash, raw[index].identity + raw[index].instruction_offset);
+            hash = hash_word(hash ^ raw[index].instruction_offset, reinterpret_cast<std::uint64_t>(raw[index].code));
         }
         count += got;
     }

@@ -22,7 +22,7 @@ PyObject* text_device = nullptr;
 PyObject* text_nbytes = nullptr;
 bool failure_was_said = false;
 
-thread_local std::vector<Access>* gathered = nullptr;
+__thread std::vector<Access>* gathered = nullptr;
 
 // The program must not see an exception of ours.
 void swallow_error() {

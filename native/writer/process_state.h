@@ -101,8 +101,16 @@ std::uint32_t python_version_hex() noexcept;
 
 // Makes process_state; false if memory for it is refused.
 bool create_process_state() noexcept;
+// Gives the calling thread segments; null if they cannot be had.
+ThreadState* attach_thread(ProcessState& state) noexcept;
+
 // The calling thread's segments; null if they cannot be had.
-ThreadState* this_thread(ProcessState& state) noexcept;
+inline ThreadState* this_thread(ProcessState& state) noexcept {
+    const bool attached = thread_handle.state != nullptr &&
+                          thread_handle.epoch == state.epoch.load(std::memory_order_acquire);
+    return __builtin_expect(attached, 1) ? thread_handle.state : attach_thread(state);
+}
+
 // Counts a drop, in the header too if there is one.
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::*mirror) noexcept;
 

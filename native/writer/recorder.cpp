@@ -12,8 +12,14 @@ namespace {
 Settings current_settings;
 std::atomic<std::uint32_t> known_python_version{0};
 
-void write_record(format::Record& record, const Event& event, std::uint64_t sequence) noexcept {
-    record.timestamp_ns = event.timestamp_ns != 0 ? event.timestamp_ns : now_ns();
+inline std::uint64_t clock_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+__attribute__((always_inline)) inline void write_record(format::Record& record, const Event& event, std::uint64_t sequence) noexcept {
+    record.timestamp_ns = event.timestamp_ns != 0 ? event.timestamp_ns : clock_ns();
     record.address = event.address;
     record.size = event.size;
     record.thread_id = thread_handle.thread_id;
@@ -30,13 +36,31 @@ void write_record(format::Record& record, const Event& event, std::uint64_t sequ
     __atomic_store_n(&record.sequence, sequence, __ATOMIC_RELEASE);
 }
 
+__attribute__((noinline)) void count_lost_event(ProcessState& state) noexcept {
+    if ((current_settings.events & kSelectAlloc) != 0) {
+        count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
+    }
+}
+
+// The hot path, inlined where events are made, so that they are never put together in memory first.
+__attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& state, const Event& event) noexcept {
+    ThreadState* const thread = this_thread(state);
+    if (thread == nullptr || state.failed.load(std::memory_order_relaxed) ||
+        (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
+        count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
+        return 0;
+    }
+    // Fresh pages are not in the cache; a prefetch past the end of the chunk does no harm.
+    __builtin_prefetch(thread->events.cursor + 4 * sizeof(format::Record), 1);
+    const std::uint64_t sequence = state.sequence.fetch_add(1, std::memory_order_relaxed);
+    write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
+    thread->events.cursor += sizeof(format::Record);
+    return sequence;
+}
+
 }  // namespace
 
-std::uint64_t now_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t now_ns() noexcept { return clock_ns(); }
 
 std::uint32_t python_version_hex() noexcept { return known_python_version.load(std::memory_order_relaxed); }
 
@@ -107,25 +131,17 @@ void stop_collecting(const RecordingScope& scope) noexcept {
 
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     static_cast<void>(scope);
-    ProcessState& state = *process_state;
-    ThreadState* const thread = this_thread(state);
-    if (thread == nullptr || state.failed.load(std::memory_order_relaxed) ||
-        (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
-        count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
-        return 0;
-    }
-    // Fresh pages are not in the cache; a prefetch past the end of the chunk does no harm.
-    __builtin_prefetch(thread->events.cursor + 4 * sizeof(format::Record), 1);
-    const std::uint64_t sequence = state.sequence.fetch_add(1, std::memory_order_relaxed);
-    write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
-    thread->events.cursor += sizeof(format::Record);
-    return sequence;
+    return append_here(*process_state, event);
 }
 
 void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
                      std::uint64_t size_bytes, const void* caller) noexcept {
     ProcessState& state = *process_state;
     LiveBlock block{address, size_bytes, 0, pool, device};
+    if (state.failed.load(std::memory_order_relaxed)) {
+        count_lost_event(state);
+        return;
+    }
     if (is_selected(kSelectAlloc)) {
         Event event{format::EventKind::kMalloc};
         event.pool = pool;
@@ -135,7 +151,7 @@ void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t
         event.name_id = thread_handle.operator_id;
         event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
         event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, caller);
-        block.sequence = append(scope, event);
+        block.sequence = append_here(state, event);
     }
     if (!state.live_blocks.insert(block)) {
         count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
@@ -148,10 +164,14 @@ void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t a
     if (!state.live_blocks.remove(pool, address, block)) {
         return;  // not a block of this pool, or older than our observation
     }
-    const bool collecting = is_selected(kSelectFree);
-    if (block.sequence == 0 || state.failed.load(std::memory_order_relaxed)) {
+    if (block.sequence == 0) {
         return;  // its MALLOC was never recorded
     }
+    if (state.failed.load(std::memory_order_relaxed)) {
+        count_lost_event(state);
+        return;
+    }
+    const bool collecting = is_selected(kSelectFree);
     Event event{format::EventKind::kFree};
     event.pool = pool;
     event.device = block.device;
@@ -166,7 +186,7 @@ void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t a
         }
         event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, caller);
     }
-    append(scope, event);
+    append_here(state, event);
 }
 
 void block_freed_unseen(format::Pool pool, std::uint64_t address) noexcept {

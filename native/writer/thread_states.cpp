@@ -97,13 +97,9 @@ bool create_process_state() noexcept {
     return true;
 }
 
-ThreadState* this_thread(ProcessState& state) noexcept {
-    const std::uint64_t epoch = state.epoch.load(std::memory_order_acquire);
-    if (thread_handle.state != nullptr && thread_handle.epoch == epoch) {
-        return thread_handle.state;
-    }
+ThreadState* attach_thread(ProcessState& state) noexcept {
     thread_handle.state = acquire_thread(state);
-    thread_handle.epoch = epoch;
+    thread_handle.epoch = state.epoch.load(std::memory_order_acquire);
     thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
     if (thread_handle.state != nullptr) {
         pthread_setspecific(thread_end_key, thread_handle.state);

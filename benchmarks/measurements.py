@@ -1,0 +1,173 @@
+"""What is measured: each measurement with its peer, and what is promised."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from export_speed import export_speed
+from measuring import Measurement, Target, Variant, python, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MEMRAY = (sys.executable, "-m", "memray", "run", "--quiet", "--force", "--output={scratch}/memray.bin")
+VIZTRACER = (sys.executable, "-m", "viztracer", "--quiet", "--output_file={scratch}/viztracer.json")
+
+LIVE_BLOCKS = (0, 1_000, 100_000)
+"""Tensors alive while operators are measured: the cost must not depend on their number."""
+
+
+def allocation_cost() -> Measurement:
+    """One alloc+free pair of a CPU tensor, 12 Python frames deep."""
+    loop = python("allocation_loop")
+    alone, without_stacks = "no tool", "msmemscope, no stacks"
+    # memray takes the stack of allocations; --call-stack takes that of frees as well. By default there are only the
+    # stacks of allocations, for the summary.
+    allocations_only, with_stacks = "msmemscope, stacks of allocations", "msmemscope, stacks of allocations and frees"
+    memray = "memray"
+
+    def added(medians: dict[str, float], name: str) -> float:
+        return medians[name] - medians[alone]
+
+    return Measurement(
+        name="allocation",
+        unit="ns per alloc+free pair",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant(without_stacks, (*tool("--events=alloc,free", "--call-stack="), *loop), log_figures),
+            Variant(allocations_only, (*tool("--events=alloc,free"), *loop)),
+            Variant(with_stacks, (*tool("--events=alloc,free", "--call-stack=python:12"), *loop), log_figures),
+            Variant(memray, (*MEMRAY, *loop[1:])),
+            Variant(
+                "msmemscope, Python and native stacks",
+                (*tool("--events=alloc,free", "--call-stack=python:12,c:50"), *loop),
+            ),
+            Variant("memray --native", (*MEMRAY, "--native", *loop[1:])),
+        ),
+        targets={
+            without_stacks: Target("at most 200 added", lambda medians: added(medians, without_stacks) <= 200),
+            **{
+                stacks: Target(
+                    "at most half of what memray adds",
+                    lambda medians, stacks=stacks: added(medians, stacks) <= added(medians, memray) / 2,
+                )
+                for stacks in (allocations_only, with_stacks)
+            },
+        },
+    )
+
+
+def operator_cost(alive: int, *, views: bool) -> Measurement:
+    """One torch.add with the launch and access events of the collector."""
+    loop = python("operator_loop", f"--alive={alive}", *(["--views"] if views else []))
+    alone, ours = "no tool", "msmemscope, launch and access"
+    return Measurement(
+        name=f"operator, {alive} blocks alive{', views' if views else ''}",
+        unit="us per torch.add",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant("empty TorchDispatchMode", (*loop, "--empty-mode")),
+            Variant(ours, (*tool("--events=alloc,free,launch,access", "--call-stack="), *loop)),
+            Variant(
+                "msmemscope, with Python stacks",
+                (*tool("--events=alloc,free,launch,access", "--call-stack=python"), *loop),
+            ),
+        ),
+        targets={ours: Target("at most 10 added", lambda medians: medians[ours] - medians[alone] <= 10)},
+    )
+
+
+def trace_cost() -> Measurement:
+    """One traced call of a Python function."""
+    loop = python("call_loop")
+    alone, ours, viztracer = "no tool", "msmemscope --events=traceback", "viztracer"
+    return Measurement(
+        name="Python trace",
+        unit="ns per call",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant(ours, (*tool("--events=traceback"), *loop)),
+            Variant(viztracer, (*VIZTRACER, "--", *loop[1:])),
+        ),
+        targets={
+            ours: Target(
+                "at most what viztracer adds",
+                lambda medians: medians[ours] - medians[alone] <= medians[viztracer] - medians[alone],
+            )
+        },
+    )
+
+
+def import_cost() -> Measurement:
+    """`import msmemscope` in a fresh interpreter, compared with an import of a small standard module."""
+    code = "import time; b = time.perf_counter_ns(); import {0}; e = time.perf_counter_ns(); print('{{\"value\": %f}}' % ((e - b) / 1e6))"
+
+    def importing(name: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", code.format(name))
+
+    ours = "import msmemscope"
+    return Measurement(
+        name="import",
+        unit="ms",
+        reference="import argparse",
+        variants=(
+            Variant("import argparse", importing("argparse")),
+            Variant(ours, importing("msmemscope")),
+            Variant("import numpy", importing("numpy")),
+        ),
+        targets={ours: Target("below 30", lambda medians: medians[ours] < 30)},
+    )
+
+
+def launch_cost() -> Measurement:
+    """From the command to the program's first line and back, with nothing to report."""
+    code = "import time; print('{\"value\": 0}')"
+    timed = "import subprocess, sys, time; b = time.perf_counter(); subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); print('{\"value\": %f}' % ((time.perf_counter() - b) * 1e3))"
+    program = (sys.executable, "-c", code)
+    watch = (sys.executable, "-c", timed)
+    return Measurement(
+        name="launch",
+        unit="ms for a program that does nothing",
+        reference="no tool",
+        variants=(
+            Variant("no tool", (*watch, *program)),
+            Variant("msmemscope", (*watch, *tool(), *program)),
+            Variant("memray", (*watch, *MEMRAY, "-c", code)),
+        ),
+    )
+
+
+def log_figures(scratch: Path) -> dict[str, float]:
+    """Bytes per event of the log, and the tool's memory inside the process, from the one capture of a run."""
+    from msmemscope.eventlog import Capture
+
+    capture = Capture(next(scratch.glob("msmemscope_*_ascend")))
+    events = capture.event_count()
+    log = capture.directory / "event_log"
+
+    def size_of(pattern: str) -> int:
+        return sum(path.stat().st_size for path in log.glob(pattern))
+
+    return {
+        "event log bytes per event": size_of("events_*.segment") / events,
+        "definition bytes per event": size_of("definitions_*.segment") / events,
+        "tool memory bytes": capture.header.tool_memory_bytes,
+        "tool memory limit bytes": capture.header.tool_memory_limit_bytes,
+    }
+
+
+MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
+    allocation_cost,
+    *(lambda alive=alive: operator_cost(alive, views=False) for alive in LIVE_BLOCKS),
+    lambda: operator_cost(1_000, views=True),
+    trace_cost,
+    import_cost,
+    launch_cost,
+    lambda: export_speed("csv"),
+    lambda: export_speed("db"),
+)

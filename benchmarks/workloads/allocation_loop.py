@@ -1,0 +1,54 @@
+"""Allocates and frees a small CPU tensor again and again, at some depth of Python calls, and prints the time of a pair.
+
+The same file runs alone, under the tool and under its peers, so it knows none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+
+WARM_UP = 2_000
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that the process ever had resident."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def loop(pairs: int) -> None:
+    """Allocate and free."""
+    empty = torch.empty
+    for _ in range(pairs):
+        empty(256)
+
+
+def at_depth(depth: int, pairs: int) -> int:
+    """Run the loop below so many Python frames; return the nanoseconds that it took."""
+    if depth > 1:
+        return at_depth(depth - 1, pairs)
+    begin = time.perf_counter_ns()
+    loop(pairs)
+    return time.perf_counter_ns() - begin
+
+
+def main() -> None:
+    """Measure, and print one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=100_000)
+    parser.add_argument("--depth", type=int, default=10, help="frames above the loop; main and the module come on top")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    at_depth(arguments.depth, WARM_UP)
+    elapsed_ns = at_depth(arguments.depth, arguments.pairs)
+    print(json.dumps({"value": elapsed_ns / arguments.pairs, "peak_memory_bytes": peak_memory_bytes()}))
+
+
+if __name__ == "__main__":
+    main()

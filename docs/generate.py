@@ -1,0 +1,52 @@
+"""`make docs`: writes the pages and pictures that are made from the code, or checks that they are current.
+
+Usage: python docs/generate.py [--check | --record]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from generators import data_flow_picture, demo_recording, options_page, terminal_picture
+
+DOCS = Path(__file__).parent
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with the content that it should have."""
+    recorded = (DOCS / "images" / "summary.txt").read_text(encoding="utf-8")
+    return {
+        DOCS / "options.md": options_page.page(),
+        DOCS / "images" / "data-flow.svg": data_flow_picture.picture(data_flow_picture.ENGLISH),
+        DOCS / "images" / "data-flow.zh-CN.svg": data_flow_picture.picture(data_flow_picture.CHINESE),
+        DOCS / "images" / "summary.svg": terminal_picture.picture(recorded, title="make demo"),
+    }
+
+
+def main() -> int:
+    """Write or check; the status is 1 if something was not current."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, and fail if something is not current")
+    parser.add_argument("--record", action="store_true", help="run the demo first, for the picture of the summary")
+    arguments = parser.parse_args()
+    if arguments.record:
+        (DOCS / "images" / "summary.txt").write_text(demo_recording.record(DOCS.parent), encoding="utf-8")
+    stale = [
+        path
+        for path, content in generated().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != content
+    ]
+    if arguments.check:
+        for path in stale:
+            print(f"{path.relative_to(DOCS.parent)} is not current: run make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(generated()[path], encoding="utf-8")
+        print(f"wrote {path.relative_to(DOCS.parent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What `make docs` writes, one module per kind of page or picture."""
