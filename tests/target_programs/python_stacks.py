@@ -138,7 +138,7 @@ def main() -> None:
     recursive(30)
     list(generator())
     comprehensions()
-    (lambda: allocate())()  # noqa: PLW0108 - the frame of a lambda is the point
+    (lambda: allocate())()  # noqa: PLC3002, PLW0108 - the frame of a lambda is the point
     from_a_decorated_function()
     _ = Descriptor().value
     sorted([Descriptor(), Descriptor()])
