@@ -40,8 +40,6 @@ test: $(STAMPS)/package $(STAMPS)/torch test-native ## run all tests
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS)
 
 lint: $(STAMPS)/package ## check style, types and layers
-	@# mypy looks for the extension's generated stub beside the package's sources.
-	@cp $(VENV)/lib/python*/site-packages/msmemscope/_native.pyi src/msmemscope/
 	PATH="$(BIN):$$PATH" ruff check .
 	PATH="$(BIN):$$PATH" ruff format --check .
 	PATH="$(BIN):$$PATH" mypy

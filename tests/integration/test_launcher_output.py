@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import stat
 import struct
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,14 @@ import pytest
 from msmemscope.capture.executable import why_not_observable
 from msmemscope.capture.ledger import append_captures, create_launch_directory, read_ledger
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
-from msmemscope.capture.preload import CORE_LIBRARY, core_library, preload_environment
+from msmemscope.capture.preload import CORE_LIBRARY, core_library, native_directory, preload_environment
 from msmemscope.config import SETTINGS_VARIABLE, Config
 from msmemscope.errors import UsageError
 from tests.support import tool
 from tests.support.targets import environment
 
-needs_core = pytest.mark.skipif(core_library(Config()) is None, reason="the native library was not built")
+INSTALLED = dataclasses.replace(Config(), native_directory=native_directory(Config().package))
+needs_core = pytest.mark.skipif(core_library(INSTALLED) is None, reason="the native library was not built")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 NOBODY = 65534
 
@@ -29,6 +32,17 @@ NOBODY = 65534
 def mode_of(path: Path) -> int:
     """Permission bits."""
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def copy_package(packages: Path, *, with_core: bool) -> None:
+    """Put the package elsewhere, in one folder, as a wheel has it. To be run with -S: editable installs have a finder."""
+    sources = shutil.ignore_patterns("lib64", "*.so", "__pycache__")
+    shutil.copytree(INSTALLED.package, packages / "msmemscope", ignore=sources)
+    native = Path(INSTALLED.native_directory or INSTALLED.package)
+    for extension in native.glob("_native.*.so"):
+        shutil.copy(extension, packages / "msmemscope")
+    if with_core:
+        shutil.copytree(native / "lib64", packages / "msmemscope" / "lib64")
 
 
 def test_root_is_created_for_the_user_and_the_group(tmp_path: Path) -> None:
@@ -248,13 +262,13 @@ def test_a_static_program_runs_and_is_named(tmp_path: Path) -> None:
 def test_a_package_in_a_folder_with_a_blank(tmp_path: Path) -> None:
     """LD_PRELOAD cannot say it; the program is observed all the same."""
     packages = tmp_path / "site packages"
-    shutil.copytree(Config().package, packages / "msmemscope", symlinks=True)
+    copy_package(packages, with_core=True)
     result = subprocess.run(
-        [sys.executable, "-m", "msmemscope", f"--output={tmp_path}/out put", "--", "true"],
+        [sys.executable, "-S", "-m", "msmemscope", f"--output={tmp_path}/out put", "--", "true"],
         capture_output=True,
         text=True,
         check=False,
-        env=environment(PYTHONPATH=str(packages), TMPDIR=str(tmp_path)),
+        env=environment(PYTHONPATH=f"{packages}:{sysconfig.get_path('purelib')}", TMPDIR=str(tmp_path)),
     )
     assert result.returncode == 0
     assert "nothing to record in 1 process: true" in result.stderr, result.stderr
@@ -264,9 +278,9 @@ def test_a_package_in_a_folder_with_a_blank(tmp_path: Path) -> None:
 def test_missing_native_library_is_one_line(tmp_path: Path) -> None:
     """The program runs unobserved, and nothing is written."""
     packages = tmp_path / "packages"
-    shutil.copytree(Config().package, packages / "msmemscope", ignore=shutil.ignore_patterns("lib64"))
+    copy_package(packages, with_core=False)
     result = subprocess.run(
-        [sys.executable, "-m", "msmemscope", f"--output={tmp_path}/output", "--", "sh", "-c", "exit 8"],
+        [sys.executable, "-S", "-m", "msmemscope", f"--output={tmp_path}/output", "--", "sh", "-c", "exit 8"],
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.capture.executable import find_program, why_not_observable
+from msmemscope.capture.executable import MUSL, find_program, why_not_observable
 from msmemscope.capture.launcher import end_like, run_program
 from msmemscope.capture.ledger import (
     append_captures,
@@ -92,6 +92,8 @@ def _observe(program: str, arguments: tuple[str, ...], config: Config) -> Progra
     try:
         preload = preload_environment(config, os.environ)
         link_directory = preload.link_directory
+        if MUSL in (why_not_observable(program) or ""):
+            preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
         end = run_program(program, arguments, preload.variables)
         with _survivable(config):
             is_settled = _finish(program, config, root, since_ns)

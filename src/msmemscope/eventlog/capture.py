@@ -190,7 +190,9 @@ class Capture:
         # The second field is the program's name in parentheses, which may hold anything.
         fields = content[content.rfind(b")") + 1 :].split()
         start_ticks_index = 19  # field 22, counted from field 3
-        return len(fields) > start_ticks_index and int(fields[start_ticks_index]) == header.process_start_ticks
+        if len(fields) <= start_ticks_index or fields[0] in {b"Z", b"X"}:
+            return False  # it has ended; only its parent has not looked yet
+        return int(fields[start_ticks_index]) == header.process_start_ticks
 
     @cached_property
     def _survey(self) -> EventSurvey:

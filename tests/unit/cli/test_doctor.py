@@ -10,9 +10,12 @@ import pytest
 
 from msmemscope.capture import diagnosis
 from msmemscope.capture.diagnosis import Finding, Status, diagnose, imported_functions
-from msmemscope.capture.preload import core_library
+from msmemscope.capture.preload import core_library, native_directory
 from msmemscope.cli.main import main
 from msmemscope.config import Config
+
+
+INSTALLED = dataclasses.replace(Config(), native_directory=native_directory(Config().package))
 
 
 def findings(config: Config) -> dict[str, Finding]:
@@ -40,7 +43,7 @@ def test_what_is_not_ok_says_what_to_do(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(core_library(Config()) is None, reason="the native library was not built")
+@pytest.mark.skipif(core_library(INSTALLED) is None, reason="the native library was not built")
 def test_a_machine_that_can_observe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, one line per check on stdout."""
     assert main(["doctor", f"--output={tmp_path}"]) == 0
