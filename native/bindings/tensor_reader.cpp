@@ -20,16 +20,16 @@ PyObject* text_shape = nullptr;
 PyObject* text_dtype = nullptr;
 PyObject* text_device = nullptr;
 PyObject* text_nbytes = nullptr;
-bool failure_was_said = false;
+bool failure_was_noted = false;
 
 __thread std::vector<Access>* gathered = nullptr;
 
 // The program must not see an exception of ours.
 void swallow_error() {
     PyErr_Clear();
-    if (!failure_was_said) {
-        failure_was_said = true;
-        recorder::say("a tensor could not be described; its accesses are left out (said once)");
+    if (!failure_was_noted) {
+        failure_was_noted = true;
+        recorder::note_fact("unobserved.accesses", "of tensors without one plain block of memory (sparse, nested)");
     }
 }
 

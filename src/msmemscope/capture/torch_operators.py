@@ -29,8 +29,12 @@ _skip_code: Callable[[CodeType], None] | None = getattr(torch._C._dynamo.eval_fr
 
 _operator_begins = _native.operator_begins
 _operator_ends = _native.operator_ends
+_mode_count = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
 _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
-_FAKE = torch._C._TorchDispatchModeKey.FAKE  # noqa: SLF001 - no public name
+_TRACING_KEYS = tuple(
+    getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
+    for name in ("FAKE", "PROXY", "FUNCTIONAL")
+)
 
 # Operator -> number of its plan in the native collector; NO_PLAN for what has no schema.
 _NO_PLAN = -1
@@ -94,6 +98,10 @@ def _has_own_dispatch(types: tuple[type, ...]) -> bool:
     return known
 
 
+def _is_tracing() -> bool:
+    return any(_mode_of_key(key) is not None for key in _TRACING_KEYS)
+
+
 class OperatorMode(TorchDispatchMode):
     """Records operators of one thread. Never changes what they do."""
 
@@ -124,14 +132,17 @@ class OperatorMode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Record the operator, its inputs before it runs and its results after."""
+        if _mode_count() and _is_tracing():
+            # Below us, torch works out shapes or records a graph: no memory is touched. Its own modes go on from here.
+            return func(*args, **kwargs) if kwargs else func(*args)
         if types and _has_own_dispatch(types):
-            # Subclasses of Tensor with a dispatch of their own (DTensor, fake and functional tensors) go first:
-            # the operators that they run on real tensors come here one by one.
+            # Subclasses of Tensor with a dispatch of their own (DTensor, for example) go first: the operators that they
+            # run on real tensors come here one by one.
             return NotImplemented
         plan = _plans.get(func)
         if plan is None:
             plan = _make_plan(func)
-        if plan < 0 or self._is_resting or _mode_of_key(_FAKE) is not None:
+        if plan < 0 or self._is_resting:
             return func(*args, **kwargs) if kwargs else func(*args)
         _operator_begins(plan, args, kwargs)
         try:
@@ -144,5 +155,5 @@ class OperatorMode(TorchDispatchMode):
 
 
 if _skip_code is not None:
-    for _function in (OperatorMode.__torch_dispatch__, _make_plan, _has_own_dispatch):
+    for _function in (OperatorMode.__torch_dispatch__, _make_plan, _has_own_dispatch, _is_tracing):
         _skip_code(_function.__code__)

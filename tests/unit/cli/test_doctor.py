@@ -14,7 +14,6 @@ from msmemscope.capture.preload import core_library, native_directory
 from msmemscope.cli.main import main
 from msmemscope.config import Config
 
-
 INSTALLED = dataclasses.replace(Config(), native_directory=native_directory(Config().package))
 
 
