@@ -87,7 +87,8 @@ bool create_process_state() noexcept {
     if (memory == nullptr || pthread_key_create(&thread_end_key, release_thread) != 0) {
         return false;
     }
-    if (!kernel_wipes_on_fork() && pthread_atfork(nullptr, nullptr, wipe_in_child) != 0) {
+    // Where the kernel does not wipe, or only says so (emulators), libc's fork still tells us.
+    if (pthread_atfork(nullptr, nullptr, wipe_in_child) != 0) {
         return false;
     }
     if (!initialise_state(*memory)) {

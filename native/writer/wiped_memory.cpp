@@ -4,27 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
 namespace msmemscope {
-namespace {
-
-std::atomic<bool> wipe_refused{false};
-
-}  // namespace
-
 void* map_wiped_memory(std::size_t bytes) noexcept {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         return nullptr;
     }
-    if (madvise(memory, bytes, MADV_WIPEONFORK) != 0) {
-        wipe_refused.store(true, std::memory_order_relaxed);
-    }
+    // Refused by kernels before 4.14: there the recorder's fork handler is alone.
+    madvise(memory, bytes, MADV_WIPEONFORK);
     return memory;
 }
 
@@ -46,7 +38,5 @@ std::size_t resident_bytes(const void* memory, std::size_t bytes) noexcept {
     }
     return pages * page;
 }
-
-bool kernel_wipes_on_fork() noexcept { return !wipe_refused.load(std::memory_order_relaxed); }
 
 }  // namespace msmemscope

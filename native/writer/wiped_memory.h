@@ -17,7 +17,4 @@ void unmap_memory(void* memory, std::size_t bytes) noexcept;
 // Bytes of the mapping that are in memory now. Slow: for reports, not for every event.
 std::size_t resident_bytes(const void* memory, std::size_t bytes) noexcept;
 
-// Whether the kernel wipes. If not, the recorder registers a fork handler instead.
-bool kernel_wipes_on_fork() noexcept;
-
 }  // namespace msmemscope
