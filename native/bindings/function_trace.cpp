@@ -228,19 +228,22 @@ int profile(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     return 0;
 }
 
-// Installs or removes the profile function in every thread that exists.
-void profile_all_threads(Py_tracefunc function) {
+// Installs the profile function in every thread that exists, or removes it where it is still ours: the
+// program may have put a profiler of its own in its place.
+void profile_all_threads(bool on) {
 #if PY_VERSION_HEX >= 0x030C0000
-    if (function == nullptr) {
+    if (on) {
+        PyEval_SetProfileAllThreads(profile, nullptr);
+    } else if (PyThreadState_Get()->c_profilefunc == profile) {
         PyEval_SetProfileAllThreads(nullptr, nullptr);
-    } else {
-        PyEval_SetProfileAllThreads(function, nullptr);
     }
 #else
     PyThreadState* const own = PyThreadState_Get();
     for (PyThreadState* thread = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(own)); thread != nullptr;
          thread = PyThreadState_Next(thread)) {
-        _PyEval_SetProfile(thread, function, nullptr);
+        if (on || thread->c_profilefunc == profile) {
+            _PyEval_SetProfile(thread, on ? profile : nullptr, nullptr);
+        }
     }
 #endif
 }
@@ -272,14 +275,14 @@ PyObject* start_function_trace(PyObject*, PyObject* arguments) {
         trace().on = true;
         forget_names_of_other_epochs();
         open_running_calls();
-        profile_all_threads(profile);
+        profile_all_threads(true);
     }
     Py_RETURN_NONE;
 }
 
 PyObject* stop_function_trace(PyObject*, PyObject*) {
     if (trace().on) {
-        profile_all_threads(nullptr);
+        profile_all_threads(false);
         trace().on = false;
         for (ThreadCalls* thread : trace().threads) {
             if (thread->epoch == recorder::epoch()) {

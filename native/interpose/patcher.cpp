@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "interpose/search_path.h"
 #include "stacks/modules.h"
 #include "writer/bounded_lock.h"
+#include "writer/keep_errno.h"
 
 extern "C" {
 // dlopen decides by its return address whose search path and namespace to use. The entry passes that
@@ -233,8 +233,7 @@ void* msmemscope_dlopen_and_scan(const char* name, int flags, const void* caller
     if (handle == nullptr) {
         handle = real_dlopen(name, flags);
     }
-    const int saved_errno = errno;
+    const msmemscope::KeepErrno keep_errno;
     msmemscope::rescan_libraries();
-    errno = saved_errno;
     return handle;
 }

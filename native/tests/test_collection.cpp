@@ -1,6 +1,7 @@
 // What is recorded while collecting, while not, and when collection begins late.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "observers/torch_cpu/torch_cpu.h"
@@ -50,7 +51,9 @@ int main() {
     CHECK_EQUAL(intern("aten.add"), intern("aten.add"));
     CHECK(intern("aten.add") != intern("aten.mul"));
     recorder::set_current_operator(intern("aten.add"));
+    errno = 77;  // opening the capture makes many system calls, some of which fail
     void* const during = allocate(2000);
+    CHECK_EQUAL(errno, 77);
     recorder::set_current_operator(0);
     CHECK(recorder::live_block_sequence(format::Pool::kHost, reinterpret_cast<std::uint64_t>(during)) != 0);
     torch_cpu::hooked_free(allocate(0));

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "writer/hash.h"
+#include "writer/keep_errno.h"
 #include "writer/process_state.h"
 
 namespace msmemscope {
@@ -128,6 +129,7 @@ void define_module(const RecordingScope& scope, const format::ModulePayload& mod
 }
 
 void note_fact(const char* key, const char* value) noexcept {
+    const KeepErrno keep_errno;
     const RecordingScope scope(false);
     ProcessState* const state = process_state;
     char line[4400];
@@ -151,6 +153,7 @@ void note_fact(const char* key, const char* value) noexcept {
 }
 
 void say(const char* text) noexcept {
+    const KeepErrno keep_errno;
     char line[1024];
     const int length = std::snprintf(line, sizeof(line), "msmemscope: %s\n", text);
     if (length > 0) {

@@ -4,6 +4,7 @@
 
 
 #include "writer/hash.h"
+#include "writer/keep_errno.h"
 #include "writer/wiped_memory.h"
 
 namespace msmemscope {
@@ -63,6 +64,7 @@ LiveBlocks::Bucket* LiveBlocks::level_for_insert(unsigned level) noexcept {
     if (buckets != nullptr) {
         return buckets;
     }
+    const KeepErrno keep_errno;
     const std::size_t bytes = (kFirstLevelBuckets << level) * sizeof(Bucket);
     auto* fresh = static_cast<Bucket*>(map_wiped_memory(bytes));
     if (fresh == nullptr) {

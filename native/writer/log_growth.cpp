@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "writer/keep_errno.h"
 #include "writer/process_state.h"
 
 namespace msmemscope {
@@ -114,6 +115,7 @@ void fail(ProcessState& state, int error, const char* action) noexcept {
 }
 
 bool grow_events(ProcessState& state, ThreadState& thread) noexcept {
+    const KeepErrno keep_errno;
     const BoundedLockGuard guard(state.growth_lock);
     return guard && ensure_capture(state, thread) &&
            grow(state, thread.events, thread.events_created, SegmentFamily::kEvents, thread.number,
@@ -121,6 +123,7 @@ bool grow_events(ProcessState& state, ThreadState& thread) noexcept {
 }
 
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept {
+    const KeepErrno keep_errno;
     if (!locked) {
         const BoundedLockGuard guard(state.growth_lock);
         return guard && grow_definitions(state, thread, bytes, true);

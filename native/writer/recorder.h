@@ -1,7 +1,7 @@
 // The recorder: what observers call, and the only writer of the event log.
 //
 // One per process. The hot path (append) takes no lock, allocates nothing and makes
-// no system call except when a chunk is full. Nothing here throws or blocks without
+// no system call except when a chunk is full; errno stays as it was. Nothing here throws or blocks without
 // bound, and whatever fails becomes one line on stderr while the program goes on.
 //
 // State lives in memory that fork wipes: a forked child finds everything zero, notices
@@ -47,7 +47,7 @@ inline constexpr std::size_t kStackCacheEntries = 512;
 
 // Proof that the calling thread may record. Evaluates to false inside our own code, in a signal
 // handler that interrupted it, when recording has failed, and when nothing was ever configured.
-// Destroying it gives the thread free again. errno is kept.
+// Destroying it gives the thread free again.
 class RecordingScope {
 public:
     // count_drop: an event is lost if the scope cannot be entered because of re-entry.
@@ -60,7 +60,6 @@ public:
 
 private:
     bool entered_;
-    int saved_errno_;
 };
 
 namespace recorder {

@@ -11,7 +11,7 @@
 
 namespace msmemscope {
 
-inline constexpr std::size_t kFirstChunkBytes = 64UL * 1024UL;
+inline constexpr std::size_t kFirstChunkBytes = 16UL * 1024UL;
 inline constexpr std::size_t kLargestChunkBytes = 256UL * 1024UL;
 
 enum class SegmentFamily : std::uint8_t { kEvents, kDefinitions, kKept };

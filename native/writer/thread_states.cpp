@@ -3,9 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 
+#include "writer/keep_errno.h"
 #include "writer/process_state.h"
 #include "writer/wiped_memory.h"
 
@@ -51,6 +51,7 @@ bool initialise_state(ProcessState& state) noexcept {
 
 // First event in a forked child: the state reads as zeros.
 bool initialise_after_fork(ProcessState& state) noexcept {
+    const KeepErrno keep_errno;
     const BoundedLockGuard guard(state.growth_lock);
     if (!guard) {
         return false;
@@ -99,6 +100,7 @@ bool create_process_state() noexcept {
 }
 
 ThreadState* attach_thread(ProcessState& state) noexcept {
+    const KeepErrno keep_errno;
     thread_handle.state = acquire_thread(state);
     thread_handle.epoch = state.epoch.load(std::memory_order_acquire);
     thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
@@ -116,7 +118,7 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHea
     }
 }
 
-RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false), saved_errno_(errno) {
+RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false) {
     ProcessState* const state = process_state;
     if (state == nullptr) {
         return;
@@ -142,7 +144,6 @@ RecordingScope::~RecordingScope() {
         std::atomic_signal_fence(std::memory_order_seq_cst);
         thread_handle.depth = 0;
     }
-    errno = saved_errno_;
 }
 
 }  // namespace msmemscope
