@@ -7,8 +7,8 @@
 
 namespace msmemscope {
 
-// Returns the id of the stack, beginning with the frame that returns to `caller`, at most `depth`
+// Returns the id of the stack, beginning with the frame that is returned to at the site, at most `depth`
 // frames. Frames are return addresses; symbols are found afterwards, outside the process.
-std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth, const void* caller) noexcept;
+std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth, const CallSite& site) noexcept;
 
 }  // namespace msmemscope

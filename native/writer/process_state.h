@@ -17,6 +17,19 @@
 
 namespace msmemscope {
 
+// A native stack as it lay in memory: return addresses, and the places on the stack that hold them.
+struct NativeChain {
+    static constexpr std::uint32_t kMostFrames = 128;
+
+    std::uint64_t hash;  // of the innermost pair; 0: empty
+    std::uint32_t depth;
+    std::uint32_t count;
+    std::uint32_t stack_id;
+    std::uint64_t return_addresses[kMostFrames];
+    std::uint64_t slots[kMostFrames];
+};
+inline constexpr std::size_t kNativeChains = 64;
+
 struct ThreadState {
     SegmentFile events;
     SegmentFile definitions;
@@ -26,6 +39,10 @@ struct ThreadState {
     ThreadState* next_free;
     std::uint64_t stack_scratch[kMaximumStackDepth];
     StackCacheEntry stack_cache[kStackCacheEntries];
+    NativeChain native_chains[kNativeChains];
+    // The thread's own stack, from its lowest address to the first after it; end 0 while it is not known.
+    std::uint64_t stack_start;
+    std::uint64_t stack_end;
 };
 
 enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };

@@ -135,7 +135,7 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
 }
 
 void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
-                     std::uint64_t size_bytes, const void* caller) noexcept {
+                     std::uint64_t size_bytes, const CallSite& site) noexcept {
     ProcessState& state = *process_state;
     LiveBlock block{address, size_bytes, 0, pool, device};
     if (state.failed.load(std::memory_order_relaxed)) {
@@ -150,7 +150,7 @@ void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
         event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
-        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, caller);
+        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
         block.sequence = append_here(state, event);
     }
     if (!state.live_blocks.insert(block)) {
@@ -158,7 +158,7 @@ void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t
     }
 }
 
-void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const void* caller) noexcept {
+void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
     ProcessState& state = *process_state;
     LiveBlock block{};
     if (!state.live_blocks.remove(pool, address, block)) {
@@ -184,7 +184,7 @@ void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t a
         if (current_settings.write_python_stack) {
             event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
         }
-        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, caller);
+        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
     }
     append_here(state, event);
 }

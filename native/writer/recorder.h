@@ -42,6 +42,22 @@ struct StackCacheEntry {
 };
 inline constexpr std::size_t kStackCacheEntries = 512;
 
+// Where an observed function was called from: the return address, and the place on the stack that holds
+// it (null where that is not known).
+struct CallSite {
+    const void* return_address;
+    const void* slot;
+};
+
+// The call site of the function that uses it.
+#if defined(__x86_64__)
+#define MSMEMSCOPE_CALL_SITE() \
+    ::msmemscope::CallSite { __builtin_return_address(0), static_cast<const char*>(__builtin_dwarf_cfa()) - 8 }
+#else
+#define MSMEMSCOPE_CALL_SITE() \
+    ::msmemscope::CallSite { __builtin_return_address(0), nullptr }
+#endif
+
 // What libmsmemscope_core.so offers to the extension; everything else is hidden.
 #pragma GCC visibility push(default)
 
@@ -85,10 +101,10 @@ void stop_collecting(const RecordingScope& scope) noexcept;
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
 // A block was allocated / is about to be freed. Tracks it, and records it if collecting.
-// caller: return address of the allocation function, where native stacks begin.
+// site: of the allocation function; native stacks begin there.
 void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
-                     std::uint64_t size_bytes, const void* caller) noexcept;
-void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const void* caller) noexcept;
+                     std::uint64_t size_bytes, const CallSite& site) noexcept;
+void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
 
 // The same where no scope could be entered: forgets the block, and counts the lost record if it had one.
 void block_freed_unseen(format::Pool pool, std::uint64_t address) noexcept;

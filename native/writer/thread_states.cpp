@@ -105,6 +105,11 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
     thread_handle.epoch = state.epoch.load(std::memory_order_acquire);
     thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
     if (thread_handle.state != nullptr) {
+        // Another thread's stack was elsewhere, and may be gone.
+        thread_handle.state->stack_end = 0;
+        for (NativeChain& chain : thread_handle.state->native_chains) {
+            chain.hash = 0;
+        }
         pthread_setspecific(thread_end_key, thread_handle.state);
     }
     return thread_handle.state;

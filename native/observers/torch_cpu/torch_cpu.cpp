@@ -16,8 +16,7 @@ int hooked_posix_memalign(void** memory, std::size_t alignment, std::size_t size
         const RecordingScope scope(true);
         if (scope && recorder::settings().observe_cpu) {
             recorder::block_allocated(scope, format::Pool::kHost, format::kDeviceCpu,
-                                      reinterpret_cast<std::uint64_t>(*memory), size_bytes,
-                                      __builtin_return_address(0));
+                                      reinterpret_cast<std::uint64_t>(*memory), size_bytes, MSMEMSCOPE_CALL_SITE());
         }
     }
     return result;
@@ -29,7 +28,7 @@ void hooked_free(void* memory) {
         const RecordingScope scope(false);
         if (scope) {
             // Before the real free: another thread may be given the address right after it.
-            recorder::block_freed(scope, format::Pool::kHost, address, __builtin_return_address(0));
+            recorder::block_freed(scope, format::Pool::kHost, address, MSMEMSCOPE_CALL_SITE());
         } else {
             recorder::block_freed_unseen(format::Pool::kHost, address);
         }
