@@ -27,17 +27,10 @@ if TYPE_CHECKING:
     from msmemscope.dump import DumpFiles
     from msmemscope.eventlog import ProcessHeader
 
-_CAPTURE_PATTERN = "msmemscope_*_ascend"
-_EVENT_LOG = "event_log"
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
 _RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv")
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
-
-
-def captures_under(root: Path) -> list[Path]:
-    """The capture directories directly under an output root, in the order of their names."""
-    return sorted(path for path in root.glob(_CAPTURE_PATTERN) if (path / _EVENT_LOG).is_dir())
 
 
 def open_captures(directories: Iterable[Path]) -> list[Capture]:
@@ -54,18 +47,17 @@ def _open(directory: Path) -> Capture | None:
         return None
 
 
-def captures_of_session(root: Path, session: str, since_ns: int) -> list[Path]:
-    """Find captures by the launch that is named in their headers, whatever the ledger says.
+def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]:
+    """The captures whose headers name a launch, whatever the ledger says.
 
     Args:
-        root: The output root.
+        directories: Captures.
         session: The launch.
-        since_ns: Directories older than this (CLOCK_REALTIME) are not opened.
     """
     found = []
-    for directory in captures_under(root):
+    for directory in directories:
         with contextlib.suppress(MsmemscopeError, OSError):
-            if directory.stat().st_mtime_ns >= since_ns and Capture(directory).header.session == int(session, 16):
+            if Capture(directory).header.session == int(session, 16):
                 found.append(directory)
     return found
 

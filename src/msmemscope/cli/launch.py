@@ -24,6 +24,7 @@ from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
 from msmemscope.cli import messages
 from msmemscope.cli.arguments import PROGRAM_OPTIONS_HINT
+from msmemscope.cli.capture_folders import captures_since
 from msmemscope.config import SETTINGS_VARIABLE, CollectMode, Config, LogLevel, observable_devices, with_options
 from msmemscope.errors import MsmemscopeError, UsageError
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.launcher import ProgramEnd
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
+    from msmemscope.reports.run_summary import ProcessSummary
 
 _SESSION_BYTES = 8
 _SETTLE_SECONDS = 0.5
@@ -138,6 +140,41 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
     Returns:
         Whether every observed process has ended.
     """
+    output = Path(root.path)
+    ledger = read_ledger(Path(config.launch_directory))
+    exported = _Exported()
+    if ledger.captures or captures_since(output, since_ns):
+        exported = _export_captures(config, output, since_ns)
+        ledger = read_ledger(Path(config.launch_directory))
+    from msmemscope.reports.run_summary import RunSummary
+    from msmemscope.reports.terminal import render_run
+
+    recorded = set(exported.process_ids.values())
+    unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
+    summary = RunSummary(
+        processes=exported.processes,
+        unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
+        unrecorded_count=len(unrecorded),
+        unobservable=(*_unobservable(program, config), *(() if recorded else _nothing_wanted(config))),
+        analyses_not_run=tuple(sorted(analysis.value for analysis in config.analysis)),
+        recover_command=f"msmemscope recover {_shown(config.output)}",
+    )
+    render_run(summary, sys.stderr)
+    _tell_enclosing_launch(exported.process_ids)
+    return not exported.has_running
+
+
+@dataclasses.dataclass(frozen=True)
+class _Exported:
+    """What became of the captures of a launch."""
+
+    processes: tuple[ProcessSummary, ...] = ()
+    process_ids: dict[Path, int] = dataclasses.field(default_factory=dict)
+    """By capture directory."""
+    has_running: bool = False
+
+
+def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
     # Loaded only now: these start threads and take memory, which the program should not share.
     from msmemscope.cli.captures import (
         captures_of_session,
@@ -147,14 +184,12 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
         open_captures,
         settings_of,
     )
-    from msmemscope.reports.run_summary import RunSummary
-    from msmemscope.reports.terminal import render_run
 
-    output = Path(root.path)
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         ledger = read_ledger(Path(config.launch_directory))
-        found = dict.fromkeys([*ledger.captures, *captures_of_session(output, config.session, since_ns)])
+        ours = captures_of_session(captures_since(output, since_ns), config.session)
+        found = dict.fromkeys([*ledger.captures, *ours])
         captures = open_captures(directory for directory in found if directory.is_dir())
         running = [capture for capture in captures if capture.is_running()]
         if not running or time.monotonic() >= deadline:
@@ -164,19 +199,11 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
     written = export(
         [(capture, settings_of(capture, config)) for capture in ended if not has_finished_dump(capture.directory)]
     )
-    recorded = {capture.header.process_id for capture in captures}
-    unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
-    summary = RunSummary(
+    return _Exported(
         processes=tuple(describe(capture, written) for capture in captures),
-        unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
-        unrecorded_count=len(unrecorded),
-        unobservable=(*_unobservable(program, config), *(() if captures else _nothing_wanted(config))),
-        analyses_not_run=tuple(sorted(analysis.value for analysis in config.analysis)),
-        recover_command=f"msmemscope recover {_shown(config.output)}",
+        process_ids={capture.directory: capture.header.process_id for capture in captures},
+        has_running=bool(running),
     )
-    render_run(summary, sys.stderr)
-    _tell_enclosing_launch({capture.directory: capture.header.process_id for capture in captures})
-    return not running
 
 
 def _unobservable(program: str, config: Config) -> Iterator[str]:

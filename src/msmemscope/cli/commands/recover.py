@@ -50,8 +50,8 @@ class RecoverCommand:
             if (value := getattr(arguments, spelling[2:].replace("-", "_"))) is not None
         ]
         with_options(Config(), given)  # values are judged before anything is read
+        from msmemscope.cli.capture_folders import captures_under
         from msmemscope.cli.captures import (
-            captures_under,
             describe,
             export,
             has_finished_dump,

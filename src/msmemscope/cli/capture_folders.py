@@ -1,0 +1,27 @@
+"""Where captures lie. Cheap to import: most commands under a launch leave none, and then nothing else is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CAPTURE_PATTERN = "msmemscope_*_ascend"
+_EVENT_LOG = "event_log"
+
+
+def captures_under(root: Path) -> list[Path]:
+    """The capture directories directly under an output root, in the order of their names."""
+    return sorted(path for path in root.glob(_CAPTURE_PATTERN) if (path / _EVENT_LOG).is_dir())
+
+
+def captures_since(root: Path, since_ns: int) -> list[Path]:
+    """Those that were changed at this moment (CLOCK_REALTIME) or later."""
+    found = []
+    for directory in captures_under(root):
+        with contextlib.suppress(OSError):
+            if directory.stat().st_mtime_ns >= since_ns:
+                found.append(directory)
+    return found
