@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -192,7 +193,10 @@ int read_changes(dl_phdr_info* info, std::size_t, void* changes) noexcept {
 
 void install_hooks() noexcept {
     msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
-    installed.store(true, std::memory_order_release);
+    if (!installed.exchange(true, std::memory_order_acq_rel)) {
+        // Another thread may have been at it when this one forked, and is not there to let go.
+        pthread_atfork(nullptr, nullptr, [] { patch_lock.release(); });
+    }
     rescan_libraries();
 }
 

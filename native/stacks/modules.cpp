@@ -11,22 +11,19 @@ namespace msmemscope {
 namespace {
 
 struct NotedModule {
-    std::uint64_t load_bias;
-    std::uint64_t start;
-    std::uint64_t end;
-    std::uint64_t seen_at_sequence;
-    std::uint32_t path_offset;
-    std::uint32_t build_id_bytes;
-    unsigned char build_id[64];
+    format::ModulePayload payload;
+    std::uint32_t text_offset;
 };
 
 constexpr std::uint32_t kMostModules = 8192;
-constexpr std::size_t kPathBytes = 2UL * 1024UL * 1024UL;
+constexpr std::size_t kTextBytes = 2UL * 1024UL * 1024UL;
+constexpr std::size_t kLongestBuildId = 64;
 
-// Written under the patcher's lock, published by the count. Untouched pages take no memory.
+// Written under the patcher's lock, published by the count. Untouched pages take no memory. The text of a
+// module is its build id and its path.
 NotedModule modules[kMostModules];
-char paths[kPathBytes];
-std::size_t path_bytes = 0;
+char texts[kTextBytes];
+std::size_t text_bytes = 0;
 std::atomic<std::uint32_t> noted{0};
 
 // How many of them this process's capture has.
@@ -44,23 +41,24 @@ void note_module(const ElfImage& image) noexcept {
         executable[length > 0 ? length : 0] = '\0';
         path = executable;
     }
-    const std::size_t length = std::strlen(path) + 1;
-    if (index == kMostModules || path_bytes + length > kPathBytes) {
+    const std::size_t path_bytes = std::strlen(path);
+    const std::size_t id_bytes = image.build_id_bytes() <= kLongestBuildId ? image.build_id_bytes() : 0;
+    if (index == kMostModules || text_bytes + id_bytes + path_bytes > kTextBytes) {
         return;  // frames in it will show as bare addresses
     }
     NotedModule& module = modules[index];
-    module.load_bias = image.load_bias();
-    module.start = image.start();
-    module.end = image.end();
-    module.seen_at_sequence = recorder::next_sequence();
-    module.path_offset = static_cast<std::uint32_t>(path_bytes);
-    std::memcpy(paths + path_bytes, path, length);
-    path_bytes += length;
-    module.build_id_bytes = 0;
-    if (image.build_id() != nullptr && image.build_id_bytes() <= sizeof(module.build_id)) {
-        module.build_id_bytes = static_cast<std::uint32_t>(image.build_id_bytes());
-        std::memcpy(module.build_id, image.build_id(), image.build_id_bytes());
+    module.payload.load_bias = image.load_bias();
+    module.payload.start = image.start();
+    module.payload.end = image.end();
+    module.payload.seen_at_sequence = recorder::next_sequence();
+    module.payload.build_id_bytes = static_cast<std::uint32_t>(id_bytes);
+    module.payload.path_bytes = static_cast<std::uint32_t>(path_bytes);
+    module.text_offset = static_cast<std::uint32_t>(text_bytes);
+    if (id_bytes > 0) {
+        std::memcpy(texts + text_bytes, image.build_id(), id_bytes);
     }
+    std::memcpy(texts + text_bytes + id_bytes, path, path_bytes);
+    text_bytes += id_bytes + path_bytes;
     noted.store(index + 1, std::memory_order_release);
 }
 
@@ -73,14 +71,7 @@ void define_modules(const RecordingScope& scope) noexcept {
     std::uint32_t index = defined.load(std::memory_order_relaxed);
     while (index < noted.load(std::memory_order_acquire)) {
         if (defined.compare_exchange_weak(index, index + 1, std::memory_order_acq_rel)) {
-            const NotedModule& module = modules[index];
-            format::ModulePayload payload{};
-            payload.load_bias = module.load_bias;
-            payload.start = module.start;
-            payload.end = module.end;
-            payload.seen_at_sequence = module.seen_at_sequence;
-            payload.build_id_bytes = module.build_id_bytes;
-            recorder::define_module(scope, payload, module.build_id, paths + module.path_offset);
+            recorder::define_module(scope, modules[index].payload, texts + modules[index].text_offset);
             ++index;
         }
     }

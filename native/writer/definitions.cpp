@@ -109,21 +109,13 @@ StackCacheEntry* stack_cache(const RecordingScope& scope) noexcept {
     return thread == nullptr ? nullptr : thread->stack_cache;
 }
 
-void define_module(const RecordingScope& scope, const format::ModulePayload& module, const void* build_id,
-                   const char* module_path) noexcept {
+void define_module(const RecordingScope& scope, const format::ModulePayload& module,
+                   const char* build_id_and_path) noexcept {
     static_cast<void>(scope);
-    // Build id and path in one piece: definitions take two parts.
-    char tail[4096 + 64];
-    const std::size_t id_bytes = std::min<std::size_t>(module.build_id_bytes, 64);
-    const std::size_t path_bytes = std::min<std::size_t>(std::strlen(module_path), 4096);
-    std::memcpy(tail, build_id, id_bytes);
-    std::memcpy(tail + id_bytes, module_path, path_bytes);
-    format::ModulePayload payload = module;
-    payload.build_id_bytes = static_cast<std::uint32_t>(id_bytes);
-    payload.path_bytes = static_cast<std::uint32_t>(path_bytes);
     ThreadState* const thread = this_thread(*process_state);
-    if (thread == nullptr || !append_definition(*process_state, *thread, format::DefinitionKind::kModule, 0, &payload,
-                                                sizeof(payload), tail, id_bytes + path_bytes, false)) {
+    if (thread == nullptr ||
+        !append_definition(*process_state, *thread, format::DefinitionKind::kModule, 0, &module, sizeof(module),
+                           build_id_and_path, module.build_id_bytes + module.path_bytes, false)) {
         count(process_state->dropped.lost_definitions, &format::ProcessHeader::lost_definitions);
     }
 }

@@ -126,9 +126,9 @@ std::uint64_t* stack_scratch(const RecordingScope& scope) noexcept;
 // The calling thread's cache of stacks, kStackCacheEntries of them; zeros in a forked child. Null as above.
 StackCacheEntry* stack_cache(const RecordingScope& scope) noexcept;
 
-// Adds a module definition. path and build_id are copied.
-void define_module(const RecordingScope& scope, const format::ModulePayload& module, const void* build_id,
-                   const char* path) noexcept;
+// Adds a module definition. build_id_and_path: the bytes that follow the payload, as it says.
+void define_module(const RecordingScope& scope, const format::ModulePayload& module,
+                   const char* build_id_and_path) noexcept;
 
 // Adds a fact ("observed.torch_cpu=/path"). Does not open a capture: before the first event, facts wait.
 void note_fact(const char* key, const char* value) noexcept;

@@ -81,6 +81,17 @@ ThreadState* acquire_thread(ProcessState& state) noexcept {
     return thread;
 }
 
+// Another thread had the state before: its stack was elsewhere, and may be gone.
+void forget_native_stacks(ThreadState& thread) noexcept {
+    if (thread.stack_end == 0) {
+        return;  // it took none; the pages stay untouched
+    }
+    thread.stack_end = 0;
+    for (NativeChain& chain : thread.native_chains) {
+        chain.hash = 0;
+    }
+}
+
 }  // namespace
 
 bool create_process_state() noexcept {
@@ -105,11 +116,7 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
     thread_handle.epoch = state.epoch.load(std::memory_order_acquire);
     thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
     if (thread_handle.state != nullptr) {
-        // Another thread's stack was elsewhere, and may be gone.
-        thread_handle.state->stack_end = 0;
-        for (NativeChain& chain : thread_handle.state->native_chains) {
-            chain.hash = 0;
-        }
+        forget_native_stacks(*thread_handle.state);
         pthread_setspecific(thread_end_key, thread_handle.state);
     }
     return thread_handle.state;

@@ -34,15 +34,16 @@ for name in ("SigIgn", "SigBlk"):
     print(name, hex(int(re.search(name + r":\\s*(\\w+)", status)[1], 16) & ~own))
 """
 
+# os.write and not print: the signal may come while "ready" is still being printed, and print cannot be entered twice.
 WAITING = """
 import os, signal, sys, time
 def note(number, frame):
-    print(signal.Signals(number).name, flush=True)
+    os.write(1, f"{signal.Signals(number).name}\\n".encode())
     if number == signal.SIGTERM:
         sys.exit(7)
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(number, note)
-print("ready", os.getpid(), flush=True)
+os.write(1, f"ready {os.getpid()}\\n".encode())
 while True:
     time.sleep(0.05)
 """

@@ -113,6 +113,7 @@ class OperatorCollector:
             finally:
                 collector._leave()
 
+        _native.hide_code((bootstrap_inner.__code__,))
         threading.Thread._bootstrap_inner = bootstrap_inner  # type: ignore[attr-defined] # noqa: SLF001
 
 
