@@ -77,3 +77,16 @@ def test_stacks_for_the_summary_are_not_written_to_the_dump(
     columns = pl.read_csv(dump, infer_schema=False)
     assert columns["Call Stack(Python)"].fill_null("").unique().to_list() == [""]
     assert "python_stacks.py(" in run.stderr
+
+
+def test_an_isolated_python_is_told(
+    python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
+) -> None:
+    """-I keeps our bootstrap out: blocks are still observed, and the coverage says what is not."""
+    program, script, *arguments = python_target("python_stacks", str(target_builder.library()))
+    run = run_under_tool([program, "-I", script, *arguments], "--call-stack=python")
+    assert run.returncode == 0, run.stderr
+    events = events_of(run.capture)
+    assert_sound(events)
+    assert set(events["python_stack_id"]) == {0}
+    assert "not observed: python: it ignores PYTHONPATH" in run.stderr

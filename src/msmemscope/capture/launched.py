@@ -36,6 +36,12 @@ def begin(settings: Mapping[str, str]) -> None:
 
 
 def _begin_session() -> None:
-    from msmemscope.capture.session import begin_launched
+    """Runs in the middle of the program's own imports, which must succeed whatever happens here."""
+    try:
+        from msmemscope.capture.session import begin_launched
 
-    begin_launched()
+        begin_launched()
+    except Exception as error:  # noqa: BLE001 - see above
+        from msmemscope import _native
+
+        _native.say(f"operators and functions are not collected: {type(error).__name__}: {error}")

@@ -31,6 +31,7 @@ class Session:
     def __init__(self) -> None:
         self._config: Config | None = None
         self._is_launched = False
+        self._has_begun = False
         self._is_tracing = False
         self._finished_steps = 0
         self._operators: OperatorCollector | None = None
@@ -60,8 +61,16 @@ class Session:
         return config
 
     def begin_launched(self) -> None:
-        """Begin under the launcher, when the program has just started."""
+        """Begin under the launcher; without one, or if that has been done, do nothing.
+
+        The bootstrap begins the session when the program imports torch. A program that calls us earlier, or has no
+        torch, begins it by that call.
+        """
         config = self.config
+        if self._has_begun or not self._is_launched:
+            return
+        self._has_begun = True
+        atexit.register(self.finish)
         if config.collect_mode is CollectMode.IMMEDIATE:
             self._is_tracing = True
             self._apply_step_selection()
@@ -69,17 +78,17 @@ class Session:
 
     def start(self) -> None:
         """Begin to collect. Blocks that are alive now appear as existing."""
-        config = self.config
+        self.begin_launched()
         if self._is_tracing:
             return
         self._is_tracing = True
         _native.record_system_event(EventKind.START_TRACE, DEVICE_NONE)
         self._apply_step_selection()
         self._begin_python_collection()
-        del config
 
     def stop(self) -> None:
         """Stop collecting. Which blocks are alive is followed on, and `start()` may come again."""
+        self.begin_launched()
         if not self._is_tracing:
             return
         self._is_tracing = False
@@ -89,6 +98,7 @@ class Session:
 
     def step(self) -> None:
         """Say that a training or inference step has ended, and the next one begins."""
+        self.begin_launched()
         if not self._is_tracing:
             return
         self._finished_steps += 1
@@ -160,8 +170,7 @@ def step() -> None:
 
 
 def begin_launched() -> None:
-    """Begin the session of a process that runs under the launcher; called once by the bootstrap."""
-    atexit.register(_session.finish)
+    """Begin the session of a process that runs under the launcher; called by the bootstrap."""
     _session.begin_launched()
 
 

@@ -150,7 +150,7 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),
         observed=tuple(_sources(facts, _OBSERVED)),
-        unobserved=tuple(_sources(facts, _UNOBSERVED)),
+        unobserved=(*_sources(facts, _UNOBSERVED), *_closed_python(facts)),
         tool_memory_bytes=header.tool_memory_bytes,
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
@@ -167,6 +167,13 @@ def _sources(facts: Mapping[str, tuple[str, ...]], prefix: str) -> Iterator[str]
     for key, texts in facts.items():
         if key.startswith(prefix):
             yield f"{key[len(prefix) :]}: {texts[-1]}" if texts[-1] else key[len(prefix) :]
+
+
+def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """A Python that our bootstrap did not get into."""
+    executable = os.path.basename(facts.get("executable", ("",))[-1])  # noqa: PTH119 - text, not a file of ours
+    if executable.startswith("python") and f"{_OBSERVED}python" not in facts:
+        yield "python: it ignores PYTHONPATH (-I, -E, -S) or has another one: no operators and no Python stacks"
 
 
 def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
