@@ -116,6 +116,8 @@ std::uint32_t python_version_hex() noexcept;
 
 // --- thread_states.cpp -------------------------------------------------------------------------
 
+// At the first event in a forked child, where the state reads as zeros. False if it cannot be made ready.
+bool initialise_after_fork(ProcessState& state) noexcept;
 // Makes process_state; false if memory for it is refused.
 bool create_process_state() noexcept;
 // Gives the calling thread segments; null if they cannot be had.

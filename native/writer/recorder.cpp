@@ -58,11 +58,48 @@ __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& st
     return sequence;
 }
 
+inline void take_stacks(const RecordingScope& scope, Event& event, const CallSite& site, bool python) noexcept {
+    if (python) {
+        event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
+    }
+    if (current_settings.native_stack_depth != 0) {
+        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
+    }
+}
+
 }  // namespace
 
 std::uint64_t now_ns() noexcept { return clock_ns(); }
 
 std::uint32_t python_version_hex() noexcept { return known_python_version.load(std::memory_order_relaxed); }
+
+RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false) {
+    ProcessState* const state = process_state;
+    if (state == nullptr) {
+        return;
+    }
+    if (thread_handle.depth != 0) {
+        if (count_drop) {
+            count(state->dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
+        }
+        return;
+    }
+    thread_handle.depth = 1;
+    // Handlers of signals that arrive from here on see the mark.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (state->epoch.load(std::memory_order_acquire) == 0 && !initialise_after_fork(*state)) {
+        thread_handle.depth = 0;
+        return;
+    }
+    entered_ = true;
+}
+
+RecordingScope::~RecordingScope() {
+    if (entered_) {
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        thread_handle.depth = 0;
+    }
+}
 
 namespace recorder {
 
@@ -134,14 +171,18 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     return append_here(*process_state, event);
 }
 
-void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
-                     std::uint64_t size_bytes, const CallSite& site) noexcept {
+void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+                        const CallSite& site) noexcept {
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
     ProcessState& state = *process_state;
-    LiveBlock block{address, size_bytes, 0, pool, device};
     if (state.failed.load(std::memory_order_relaxed)) {
         count_lost_event(state);
         return;
     }
+    LiveBlock block{address, size_bytes, 0, pool, device};
     if (is_selected(kSelectAlloc)) {
         Event event{format::EventKind::kMalloc};
         event.pool = pool;
@@ -149,8 +190,7 @@ void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t
         event.address = address;
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
-        event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
-        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
+        take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
         block.sequence = append_here(state, event);
     }
     if (!state.live_blocks.insert(block)) {
@@ -158,42 +198,34 @@ void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t
     }
 }
 
-void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
-    ProcessState& state = *process_state;
+void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
+    const RecordingScope scope(false);
     LiveBlock block{};
-    if (!state.live_blocks.remove(pool, address, block)) {
-        return;  // not a block of this pool, or older than our observation
+    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block) || block.sequence == 0) {
+        return;  // not a block of this pool, older than our observation, or never recorded
     }
-    if (block.sequence == 0) {
-        return;  // its MALLOC was never recorded
+    ProcessState& state = *process_state;
+    if (!scope) {
+        count(state.dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
+        return;
     }
     if (state.failed.load(std::memory_order_relaxed)) {
         count_lost_event(state);
         return;
     }
-    const bool collecting = is_selected(kSelectFree);
     Event event{format::EventKind::kFree};
     event.pool = pool;
     event.device = block.device;
-    event.flags = collecting ? 0 : format::kFlagShadow;
     event.address = address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
     event.name_id = thread_handle.operator_id;
     event.extra = block.sequence;
-    if (collecting) {
-        if (current_settings.write_python_stack) {
-            event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
-        }
-        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
+    if (is_selected(kSelectFree)) {
+        take_stacks(scope, event, site, current_settings.write_python_stack);
+    } else {
+        event.flags = format::kFlagShadow;
     }
     append_here(state, event);
-}
-
-void block_freed_unseen(format::Pool pool, std::uint64_t address) noexcept {
-    LiveBlock block{};
-    if (process_state != nullptr && process_state->live_blocks.remove(pool, address, block) && block.sequence != 0) {
-        count(process_state->dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
-    }
 }
 
 std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noexcept {

@@ -100,14 +100,14 @@ void stop_collecting(const RecordingScope& scope) noexcept;
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
-// A block was allocated / is about to be freed. Tracks it, and records it if collecting.
-// site: of the allocation function; native stacks begin there.
-void block_allocated(const RecordingScope& scope, format::Pool pool, std::int8_t device, std::uint64_t address,
-                     std::uint64_t size_bytes, const CallSite& site) noexcept;
-void block_freed(const RecordingScope& scope, format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
+// A block was allocated: follows it, and records it if collecting. To be called after the real
+// allocation, outside of any scope. site: of the allocation function; native stacks begin there.
+void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+                        const CallSite& site) noexcept;
 
-// The same where no scope could be entered: forgets the block, and counts the lost record if it had one.
-void block_freed_unseen(format::Pool pool, std::uint64_t address) noexcept;
+// A block is about to be freed: to be called before the real free, because another thread may be given
+// the address right after it. Addresses that are no live block of the pool are passed over.
+void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
 
 // Sequence of the MALLOC of the live block that starts at this address, 0 if none is known.
 std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noexcept;

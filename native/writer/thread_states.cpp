@@ -49,15 +49,6 @@ bool initialise_state(ProcessState& state) noexcept {
     return true;
 }
 
-// First event in a forked child: the state reads as zeros.
-bool initialise_after_fork(ProcessState& state) noexcept {
-    const KeepErrno keep_errno;
-    const BoundedLockGuard guard(state.growth_lock);
-    if (!guard) {
-        return false;
-    }
-    return state.epoch.load(std::memory_order_acquire) != 0 || initialise_state(state);
-}
 
 void wipe_in_child() noexcept {
     std::memset(static_cast<void*>(process_state), 0, sizeof(ProcessState));
@@ -94,6 +85,15 @@ void forget_native_stacks(ThreadState& thread) noexcept {
 
 }  // namespace
 
+bool initialise_after_fork(ProcessState& state) noexcept {
+    const KeepErrno keep_errno;
+    const BoundedLockGuard guard(state.growth_lock);
+    if (!guard) {
+        return false;
+    }
+    return state.epoch.load(std::memory_order_acquire) != 0 || initialise_state(state);
+}
+
 bool create_process_state() noexcept {
     auto* memory = static_cast<ProcessState*>(map_wiped_memory(sizeof(ProcessState)));
     if (memory == nullptr || pthread_key_create(&thread_end_key, release_thread) != 0) {
@@ -127,34 +127,6 @@ void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHea
     ProcessState& state = *process_state;
     if (state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
         __atomic_store_n(&(state.header->*mirror), value, __ATOMIC_RELAXED);
-    }
-}
-
-RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false) {
-    ProcessState* const state = process_state;
-    if (state == nullptr) {
-        return;
-    }
-    if (thread_handle.depth != 0) {
-        if (count_drop) {
-            count(state->dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
-        }
-        return;
-    }
-    thread_handle.depth = 1;
-    // Handlers of signals that arrive from here on see the mark.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (state->epoch.load(std::memory_order_acquire) == 0 && !initialise_after_fork(*state)) {
-        thread_handle.depth = 0;
-        return;
-    }
-    entered_ = true;
-}
-
-RecordingScope::~RecordingScope() {
-    if (entered_) {
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        thread_handle.depth = 0;
     }
 }
 
