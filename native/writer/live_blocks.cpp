@@ -120,7 +120,11 @@ bool LiveBlocks::remove(format::Pool pool, std::uint64_t address, LiveBlock& blo
     if (!locate(key, bucket, slot)) {
         return false;
     }
-    const std::uint64_t sequence = bucket->sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
+    std::uint64_t sequence = bucket->sequences[slot].load(std::memory_order_acquire);
+    if (sequence == 0) {
+        // Only a block without a record can be claimed meanwhile.
+        sequence = bucket->sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
+    }
     block = unpack(key, bucket->sizes_and_devices[slot].load(std::memory_order_relaxed), sequence);
     bucket->keys[slot].store(0, std::memory_order_release);
     return true;
