@@ -267,7 +267,7 @@ PyObject* start_function_trace(PyObject*, PyObject* arguments) {
     if (PyArg_ParseTuple(arguments, "OO", &suppressed, &module_call) == 0) {
         return nullptr;
     }
-    Py_INCREF(suppressed);   // never given back: the profile function compares with them at any time
+    Py_INCREF(suppressed);  // never given back: the profile function compares with them at any time
     Py_INCREF(module_call);
     trace().suppressed_code = PyCode_Check(suppressed) ? reinterpret_cast<PyCodeObject*>(suppressed) : nullptr;
     trace().module_call_code = PyCode_Check(module_call) ? reinterpret_cast<PyCodeObject*>(module_call) : nullptr;

@@ -87,7 +87,8 @@ NB_MODULE(_native, module) {
     module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
     module.def("configure", &configure, nb::arg("settings_text"),
                "Takes the settings (lines of key=value). False if they cannot be used.");
-    module.def("is_configured", &recorder::is_configured, "Whether the process has settings, from here or the launcher.");
+    module.def("is_configured", &recorder::is_configured,
+               "Whether the process has settings, from here or the launcher.");
     module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
     module.def("install_hooks", &install_hooks, "Redirects the observed libraries' calls; again for new libraries.");
     module.def("start_collecting", &start_collecting, "Records events, and the blocks that are alive now.");
@@ -99,10 +100,12 @@ NB_MODULE(_native, module) {
     module.def("record_system_event", &record_system_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
                nb::arg("attributes") = "", "Records one event; returns its sequence number, 0 if dropped.");
     module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
-    module.def("say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
-               "One line on stderr and in the event log.");
-    module.def("capture_directory", [] { return std::string(recorder::capture_directory()); },
-               "The open event log's directory, empty if nothing was recorded yet.");
+    module.def(
+        "say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
+        "One line on stderr and in the event log.");
+    module.def(
+        "capture_directory", [] { return std::string(recorder::capture_directory()); },
+        "The open event log's directory, empty if nothing was recorded yet.");
     module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");

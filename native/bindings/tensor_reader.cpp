@@ -13,7 +13,7 @@ PyTypeObject* tensor_type = nullptr;
 PyObject* data_address_function = nullptr;
 PyObject* storage_address_function = nullptr;
 PyObject* describe_device_function = nullptr;
-PyObject* device_numbers = nullptr;   // device -> int
+PyObject* device_numbers = nullptr;     // device -> int
 PyObject* attribute_numbers = nullptr;  // (dtype, shape) -> string id, of attribute_epoch
 std::uint64_t attribute_epoch = 0;
 PyObject* text_shape = nullptr;
@@ -109,8 +109,7 @@ std::uint64_t block_of(PyObject* tensor, int device, std::uint64_t address) {
 
 // Appends the tensor's access. An error may be set afterwards. Python runs here, and with it possibly
 // the garbage collector, which frees tensors: no recording scope may be open, or those would be missed.
-void gather_tensor(PyObject* tensor, Use use, bool with_access,
-                   std::vector<Access>& accesses) {
+void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
     PyObject* device = PyObject_GetAttr(tensor, text_device);
     if (device == nullptr) {
         return;

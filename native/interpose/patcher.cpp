@@ -160,9 +160,7 @@ void patch_image(const ElfImage& image) noexcept {
 }
 
 // Is this our own library? Its calls must stay as they are.
-bool is_ours(const ElfImage& image) noexcept {
-    return image.contains(reinterpret_cast<std::uint64_t>(&is_patched));
-}
+bool is_ours(const ElfImage& image) noexcept { return image.contains(reinterpret_cast<std::uint64_t>(&is_patched)); }
 
 int visit_image(dl_phdr_info* info, std::size_t, void*) noexcept {
     if (info->dlpi_subs != seen_unloads) {

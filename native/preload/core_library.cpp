@@ -31,9 +31,9 @@ void note_start() noexcept {
     executable[length > 0 ? length : 0] = '\0';
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
-    const int bytes = std::snprintf(line, sizeof(line), "start\t%d\t%d\t%lld%09ld\t%s\n", static_cast<int>(getpid()),
-                                    static_cast<int>(getppid()), static_cast<long long>(now.tv_sec), now.tv_nsec,
-                                    executable);
+    const int bytes =
+        std::snprintf(line, sizeof(line), "start\t%d\t%d\t%lld%09ld\t%s\n", static_cast<int>(getpid()),
+                      static_cast<int>(getppid()), static_cast<long long>(now.tv_sec), now.tv_nsec, executable);
     // One write: lines of several processes do not mix. A failure costs a line of the coverage statement.
     const bool written = write(fd, line, static_cast<std::size_t>(bytes)) == bytes;
     static_cast<void>(written);

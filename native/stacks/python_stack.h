@@ -15,6 +15,7 @@ using PythonStackWalker = std::uint32_t (*)(const RecordingScope& scope, std::ui
 // Set by the bindings once a Python interpreter is there; null takes it away.
 __attribute__((visibility("default"))) void set_python_stack_walker(PythonStackWalker walker) noexcept;
 
-__attribute__((visibility("default"))) std::uint32_t take_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept;
+__attribute__((visibility("default"))) std::uint32_t take_python_stack(const RecordingScope& scope,
+                                                                       std::uint32_t depth) noexcept;
 
 }  // namespace msmemscope

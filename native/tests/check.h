@@ -6,23 +6,23 @@
 #include <filesystem>
 #include <string>
 
-#define CHECK(condition)                                                                     \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
+#define CHECK(condition)                                                                       \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
             std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
-            std::exit(1);                                                                    \
-        }                                                                                    \
+            std::exit(1);                                                                      \
+        }                                                                                      \
     } while (false)
 
-#define CHECK_EQUAL(left, right)                                                                          \
-    do {                                                                                                  \
-        const auto left_value = (left);                                                                   \
-        const auto right_value = (right);                                                                 \
-        if (!(left_value == right_value)) {                                                               \
-            std::fprintf(stderr, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #left,      \
+#define CHECK_EQUAL(left, right)                                                                           \
+    do {                                                                                                   \
+        const auto left_value = (left);                                                                    \
+        const auto right_value = (right);                                                                  \
+        if (!(left_value == right_value)) {                                                                \
+            std::fprintf(stderr, "%s:%d: %s is %lld, expected %s = %lld\n", __FILE__, __LINE__, #left,     \
                          static_cast<long long>(left_value), #right, static_cast<long long>(right_value)); \
-            std::exit(1);                                                                                 \
-        }                                                                                                 \
+            std::exit(1);                                                                                  \
+        }                                                                                                  \
     } while (false)
 
 // A folder that is removed at the end.
@@ -39,7 +39,8 @@ public:
     const std::filesystem::path& path() const { return path_; }
     // Settings for a capture in it; more lines can be added, later ones hold.
     std::string settings(const std::string& more = "") const {
-        return "output=" + path_.string() + "\nevents=alloc,free,launch,access\ncollect_mode=immediate\ndevices=cpu\n" + more;
+        return "output=" + path_.string() + "\nevents=alloc,free,launch,access\ncollect_mode=immediate\ndevices=cpu\n" +
+               more;
     }
 
 private:

@@ -144,7 +144,7 @@ std::size_t count_captures(const std::filesystem::path& output) {
 std::uint64_t allocated_bytes(const std::filesystem::path& output, int process_id) {
     std::uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::directory_iterator(capture_of(output, process_id))) {
-        struct stat status {};
+        struct stat status{};
         CHECK(stat(entry.path().c_str(), &status) == 0);
         bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
     }

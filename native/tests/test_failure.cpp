@@ -24,7 +24,8 @@ int main() {
     // A third of a million bytes: the first chunks fit.
     const rlimit limit{350000, 350000};
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    CHECK(recorder::configure(("output=" + output.string() + "\nevents=alloc,free\ncollect_mode=immediate\ndevices=cpu").c_str()));
+    CHECK(recorder::configure(
+        ("output=" + output.string() + "\nevents=alloc,free\ncollect_mode=immediate\ndevices=cpu").c_str()));
     for (int round = 0; round < 20000; ++round) {
         void* memory = nullptr;
         CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, 256) == 0);

@@ -63,7 +63,8 @@ void on_other_stack() {
 
 // A stack that is unmapped, and a smaller one at the same place: what lay above must not be looked at.
 void run_on_stack(char* top, std::size_t bytes) {
-    CHECK(mmap(top - bytes, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == top - bytes);
+    CHECK(mmap(top - bytes, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+          top - bytes);
     CHECK(getcontext(&other_context) == 0);
     other_context.uc_stack.ss_sp = top - bytes;
     other_context.uc_stack.ss_size = bytes;

@@ -8,10 +8,11 @@ using msmemscope::Settings;
 
 int main() {
     static Settings settings;
-    CHECK(settings.parse("output=/a b/ü=1\nsession=00000000000000ff\nlaunch_directory=/l\nevents=alloc,free,access\n"
-                         "collect_mode=immediate\ndevices=npu:3,cpu\nsteps=2,1\npython_stack=1\n"
-                         "python_stack_depth=5000\nnative_stack_depth=7\nmaximum_size=1048576\nutc_offset=-3600\n"
-                         "unknown=kept as a fact\nno equals sign"));
+    CHECK(
+        settings.parse("output=/a b/ü=1\nsession=00000000000000ff\nlaunch_directory=/l\nevents=alloc,free,access\n"
+                       "collect_mode=immediate\ndevices=npu:3,cpu\nsteps=2,1\npython_stack=1\n"
+                       "python_stack_depth=5000\nnative_stack_depth=7\nmaximum_size=1048576\nutc_offset=-3600\n"
+                       "unknown=kept as a fact\nno equals sign"));
     CHECK(std::strcmp(settings.output, "/a b/ü=1") == 0);
     CHECK(std::strcmp(settings.launch_directory, "/l") == 0);
     CHECK_EQUAL(settings.session, 255U);

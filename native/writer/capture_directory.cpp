@@ -86,7 +86,7 @@ int create_parents(const char* directory) noexcept {
         if (slash != nullptr) {
             *slash = '\0';
         }
-        struct stat existing {};
+        struct stat existing{};
         if (stat(path, &existing) != 0) {
             const int error = create_directory(path, kDirectoryMode);
             if (error != 0 && error != EEXIST) {
@@ -200,9 +200,9 @@ bool open_capture(ProcessState& state, ThreadState& thread) noexcept {
         const int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0) {
             // The folder above event_log.
-            const int length = std::snprintf(content, sizeof(content), "capture\t%d\t%.*s\n", static_cast<int>(getpid()),
-                                             static_cast<int>(std::strlen(state.event_log_directory) - 10),
-                                             state.event_log_directory);
+            const int length =
+                std::snprintf(content, sizeof(content), "capture\t%d\t%.*s\n", static_cast<int>(getpid()),
+                              static_cast<int>(std::strlen(state.event_log_directory) - 10), state.event_log_directory);
             if (write(fd, content, static_cast<std::size_t>(length)) != length) {
                 errno = 0;  // the launcher also finds captures by their session
             }

@@ -2,7 +2,6 @@
 
 #include <initializer_list>
 
-
 #include "writer/hash.h"
 #include "writer/keep_errno.h"
 #include "writer/wiped_memory.h"
@@ -40,7 +39,8 @@ struct BucketPair {
 };
 
 BucketPair buckets_of(std::uint64_t hash, std::size_t count) noexcept {
-    return BucketPair{static_cast<std::size_t>(hash) & (count - 1), static_cast<std::size_t>(hash >> 32U) & (count - 1)};
+    return BucketPair{static_cast<std::size_t>(hash) & (count - 1),
+                      static_cast<std::size_t>(hash >> 32U) & (count - 1)};
 }
 
 }  // namespace

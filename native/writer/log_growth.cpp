@@ -106,9 +106,9 @@ void fail(ProcessState& state, int error, const char* action) noexcept {
         std::snprintf(number, sizeof(number), "error %d", error);
         description = number;
     }
-    const int length = std::snprintf(line, sizeof(line),
-                                     "msmemscope: recording stopped: %s: %s (process %d; the program goes on)\n", action,
-                                     description, static_cast<int>(getpid()));
+    const int length =
+        std::snprintf(line, sizeof(line), "msmemscope: recording stopped: %s: %s (process %d; the program goes on)\n",
+                      action, description, static_cast<int>(getpid()));
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) {
         errno = 0;  // no stderr: nowhere left to say it
     }

@@ -125,13 +125,13 @@ ThreadState* attach_thread(ProcessState& state) noexcept;
 
 // The calling thread's segments; null if they cannot be had.
 inline ThreadState* this_thread(ProcessState& state) noexcept {
-    const bool attached = thread_handle.state != nullptr &&
-                          thread_handle.epoch == state.epoch.load(std::memory_order_acquire);
+    const bool attached =
+        thread_handle.state != nullptr && thread_handle.epoch == state.epoch.load(std::memory_order_acquire);
     return __builtin_expect(attached, 1) ? thread_handle.state : attach_thread(state);
 }
 
 // Counts a drop, in the header too if there is one.
-void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::*mirror) noexcept;
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept;
 
 // --- log_growth.cpp ----------------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ inline std::uint64_t clock_ns() noexcept {
     return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-__attribute__((always_inline)) inline void write_record(format::Record& record, const Event& event, std::uint64_t sequence) noexcept {
+__attribute__((always_inline)) inline void write_record(format::Record& record, const Event& event,
+                                                        std::uint64_t sequence) noexcept {
     record.timestamp_ns = event.timestamp_ns != 0 ? event.timestamp_ns : clock_ns();
     record.address = event.address;
     record.size = event.size;

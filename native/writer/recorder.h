@@ -52,7 +52,7 @@ struct CallSite {
 // The call site of the function that uses it.
 #if defined(__x86_64__)
 #define MSMEMSCOPE_CALL_SITE() \
-    ::msmemscope::CallSite { __builtin_return_address(0), static_cast<const char*>(__builtin_dwarf_cfa()) - 8 }
+    ::msmemscope::CallSite{__builtin_return_address(0), static_cast<const char*>(__builtin_dwarf_cfa()) - 8}
 #else
 #define MSMEMSCOPE_CALL_SITE() \
     ::msmemscope::CallSite { __builtin_return_address(0), nullptr }
@@ -114,7 +114,8 @@ std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noex
 
 // Ids of content, defined in the log when first met; 0 if the table is full.
 std::uint32_t intern_string(const RecordingScope& scope, const char* text, std::size_t bytes) noexcept;
-std::uint32_t intern_code(const RecordingScope& scope, const format::CodePayload& code, const void* line_table) noexcept;
+std::uint32_t intern_code(const RecordingScope& scope, const format::CodePayload& code,
+                          const void* line_table) noexcept;
 std::uint32_t intern_python_stack(const RecordingScope& scope, const format::PythonFrame* frames,
                                   std::size_t count) noexcept;
 std::uint32_t intern_native_stack(const RecordingScope& scope, const std::uint64_t* frames, std::size_t count) noexcept;

@@ -119,8 +119,7 @@ int SegmentFile::create(const char* directory, SegmentFamily family, std::uint32
         return error;
     }
     format::SegmentHeader header{};
-    header.magic =
-        family == SegmentFamily::kDefinitions ? format::kDefinitionSegmentMagic : format::kEventSegmentMagic;
+    header.magic = family == SegmentFamily::kDefinitions ? format::kDefinitionSegmentMagic : format::kEventSegmentMagic;
     header.byte_order_mark = format::kByteOrderMark;
     header.format_version = format::kFormatVersion;
     header.segment_number = number;
@@ -205,7 +204,7 @@ int punch_out(const char* directory, const Chunk& chunk) noexcept {
     }
     const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
     return fallocate(file.get(), flags, static_cast<off_t>(chunk.offset), static_cast<off_t>(chunk.bytes)) == 0 ? 0
-                                                                                                               : errno;
+                                                                                                                : errno;
 }
 
 void* create_mapped_page(const char* directory, const char* name) noexcept {

@@ -25,7 +25,8 @@ pthread_key_t thread_end_key;
 void release_thread(void* memory) noexcept {
     auto* thread = static_cast<ThreadState*>(memory);
     ProcessState* state = process_state;
-    if (state == nullptr || thread_handle.state != thread || thread_handle.epoch != state->epoch.load(std::memory_order_acquire)) {
+    if (state == nullptr || thread_handle.state != thread ||
+        thread_handle.epoch != state->epoch.load(std::memory_order_acquire)) {
         return;
     }
     ++thread_handle.depth;
@@ -49,10 +50,7 @@ bool initialise_state(ProcessState& state) noexcept {
     return true;
 }
 
-
-void wipe_in_child() noexcept {
-    std::memset(static_cast<void*>(process_state), 0, sizeof(ProcessState));
-}
+void wipe_in_child() noexcept { std::memset(static_cast<void*>(process_state), 0, sizeof(ProcessState)); }
 
 ThreadState* acquire_thread(ProcessState& state) noexcept {
     const BoundedLockGuard guard(state.growth_lock);
@@ -122,7 +120,7 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
     return thread_handle.state;
 }
 
-void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::*mirror) noexcept {
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept {
     const std::uint64_t value = counter.fetch_add(1, std::memory_order_relaxed) + 1;
     ProcessState& state = *process_state;
     if (state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
