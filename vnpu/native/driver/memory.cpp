@@ -1,0 +1,90 @@
+// halMemAlloc and halMemFree: memory of a device is anonymous memory of the process that is backed by pages only where
+// it is written, so that a device can be larger than the machine.
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+
+#include "accounting.h"
+#include "driver.h"
+#include "settings.h"
+
+namespace virtual_npu {
+namespace {
+
+constexpr uint64_t kGranule = uint64_t{2} << 20;  // blocks lie on 2 MiB, the size of the device's huge pages
+
+struct Block {
+    uint64_t requested;
+    uint64_t mapped;
+    uint32_t device;
+    uint32_t module;
+    bool on_device;
+};
+
+std::mutex guard;
+std::map<void*, Block>& blocks() {
+    static auto* table = new std::map<void*, Block>();  // never destroyed: freed from other libraries' exit handlers
+    return *table;
+}
+
+void* map_aligned(uint64_t bytes) {
+    const uint64_t whole = bytes + kGranule;
+    void* place = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) return nullptr;
+    const auto begin = reinterpret_cast<uintptr_t>(place);
+    const uintptr_t aligned = (begin + kGranule - 1) & ~uintptr_t{kGranule - 1};
+    if (aligned > begin) munmap(place, aligned - begin);
+    const uintptr_t end = begin + whole;
+    if (end > aligned + bytes) munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+    return reinterpret_cast<void*>(aligned);
+}
+
+drvError_t allocate(void** pointer, uint64_t size, unsigned long long flag) {
+    if (pointer == nullptr || size == 0 || size > UINT64_MAX - 2 * kGranule) return DRV_ERROR_INVALID_VALUE;
+    Block block{};
+    block.requested = size;
+    block.mapped = (size + kGranule - 1) & ~(kGranule - 1);
+    block.device = static_cast<uint32_t>(flag & kFlagDeviceMask);
+    block.module = static_cast<uint32_t>(flag >> kFlagModuleShift);
+    block.on_device = ((flag >> kFlagKindShift) & kFlagKindMask) != kKindHost;
+    if (block.on_device && block.device >= settings().devices) return DRV_ERROR_INVALID_VALUE;
+    if (block.on_device && !take_memory(block.device, block.module, size)) return DRV_ERROR_OUT_OF_MEMORY;
+    void* place = map_aligned(block.mapped);
+    if (place == nullptr) {
+        if (block.on_device) give_memory_back(block.device, block.module, size);
+        return DRV_ERROR_OUT_OF_MEMORY;
+    }
+    const std::lock_guard<std::mutex> lock(guard);
+    blocks()[place] = block;
+    *pointer = place;
+    return DRV_ERROR_NONE;
+}
+
+drvError_t release(void* pointer) {
+    Block block{};
+    {
+        const std::lock_guard<std::mutex> lock(guard);
+        const auto place = blocks().find(pointer);
+        if (place == blocks().end()) return DRV_ERROR_INVALID_VALUE;
+        block = place->second;
+        blocks().erase(place);
+    }
+    munmap(pointer, block.mapped);
+    if (block.on_device) give_memory_back(block.device, block.module, block.requested);
+    return DRV_ERROR_NONE;
+}
+
+}  // namespace
+}  // namespace virtual_npu
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED drvError_t halMemAllocInner(void** pointer, unsigned long long size, unsigned long long flag) {
+    return virtual_npu::allocate(pointer, size, flag);
+}
+EXPORTED drvError_t halMemAlloc(void** pointer, unsigned long long size, unsigned long long flag) {
+    return virtual_npu::allocate(pointer, size, flag);
+}
+EXPORTED drvError_t halMemFreeInner(void* pointer) { return virtual_npu::release(pointer); }
+EXPORTED drvError_t halMemFree(void* pointer) { return virtual_npu::release(pointer); }

@@ -1,0 +1,107 @@
+// libacl_op_compiler.so: operators by name, compiled and executed in one call. See runtime/operator_model.cpp.
+//
+// Copies are done here. A few operators that torch_npu has no other way to ask for have kernels under their names
+// (kernels/*_by_name.cpp), which take the inputs, the outputs and the attributes. Any other operator fails and says its
+// name.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "operator_abi.h"
+#include "operator_model.h"
+#include "runtime_errors.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+// The tensors of one call as a kernel takes them. An input that the caller leaves out has no data.
+class Arguments {
+public:
+    void add(const aclTensorDesc& description, const aclDataBuffer& buffer) {
+        if (buffer.data == nullptr || description.data_type < 0) {
+            pointers_.push_back(nullptr);
+            return;
+        }
+        const auto dimensions = static_cast<uint32_t>(description.sizes.size());
+        sizes_.push_back(description.sizes);
+        strides_.emplace_back(dimensions);
+        int64_t elements = 1;
+        for (uint32_t dimension = dimensions; dimension-- > 0;) {
+            strides_.back()[dimension] = elements;
+            elements *= description.sizes[dimension];
+        }
+        tensors_.push_back({virtual_npu::ObjectKind::kTensor, description.data_type, description.format, dimensions, 0,
+                            buffer.data, sizes_.back().data(), strides_.back().data(), elements});
+        pointers_.push_back(&tensors_.back());
+    }
+    void add(const void* other) { pointers_.push_back(other); }
+
+    const std::vector<const void*>& pointers() const { return pointers_; }
+
+private:
+    std::deque<std::vector<int64_t>> sizes_, strides_;
+    std::deque<aclTensor> tensors_;
+    std::vector<const void*> pointers_;
+};
+
+const char* find_attribute(const void* values, const char* name) {
+    const auto* attributes = static_cast<const aclopAttr*>(values);
+    if (attributes == nullptr) return nullptr;
+    const auto place = attributes->values.find(name);
+    return place == attributes->values.end() ? nullptr : place->second.c_str();
+}
+
+// Kernels are libopapi's business; torch_npu may come here before it has opened that.
+using ExecuteByName = int (*)(const char* name, const void* const* arguments, uint64_t count);
+ExecuteByName execute_by_name() {
+    static const auto function = [] {
+        void* library = dlopen("libopapi.so", RTLD_NOW);
+        return reinterpret_cast<ExecuteByName>(library == nullptr ? nullptr
+                                                                  : dlsym(library, "virtual_npu_execute_by_name"));
+    }();
+    return function;
+}
+
+}  // namespace
+
+// `attributes` may be null. Inputs are contiguous.
+EXPORTED int aclopCompileAndExecute(const char* operator_name, int inputs, const aclTensorDesc* const* input_shapes,
+                                    const aclDataBuffer* const* input_buffers, int outputs,
+                                    const aclTensorDesc* const* output_shapes, aclDataBuffer* const* output_buffers,
+                                    const aclopAttr* attributes, int, int, const char*, void*) {
+    const std::string name = operator_name;
+    if ((name == "Identity" || name == "TensorMove") && inputs >= 1 && outputs >= 1) {
+        std::memmove(output_buffers[0]->data, input_buffers[0]->data,
+                     std::min(input_buffers[0]->bytes, output_buffers[0]->bytes));
+        return virtual_npu::kAclSuccess;
+    }
+    Arguments arguments;
+    for (int index = 0; index < inputs; ++index) arguments.add(*input_shapes[index], *input_buffers[index]);
+    for (int index = 0; index < outputs; ++index) arguments.add(*output_shapes[index], *output_buffers[index]);
+    const aclAttributes named{virtual_npu::ObjectKind::kAttributes, attributes, &find_attribute};
+    arguments.add(&named);
+    const auto execute = execute_by_name();
+    const auto& pointers = arguments.pointers();
+    const int status =
+        execute == nullptr ? virtual_npu::kKernelMissing : execute(operator_name, pointers.data(), pointers.size());
+    if (status == virtual_npu::kSuccess) return virtual_npu::kAclSuccess;
+    if (status != virtual_npu::kKernelMissing) return virtual_npu::kAclOperatorFailure;  // the error text is set
+    const std::string text = "operator " + name +
+                             " of the older interface (aclop) is not part of the virtual NPU; torch_npu asks for it "
+                             "where it has no aclnn function. Keep the operation on the CPU";
+    std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
+    return virtual_npu::fail(virtual_npu::kAclOperatorFailure, "E40000: %s", text.c_str());
+}
+
+EXPORTED int aclSetCompileopt(int, const char*) { return virtual_npu::kAclSuccess; }
+EXPORTED int aclrtGetSysParamOpt(int, int64_t* value) {
+    *value = 0;
+    return virtual_npu::kAclSuccess;
+}

@@ -1,0 +1,322 @@
+// libopapi.so: the two entry points of every aclnn function that torch_npu looks up.
+//
+// Phase one (aclnnXGetWorkspaceSize) differs from function to function, so its symbol is an indirect function: the
+// dynamic linker asks resolve_plan() once, at the first lookup, which code stands behind it. That is
+//   - with compute=none: a function that does nothing, but for the few that need device memory on hardware, which ask
+//     for a workspace, and for small copies;
+//   - with compute=cpu: the kernel from the library of kernels, loaded at the first lookup, when libtorch is there; and
+//     for a function without a kernel one that fails and says so.
+// Phase two (aclnnX) is the same code for all: it runs what phase one left.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "objects.h"
+#include "operator_abi.h"
+#include "runtime_errors.h"
+#include "settings.h"
+
+namespace virtual_npu {
+namespace {
+
+constexpr const char* kFunctionNames[] = {
+#define ACLNN_FUNCTION(name) #name,
+#include "function_names.inc"
+#undef ACLNN_FUNCTION
+};
+
+using Plan = void (*)();
+
+void set_view_shape(aclTensor* tensor, const int64_t* sizes, uint64_t dimensions) {
+    delete[] tensor->sizes;
+    delete[] tensor->strides;
+    tensor->dimensions = static_cast<uint32_t>(dimensions);
+    tensor->sizes = new int64_t[dimensions + 1];
+    tensor->strides = new int64_t[dimensions + 1];
+    int64_t stride = 1;
+    for (uint64_t dimension = dimensions; dimension-- > 0;) {
+        tensor->sizes[dimension] = sizes[dimension];
+        tensor->strides[dimension] = stride;
+        stride *= sizes[dimension];
+    }
+}
+
+int refuse(const std::string& text) {
+    std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
+    virtual_npu_set_error(text.c_str());
+    return kInnerError;
+}
+
+// --- compute=cpu
+
+class Kernels {
+public:
+    static Kernels& instance() {
+        static auto* kernels = new Kernels();
+        return *kernels;
+    }
+
+    Plan find(const char* function) const {
+        const auto place = plans_.find(function);
+        return place == plans_.end() ? nullptr : place->second;
+    }
+    const std::string& problem() const { return problem_; }
+
+private:
+    Kernels() {
+        const std::string& path = settings().kernels;
+        if (path.empty()) {
+            problem_ = "VNPU_KERNELS is not set; start the program with `vnpu run`, or with virtual_npu.activate()";
+            return;
+        }
+        void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (library == nullptr) {
+            problem_ = std::string("the compiled kernels could not be loaded: ") + dlerror();
+            return;
+        }
+        const auto entry = reinterpret_cast<KernelsEntry>(dlsym(library, "virtual_npu_kernels"));
+        static const KernelHost host{settings().workspace_bytes, &set_view_shape};
+        const KernelTable* table = entry == nullptr ? nullptr : entry(&host);
+        if (table == nullptr || table->abi_version != kKernelAbiVersion) {
+            problem_ = path + " was compiled for another version of virtual_npu; remove it, and it is compiled again";
+            return;
+        }
+        for (uint32_t index = 0; index < table->count; ++index) {
+            plans_[table->kernels[index].function] = table->kernels[index].plan;
+        }
+    }
+
+    std::unordered_map<std::string, Plan> plans_;
+    std::string problem_;
+};
+
+template <int Index>
+int missing() {
+    const std::string function = kFunctionNames[Index];
+    const std::string& problem = Kernels::instance().problem();
+    return refuse(function + (problem.empty()
+                                  ? ": this operator has no kernel in the virtual NPU (compute=cpu). Run with "
+                                    "compute=none if only memory matters, keep the operation on the CPU, or add "
+                                    "a kernel: see vnpu/README.md"
+                                  : ": " + problem));
+}
+
+// --- compute=none
+
+int does_nothing() { return kSuccess; }
+
+// An operator that on hardware asks for device memory of its own. `Before` is the number of arguments before the
+// workspace's size; all that come in integer registers or on the stack after them are the same on every ABI here.
+template <typename... Before>
+int asks_for_workspace(Before..., uint64_t* workspace_bytes, void**) {
+    *workspace_bytes = settings().workspace_bytes;
+    return kSuccess;
+}
+
+// Small copies are made all the same, as in the runtime: what a program wrote as an index, or got from another rank, it
+// can read back.
+constexpr uint64_t kMostBytesCopied = uint64_t{1} << 20;
+
+struct SmallCopy : Execution {
+    void* target;
+    const void* source;
+    uint64_t bytes;
+};
+
+bool is_contiguous(const aclTensor& tensor) {
+    int64_t stride = 1;
+    for (uint32_t dimension = tensor.dimensions; dimension-- > 0;) {
+        if (tensor.sizes[dimension] != 1 && tensor.strides[dimension] != stride) return false;
+        stride *= tensor.sizes[dimension];
+    }
+    return true;
+}
+
+uint64_t bytes_of(const aclTensor& tensor) {
+    uint64_t bytes = value_bytes(tensor.data_type);
+    for (uint32_t dimension = 0; dimension < tensor.dimensions; ++dimension) {
+        bytes *= static_cast<uint64_t>(tensor.sizes[dimension]);
+    }
+    return bytes;
+}
+
+void* first_byte(const aclTensor& tensor) {
+    return static_cast<char*>(tensor.storage) + tensor.offset * static_cast<int64_t>(value_bytes(tensor.data_type));
+}
+
+int copies_if_small(const aclTensor* target, const aclTensor* source, uint64_t*, void** executor) {
+    const uint64_t bytes = bytes_of(*target);
+    if (target->data_type != source->data_type || bytes != bytes_of(*source) || bytes > kMostBytesCopied ||
+        !is_contiguous(*target) || !is_contiguous(*source)) {
+        return kSuccess;
+    }
+    auto* copy = new SmallCopy{};
+    copy->function = "aclnnInplaceCopy";
+    copy->run = [](Execution* self, char*, size_t) {
+        const auto* planned = static_cast<SmallCopy*>(self);
+        std::memmove(planned->target, planned->source, planned->bytes);
+        return static_cast<int>(kSuccess);
+    };
+    copy->destroy = [](Execution* self) { delete static_cast<SmallCopy*>(self); };
+    copy->end_of_output = [](const Execution*) -> void* { return nullptr; };
+    copy->target = first_byte(*target);
+    copy->source = first_byte(*source);
+    copy->bytes = bytes;
+    *executor = copy;
+    return kSuccess;
+}
+
+using T = const void*;  // any object
+const std::unordered_map<std::string, Plan>& functions_without_compute() {
+    static const auto* functions = new std::unordered_map<std::string, Plan>{
+        {"aclnnInplaceCopy", reinterpret_cast<Plan>(&copies_if_small)},
+        {"aclnnMm", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
+        {"aclnnMatmul", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
+        {"aclnnBatchMatMul", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
+        {"aclnnAddmm", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, int8_t>)},
+        {"aclnnBaddbmm", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, int8_t>)},
+        {"aclnnConvolution",
+         reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, bool, T, int64_t, T, int8_t>)},
+        {"aclnnConvolutionBackward",
+         reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, T, bool, T, int64_t, T, int8_t, T, T, T>)},
+        {"aclnnFlashAttentionScore",
+         reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, T, T, double, double, int64_t, int64_t, int64_t,
+                                                    T, int64_t, int64_t, T, T, T, T>)},
+        {"aclnnFlashAttentionScoreGrad",
+         reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, T, T, T, T, T, T, T, T, T, T, double, double, int64_t,
+                                                    int64_t, int64_t, T, int64_t, int64_t, T, T, T, T>)},
+    };
+    return *functions;
+}
+
+template <int Index>
+Plan resolve_plan() {
+    const char* function = kFunctionNames[Index];
+    if (settings().compute == Compute::kNone) {
+        const auto place = functions_without_compute().find(function);
+        return place == functions_without_compute().end() ? reinterpret_cast<Plan>(&does_nothing) : place->second;
+    }
+    const Plan kernel = Kernels::instance().find(function);
+    return kernel != nullptr ? kernel : reinterpret_cast<Plan>(&missing<Index>);
+}
+
+// Writes behind the last output, as a kernel with a wrong tiling does: memory corruption on demand.
+void overrun(const Execution& execution) {
+    static std::atomic<uint64_t> calls{0};
+    const Faults& faults = settings().faults;
+    if (faults.overrun_function != execution.function || ++calls != faults.overrun_call) return;
+    void* end = execution.end_of_output(&execution);
+    if (end == nullptr) return;
+    std::memset(end, 0xa5, faults.overrun_bytes);
+    std::fprintf(stderr, "[vnpu] injected fault: call %llu of %s wrote %llu bytes behind its output at %p\n",
+                 static_cast<unsigned long long>(faults.overrun_call), execution.function,
+                 static_cast<unsigned long long>(faults.overrun_bytes), end);
+}
+
+// Which functions ran and how often, for whoever asks: the tests say with it what they have covered.
+std::atomic<bool> counting{false};
+std::mutex counts_guard;
+std::map<std::string, uint64_t>& counts() {
+    static auto* table = new std::map<std::string, uint64_t>();
+    return *table;
+}
+
+void count_call(const char* function) {
+    const std::lock_guard<std::mutex> lock(counts_guard);
+    ++counts()[function];
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("hidden"))) int execute_operator(void*, uint64_t, void* executor, void*) {
+    auto* execution = static_cast<Execution*>(executor);
+    if (execution == nullptr) return kSuccess;  // compute=none
+    if (counting.load(std::memory_order_relaxed)) count_call(execution->function);
+    char message[1024];
+    const int status = execution->run(execution, message, sizeof message);
+    if (status != kSuccess) {
+        refuse(message);
+    } else if (!settings().faults.overrun_function.empty()) {
+        overrun(*execution);
+    }
+    execution->destroy(execution);
+    return status;
+}
+
+// An operator of the older interface, whose arguments are all pointers. Plan as for an aclnn function, which has the
+// workspace's size and the executor behind them.
+template <size_t... Index>
+int plan_with(Plan plan, const void* const* arguments, void** executor, std::index_sequence<Index...>) {
+    uint64_t workspace_bytes = 0;
+    using Function = int (*)(std::decay_t<decltype(arguments[Index])>..., uint64_t*, void**);
+    return reinterpret_cast<Function>(plan)(arguments[Index]..., &workspace_bytes, executor);
+}
+
+constexpr size_t kMostArguments = 32;
+
+template <size_t Count = 1>
+int plan_by_count(Plan plan, const void* const* arguments, uint64_t count, void** executor) {
+    if constexpr (Count > kMostArguments) {
+        return kInvalidArgument;
+    } else {
+        if (count != Count) return plan_by_count<Count + 1>(plan, arguments, count, executor);
+        return plan_with(plan, arguments, executor, std::make_index_sequence<Count>());
+    }
+}
+
+// Not of the real library: for libacl_op_compiler.so.
+extern "C" __attribute__((visibility("default"))) int virtual_npu_execute_by_name(const char* name,
+                                                                                  const void* const* arguments,
+                                                                                  uint64_t count) {
+    if (settings().compute == Compute::kNone) return kSuccess;
+    const Plan plan = Kernels::instance().find(name);
+    if (plan == nullptr) return kKernelMissing;
+    void* executor = nullptr;
+    const int status = plan_by_count(plan, arguments, count, &executor);
+    return status == kSuccess ? execute_operator(nullptr, 0, executor, nullptr) : status;
+}
+
+// Not of the real library: begins to count the calls of functions with a kernel, anew at each call of this.
+extern "C" __attribute__((visibility("default"))) void virtual_npu_count_calls() {
+    const std::lock_guard<std::mutex> lock(counts_guard);
+    counts().clear();
+    counting = true;
+}
+
+// Writes lines of "function count", as many as fit; returns the bytes that all of them need, with the final zero.
+extern "C" __attribute__((visibility("default"))) uint64_t virtual_npu_call_counts(char* text, uint64_t room) {
+    std::string lines;
+    {
+        const std::lock_guard<std::mutex> lock(counts_guard);
+        for (const auto& [function, count] : counts()) lines += function + ' ' + std::to_string(count) + '\n';
+    }
+    if (room > 0) text[lines.copy(text, room - 1)] = '\0';
+    return lines.size() + 1;
+}
+
+// The position of a name in the list is its index.
+enum FunctionIndex : int {
+#define ACLNN_FUNCTION(name) name##Index,
+#include "function_names.inc"
+#undef ACLNN_FUNCTION
+};
+
+}  // namespace virtual_npu
+
+#define ACLNN_FUNCTION(name)                                                                                      \
+    extern "C" __attribute__((visibility("hidden"), used)) virtual_npu::Plan resolve_##name() {                   \
+        return virtual_npu::resolve_plan<virtual_npu::name##Index>();                                             \
+    }                                                                                                             \
+    extern "C" __attribute__((visibility("default"), ifunc("resolve_" #name))) void name##GetWorkspaceSize();     \
+    extern "C" __attribute__((visibility("default"), alias("execute_operator"))) int name(void*, uint64_t, void*, \
+                                                                                          void*);
+#include "function_names.inc"
+#undef ACLNN_FUNCTION

@@ -1,0 +1,11 @@
+// What the library of operators knows about the objects that it makes.
+#pragma once
+
+#include <cstddef>
+
+namespace virtual_npu {
+
+// Bytes of one value, 0 for a data type that no scalar has.
+size_t value_bytes(int data_type);
+
+}  // namespace virtual_npu

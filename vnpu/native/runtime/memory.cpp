@@ -1,0 +1,142 @@
+// Memory of devices and pinned memory of the host: allocation through the driver, copies, information.
+#include <cstdint>
+#include <cstring>
+
+#include "devices.h"
+#include "driver.h"
+#include "runtime_errors.h"
+#include "settings.h"
+
+namespace virtual_npu {
+namespace {
+
+// aclrtMalloc leaves room behind a block; aclrtMallocAlign32 takes what was asked, which is what the framework uses.
+constexpr size_t kPadding = 32;
+
+// With compute=none no data is worth the pages that it would fill. Small copies are made all the same: a program may
+// read back an index or a flag that it wrote.
+constexpr size_t kMostBytesCopiedWithoutCompute = size_t{1} << 20;
+
+bool data_matters(size_t bytes) {
+    return settings().compute == Compute::kCpu || bytes <= kMostBytesCopiedWithoutCompute;
+}
+
+int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
+    const int device = current_device();
+    if (device < 0) return kAclNoContext;
+    if (pointer == nullptr || bytes == 0) return fail(kAclInvalidParameter, "EE1001: an allocation of 0 bytes");
+    const bool huge_pages = (policy & 0xff) <= 1;  // huge pages first, huge pages only; further bits say where
+    const unsigned long long flag = static_cast<unsigned long long>(device) | (kKindDevice << kFlagKindShift) |
+                                    kFlagHighBandwidth | (huge_pages ? kFlagHugePage : 0) |
+                                    (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
+    const drvError_t status = halMemAlloc(pointer, bytes, flag);
+    if (status == DRV_ERROR_NONE) return kAclSuccess;
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    virtual_npu_device_memory(static_cast<uint32_t>(device), &free_bytes, &total_bytes);
+    return fail(status == DRV_ERROR_OUT_OF_MEMORY ? kAclOutOfMemory : kAclInternalError,
+                "EL0004: device %d: no memory for %zu bytes; %zu of %zu bytes are free", device, bytes, free_bytes,
+                total_bytes);
+}
+
+int release(void* pointer, const char* function) {
+    if (halMemFree(pointer) == DRV_ERROR_NONE) return kAclSuccess;
+    return fail(kAclInvalidParameter, "EE1001: %s: %p is not the begin of a block in use", function, pointer);
+}
+
+int allocate_host(void** pointer, size_t bytes) {
+    if (pointer == nullptr || bytes == 0) return fail(kAclInvalidParameter, "EE1001: an allocation of 0 bytes");
+    const unsigned long long flag =
+        (kKindHost << kFlagKindShift) | (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
+    if (halMemAlloc(pointer, bytes, flag) == DRV_ERROR_NONE) return kAclSuccess;
+    return fail(kAclOutOfMemory, "EL0004: no pinned host memory for %zu bytes", bytes);
+}
+
+int copy(void* target, size_t target_bytes, const void* source, size_t bytes) {
+    if (bytes == 0) return kAclSuccess;
+    if (target == nullptr || source == nullptr || bytes > target_bytes) {
+        return fail(kAclInvalidParameter, "EE1001: a copy of %zu bytes from %p to %p, which has room for %zu", bytes,
+                    source, target, target_bytes);
+    }
+    if (data_matters(bytes)) std::memmove(target, source, bytes);
+    return kAclSuccess;
+}
+
+int set(void* target, size_t target_bytes, int32_t value, size_t bytes) {
+    if (bytes == 0) return kAclSuccess;
+    if (target == nullptr || bytes > target_bytes) {
+        return fail(kAclInvalidParameter, "EE1001: %zu bytes to be set at %p, which has room for %zu", bytes, target,
+                    target_bytes);
+    }
+    if (data_matters(bytes)) std::memset(target, value, bytes);
+    return kAclSuccess;
+}
+
+}  // namespace
+}  // namespace virtual_npu
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED int aclrtMalloc(void** pointer, size_t bytes, uint32_t policy) {
+    return virtual_npu::allocate_device(pointer, bytes + virtual_npu::kPadding, policy);
+}
+EXPORTED int aclrtMallocAlign32(void** pointer, size_t bytes, uint32_t policy) {
+    return virtual_npu::allocate_device(pointer, bytes, policy);
+}
+EXPORTED int aclrtFree(void* pointer) { return virtual_npu::release(pointer, "aclrtFree"); }
+
+EXPORTED int aclrtMallocHost(void** pointer, size_t bytes) { return virtual_npu::allocate_host(pointer, bytes); }
+EXPORTED int aclrtMallocHostWithCfg(void** pointer, uint64_t bytes, void*) {
+    return virtual_npu::allocate_host(pointer, bytes);
+}
+EXPORTED int aclrtFreeHost(void* pointer) { return virtual_npu::release(pointer, "aclrtFreeHost"); }
+
+EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int) {
+    return virtual_npu::copy(target, target_bytes, source, bytes);
+}
+EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int, void*) {
+    return virtual_npu::copy(target, target_bytes, source, bytes);
+}
+EXPORTED int aclrtMemcpyAsyncWithCondition(void* target, size_t target_bytes, const void* source, size_t bytes, int,
+                                           void*) {
+    return virtual_npu::copy(target, target_bytes, source, bytes);
+}
+EXPORTED int aclrtMemset(void* target, size_t target_bytes, int32_t value, size_t bytes) {
+    return virtual_npu::set(target, target_bytes, value, bytes);
+}
+EXPORTED int aclrtMemsetAsync(void* target, size_t target_bytes, int32_t value, size_t bytes, void*) {
+    return virtual_npu::set(target, target_bytes, value, bytes);
+}
+
+EXPORTED int aclrtGetMemInfo(int, size_t* free_bytes, size_t* total_bytes) {
+    const int device = virtual_npu::current_device();
+    if (device < 0) return virtual_npu::kAclNoContext;
+    virtual_npu_device_memory(static_cast<uint32_t>(device), free_bytes, total_bytes);
+    return virtual_npu::kAclSuccess;
+}
+
+namespace {
+
+// aclrtMemUsageInfo: 112 bytes.
+struct MemoryUsage {
+    char name[32];
+    uint64_t current;
+    uint64_t peak;
+    size_t reserved[8];
+};
+static_assert(sizeof(MemoryUsage) == 112);
+
+}  // namespace
+
+// What each module of the driver holds on a device.
+EXPORTED int aclrtGetMemUsageInfo(int32_t device, MemoryUsage* modules, size_t room, size_t* count) {
+    *count = 0;
+    for (uint32_t module = 0; module < virtual_npu::kModuleCount && *count < room; ++module) {
+        MemoryUsage usage{};
+        virtual_npu_module_memory(static_cast<uint32_t>(device), module, &usage.current, &usage.peak);
+        if (usage.peak == 0) continue;
+        std::strncpy(usage.name, virtual_npu::module_name(module), sizeof usage.name - 1);
+        modules[(*count)++] = usage;
+    }
+    return virtual_npu::kAclSuccess;
+}

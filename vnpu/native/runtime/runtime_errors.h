@@ -1,0 +1,36 @@
+// Codes and texts of errors. As in the real runtime, the text of the last error belongs to the thread that met it.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+
+extern "C" {
+// Not of the real runtime: how the other emulated libraries leave a text for aclGetRecentErrMsg().
+void virtual_npu_set_error(const char* text);
+}
+
+namespace virtual_npu {
+
+enum AclError : int {
+    kAclSuccess = 0,
+    kAclInvalidParameter = 107000,
+    kAclInvalidDevice = 107001,
+    kAclNoContext = 107002,
+    kAclUnsupported = 207000,
+    kAclOutOfMemory = 207001,
+    kAclInternalError = 500000,
+    kAclOperatorFailure = 500002,
+};
+
+// Leaves the text and returns the code. The text starts with a code of the form of CANN's own error codes.
+[[gnu::format(printf, 2, 3)]] inline int fail(AclError code, const char* format, ...) {
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    std::vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    virtual_npu_set_error(text);
+    return code;
+}
+
+}  // namespace virtual_npu
