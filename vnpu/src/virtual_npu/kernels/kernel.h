@@ -1,0 +1,95 @@
+// How a kernel is written: a C++ function on libtorch's tensors, from which the C interface of the aclnn function is
+// derived. The parameter types decide the C types, so the two cannot disagree:
+//
+//   KERNEL(aclnnAdd, (Tensor self, Tensor other, Scalar alpha, Output result)) {
+//       result = at::add(self, other, alpha);
+//   }
+//
+// KERNEL_WITH_WORKSPACE does the same for functions that ask for device memory of their own on hardware.
+//
+// A kernel sees the arguments in the order of the aclnn function. It runs in phase two (see operator_abi.h): inputs are
+// not ready earlier. Views arrive as they are, with strides; shapes and data types of outputs are already decided by
+// the caller, and assigning to an Output converts and reshapes. An exception becomes the error text of the operator.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "arguments.h"
+
+namespace virtual_npu {
+
+// Runs `body` under the guards a device kernel needs: no autograd, no Python modes, no profiler of the CPU operators,
+// no autocast. Returns a Status and fills `message` on an exception.
+int run_guarded(const char* function, void (*body)(void*), void* context, char* message, size_t message_size);
+void* end_of(const aclTensor* tensor);
+void register_kernel(const char* function, const char* source, void (*plan)());
+
+template <auto Compute, const char* Function, bool Workspace>
+struct Kernel;
+
+template <typename... Parameters, void (*Compute)(Parameters...), const char* Function, bool Workspace>
+struct Kernel<Compute, Function, Workspace> {
+    struct Planned : Execution {
+        std::tuple<typename Kept<typename Argument<Parameters>::CType>::Type...> arguments;
+    };
+
+    static int plan(typename Argument<Parameters>::CType... arguments, uint64_t* workspace_bytes, void** executor) {
+        *workspace_bytes = Workspace ? host().workspace_bytes : 0;
+        *executor = new Planned{{Function, &run, &destroy, &end_of_output}, {keep(arguments)...}};
+        return kSuccess;
+    }
+
+    static int run(Execution* self, char* message, size_t message_size) {
+        return run_guarded(
+            Function,
+            [](void* context) {
+                std::apply([](const auto&... arguments) { Compute(Argument<Parameters>::convert(arguments)...); },
+                           static_cast<Planned*>(static_cast<Execution*>(context))->arguments);
+            },
+            self, message, message_size);
+    }
+
+    static void destroy(Execution* self) { delete static_cast<Planned*>(self); }
+
+    static void* end_of_output(const Execution* self) {
+        const aclTensor* last = nullptr;
+        std::apply([&last](const auto&... arguments) { (remember_output<Parameters>(arguments, &last), ...); },
+                   static_cast<const Planned*>(self)->arguments);
+        return end_of(last);
+    }
+
+private:
+    template <typename CType>
+    static CType keep(CType argument) {
+        return argument;
+    }
+    static std::string keep(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+    template <typename Parameter, typename Argument>
+    static void remember_output(const Argument& argument, const aclTensor** last) {
+        if constexpr (std::is_same_v<Parameter, Output>) {
+            if (argument != nullptr) *last = argument;
+        } else if constexpr (std::is_same_v<Parameter, OutputList>) {
+            if (argument != nullptr && argument->count > 0) *last = argument->elements[argument->count - 1];
+        }
+    }
+};
+
+struct Registration {
+    Registration(const char* function, const char* source, void (*plan)()) { register_kernel(function, source, plan); }
+};
+
+}  // namespace virtual_npu
+
+#define VIRTUAL_NPU_KERNEL(FUNCTION, WORKSPACE, PARAMETERS)                                            \
+    static void FUNCTION##_compute PARAMETERS;                                                         \
+    static constexpr char FUNCTION##_name[] = #FUNCTION;                                               \
+    static const Registration FUNCTION##_registration{                                                 \
+        FUNCTION##_name, __FILE__,                                                                     \
+        reinterpret_cast<void (*)()>(&Kernel<&FUNCTION##_compute, FUNCTION##_name, WORKSPACE>::plan)}; \
+    static void FUNCTION##_compute PARAMETERS
+
+#define KERNEL(FUNCTION, PARAMETERS) VIRTUAL_NPU_KERNEL(FUNCTION, false, PARAMETERS)
+#define KERNEL_WITH_WORKSPACE(FUNCTION, PARAMETERS) VIRTUAL_NPU_KERNEL(FUNCTION, true, PARAMETERS)
