@@ -1,0 +1,140 @@
+"""The command ``vnpu``: run a program on the virtual NPU, print its environment, say what is there."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, NoReturn
+
+import virtual_npu
+
+from .compiled_kernels import cache_folder, find_compiler, library_path
+from .configuration import Configuration
+from .environment import environment_variables
+from .errors import VirtualNpuError
+from .installation import find_package, refuse_real_cann, require_matching_packages
+from .libraries import LIBRARIES, cann_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE_ERROR = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports wrong arguments as this command reports everything that is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the whole usage."""
+        text = f"{message}\nhint: {self.prog} --help"
+        raise VirtualNpuError(text)
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = Parser(prog="vnpu", description="Run the real torch_npu on a virtual NPU.")
+    parser.add_argument("--version", action="version", version=f"vnpu {virtual_npu.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+
+    choices = Parser(add_help=False)
+    for declared in fields(Configuration):
+        choices.add_argument(
+            f"--{declared.name}",
+            metavar=declared.metadata["metavar"],
+            help=f"{declared.metadata['help']} ({declared.metadata['variable']})".replace("%", "%%"),
+        )
+    choices.add_argument("--despite-cann", action="store_true", help="take the place of a real CANN, if there is one")
+
+    run = commands.add_parser("run", parents=[choices], help="run a program on the virtual NPU",
+                              usage="vnpu run [options] [--] program [arguments ...]")  # fmt: skip
+    run.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
+    commands.add_parser("env", parents=[choices], help='print the environment for a shell: eval "$(vnpu env)"')
+    commands.add_parser("info", parents=[choices], help="say what is installed, and how it is configured")
+    return parser.parse_args(arguments)
+
+
+def choose(options: argparse.Namespace) -> Configuration:
+    """Combine the options with the environment."""
+    return Configuration.choose(vars(options), os.environ, lambda name: f"--{name}")
+
+
+def run(options: argparse.Namespace) -> NoReturn:
+    """Become the program."""
+    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not program:
+        message = "run: no program given\nhint: vnpu run -- python train.py"
+        raise VirtualNpuError(message)
+    executable = shutil.which(program[0])
+    if executable is None:
+        message = f"run: '{program[0]}' is not a program that can be found and executed"
+        raise VirtualNpuError(message)
+    variables = environment_variables(choose(options), despite_cann=options.despite_cann)
+    sys.stdout.flush()
+    os.execve(executable, program, {**os.environ, **variables})  # noqa: S606  # running it is what was asked for
+
+
+def print_environment(options: argparse.Namespace) -> None:
+    """Print one ``export`` for each variable."""
+    for name, value in environment_variables(choose(options), despite_cann=options.despite_cann).items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def kernels_state() -> str:
+    """Say whether the kernels for the installed torch are compiled."""
+    torch = find_package("torch")
+    if torch is None:
+        return "torch is not installed"
+    library = library_path(torch, find_compiler(os.environ), cache_folder(os.environ))
+    return str(library) if library.exists() else "not compiled yet; that happens at the first run with compute=cpu"
+
+
+def described(describe: object) -> str:
+    """Call it; what is wrong is worth a line too."""
+    try:
+        return str(describe())  # type: ignore[operator]
+    except VirtualNpuError as error:
+        return str(error).replace("\n", "; ")
+
+
+def print_information(options: argparse.Namespace) -> None:
+    """Print what is installed and what would be in force."""
+    configuration = choose(options)
+    torch, torch_npu = find_package("torch"), find_package("torch_npu")
+
+    def match() -> str:
+        require_matching_packages()
+        return "yes"
+
+    def real_cann() -> str:
+        refuse_real_cann(os.environ)
+        return "none here"
+
+    rows = {
+        "vnpu": virtual_npu.__version__,
+        "emulated CANN": described(cann_folder),
+        "libraries": ", ".join(LIBRARIES),
+        "torch": torch.version if torch else "not installed",
+        "torch_npu": torch_npu.version if torch_npu else "not installed",
+        "torch and torch_npu match": described(match),
+        "real CANN": described(real_cann),
+        "compiled kernels": described(kernels_state),
+        **configuration.variables(),
+    }
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        print(f"{name:<{width}}  {value}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; wrong input ends with status 2, with nothing started."""
+    try:
+        options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+        {"run": run, "env": print_environment, "info": print_information}[options.command](options)
+    except VirtualNpuError as error:
+        first, *others = str(error).splitlines()
+        print("\n".join([f"vnpu: {first}", *others]), file=sys.stderr)
+        raise SystemExit(USAGE_ERROR) from None

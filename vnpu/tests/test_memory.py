@@ -1,0 +1,32 @@
+"""Device memory as torch documents it, on the virtual NPU: each check in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from vnpu.tests.programs import TARGET_PROGRAMS, run_good
+
+PROGRAM = TARGET_PROGRAMS / "memory_checks.py"
+CHECKS = [
+    node.name
+    for node in ast.parse(PROGRAM.read_text(encoding="utf-8")).body
+    if isinstance(node, ast.FunctionDef) and not node.args.args
+]
+# Expandable segments reserve addresses and map physical memory: the other half of the driver's interface. Sizes of
+# segments differ there, so only the checks that do not look at them run.
+SEGMENT_INDEPENDENT = [
+    "out_of_memory", "lazily_backed", "two_devices", "pinned", "data_loader", "save_and_load",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_memory(check: str) -> None:
+    assert f"{check} ok" in run_good(PROGRAM, check, options=["--devices=2"])
+
+
+@pytest.mark.parametrize("check", SEGMENT_INDEPENDENT)
+def test_memory_of_expandable_segments(check: str) -> None:
+    environment = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+    assert f"{check} ok" in run_good(PROGRAM, check, options=["--devices=2"], environment=environment)
