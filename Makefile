@@ -7,6 +7,7 @@ VENV          ?= .venv
 # another one: make test TORCH_OPTIONS="--index-url=https://..."
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
+TORCH_NPU     ?= torch_npu==2.13.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal
 BENCH_OPTIONS ?=
 DEMO_OPTIONS  ?= --call-stack=python
@@ -16,6 +17,15 @@ STAMPS := $(VENV)/stamps
 BIN    := $(abspath $(VENV))/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 NATIVE_SOURCES := $(shell find native -type f 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
+VNPU_SOURCES   := $(shell find vnpu/native -type f 2>/dev/null) vnpu/CMakeLists.txt vnpu/pyproject.toml
+
+# The C frames of CPython keep its own style.
+FORMATTED      = $(shell find native vnpu/native vnpu/src vnpu/tests -name '*.cpp' -o -name '*.h')
+
+# torch_npu has a folder of its own, out of site-packages: once it is importable, `import torch` loads it and fails where
+# there is no CANN. Only what runs on the virtual NPU gets to see it.
+NPU_FOLDER := $(abspath $(VENV))/torch_npu
+WITH_NPU   := PYTHONPATH="$(NPU_FOLDER)" PATH="$(BIN):$$PATH"
 
 # An editable install leaves what was built in site-packages. The type checker reads the source tree, and needs the
 # extension's generated stub there.
@@ -23,7 +33,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo test test-native lint format bench docs sanitize clean
+.PHONY: help venv build demo demo-npu test test-native test-npu lint format bench docs sanitize clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -36,24 +46,34 @@ build: $(STAMPS)/package ## build the native core and install the package into t
 demo: $(STAMPS)/package $(STAMPS)/torch ## train a small language model under the tool and print the summary
 	PATH="$(BIN):$$PATH" msmemscope $(DEMO_OPTIONS) python $(DEMO_SCRIPT)
 
-test: $(STAMPS)/package $(STAMPS)/torch test-native ## run all tests
+demo-npu: $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train the same model with the real torch_npu on a virtual NPU
+	$(WITH_NPU) vnpu run -- python $(DEMO_SCRIPT)
+
+test: $(STAMPS)/package $(STAMPS)/torch test-native test-npu ## run all tests
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS)
+
+test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests of the virtual NPU
+	$(WITH_NPU) python -m pytest $(PYTEST_OPTIONS) vnpu/tests
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .
 	PATH="$(BIN):$$PATH" ruff format --check .
 	PATH="$(BIN):$$PATH" mypy
 	PATH="$(BIN):$$PATH" lint-imports
+	PATH="$(BIN):$$PATH" clang-format --dry-run --Werror $(FORMATTED)
 
 format: $(STAMPS)/package ## let ruff rewrite what it can
 	PATH="$(BIN):$$PATH" ruff check --fix .
 	PATH="$(BIN):$$PATH" ruff format .
+	PATH="$(BIN):$$PATH" clang-format -i $(FORMATTED)
 
-bench: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/bench ## measure the tool against its peers
+bench: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
 	PATH="$(BIN):$$PATH" python benchmarks/run.py $(BENCH_OPTIONS)
 
-docs: $(STAMPS)/package ## generate the reference pages and pictures again
+docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the reference pages and pictures again
 	PATH="$(BIN):$$PATH" python docs/generate.py
+	$(WITH_NPU) python -m pytest -q vnpu/tests/test_operators.py --operator-report=$(VENV)/operators.json
+	$(WITH_NPU) python vnpu/tests/operator_pages.py $(VENV)/operators.json
 
 # The native core alone, without Python, in a build of its own.
 test-native: $(STAMPS)/build-tools
@@ -64,7 +84,7 @@ sanitize: $(STAMPS)/build-tools ## run the native tests under ASan and UBSan, an
 	@PATH="$(BIN):$$PATH" .ci/native-tests thread
 
 clean: ## remove the virtual environment and what was built
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build vnpu/build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -f src/msmemscope/_native.pyi
 
 # --- the virtual environment, step by step; a stamp says that a step is done
@@ -102,6 +122,17 @@ $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
 
 $(STAMPS)/torch: | $(STAMPS)/venv
 	$(PIP) install --quiet $(TORCH_OPTIONS) '$(TORCH)' numpy
+	@touch $@
+
+$(STAMPS)/vnpu: $(VNPU_SOURCES) | $(STAMPS)/build-tools
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable ./vnpu
+	@touch $@
+
+# torch_npu's own requirements are torch and two packages that go where everybody sees them. Without the version of torch
+# in site-packages pip would fetch another one.
+$(STAMPS)/torch-npu: | $(STAMPS)/torch
+	$(PIP) install --quiet numpy pyyaml
+	$(PIP) install --quiet --no-deps --upgrade --target "$(NPU_FOLDER)" '$(TORCH_NPU)'
 	@touch $@
 
 $(STAMPS)/bench: pyproject.toml | $(STAMPS)/package

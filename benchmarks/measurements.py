@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from export_speed import export_speed
@@ -10,7 +11,6 @@ from measuring import Measurement, Target, Variant, python, tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 MEMRAY = (sys.executable, "-m", "memray", "run", "--quiet", "--force", "--output={scratch}/memray.bin")
 VIZTRACER = (sys.executable, "-m", "viztracer", "--quiet", "--output_file={scratch}/viztracer.json")
@@ -159,6 +159,54 @@ def log_figures(scratch: Path) -> dict[str, float]:
     }
 
 
+TORCH_NPU = Path(sys.prefix) / "torch_npu"
+"""Where the Makefile puts torch_npu: beside site-packages, so that the CPU's `import torch` does not load it."""
+
+
+def on_virtual_npu(*settings: str) -> tuple[str, ...]:
+    """The beginning of a command line that runs what follows on a virtual NPU."""
+    path = f"PYTHONPATH={TORCH_NPU}"
+    return ("env", path, "TORCH_NPU_WARNING_DISABLE=1", *settings, sys.executable, "-m", "virtual_npu", "run", "--")
+
+
+def virtual_npu_cost(operation: str) -> Measurement:
+    """One call of an operator on the virtual NPU, synchronised at the end of the loop, against torch on the CPU."""
+    queues = ("0", "1", "2")
+    return Measurement(
+        name=f"virtual NPU, {operation}",
+        unit="us per call",
+        reference="CPU",
+        variants=(
+            Variant("CPU", python("device_loop", "--device=cpu", f"--operation={operation}")),
+            *(
+                Variant(
+                    f"virtual NPU, TASK_QUEUE_ENABLE={queue}",
+                    (
+                        *on_virtual_npu(f"TASK_QUEUE_ENABLE={queue}"),
+                        *python("device_loop", "--device=npu", f"--operation={operation}"),
+                    ),
+                )
+                for queue in queues
+            ),
+        ),
+    )
+
+
+def virtual_npu_import() -> Measurement:
+    """Importing torch with torch_npu on the virtual NPU, against torch alone."""
+    program = "import json, time; begin = time.perf_counter(); import torch; print(json.dumps({'value': "
+    program += "time.perf_counter() - begin}))"
+    return Measurement(
+        name="virtual NPU, import torch",
+        unit="seconds",
+        reference="torch",
+        variants=(
+            Variant("torch", (sys.executable, "-c", program)),
+            Variant("torch and torch_npu", (*on_virtual_npu(), sys.executable, "-c", program)),
+        ),
+    )
+
+
 MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     allocation_cost,
     *(lambda alive=alive: operator_cost(alive, views=False) for alive in LIVE_BLOCKS),
@@ -168,4 +216,6 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     launch_cost,
     lambda: export_speed("csv"),
     lambda: export_speed("db"),
+    *(lambda operation=operation: virtual_npu_cost(operation) for operation in ("empty", "add", "matmul")),
+    virtual_npu_import,
 )

@@ -90,7 +90,9 @@ class GPT(nn.Module):
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train a small GPT on characters.")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "npu", "cuda"), help="where to train")
+    parser.add_argument(
+        "--device", choices=("cpu", "npu", "cuda"), help="where to train (default: an NPU if there is one)"
+    )
     parser.add_argument("--steps", type=int, default=20, help="optimizer steps")
     parser.add_argument("--batch", type=int, default=16, help="windows per step")
     parser.add_argument("--optimizer", default="adamw", choices=("sgd", "adamw"), help="which optimizer")
@@ -98,14 +100,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0, help="processes that load the data")
     parser.add_argument("--leak", action="store_true", help="keep a loss of each step with its whole graph")
     parser.add_argument("--seed", type=int, default=1234, help="seed of weights and data order")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.device is None:  # torch_npu, where it is installed, has been loaded by torch
+        arguments.device = "npu" if hasattr(torch, "npu") and torch.npu.is_available() else "cpu"
+    return arguments
 
 
 def main() -> None:
     """Train, printing each step's loss with every digit."""
     arguments = parse_arguments()
-    if arguments.device == "npu":
-        import torch_npu  # noqa: F401  # adds the device to torch
     torch.manual_seed(arguments.seed)
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
 
@@ -122,6 +125,7 @@ def main() -> None:
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
+    print(f"device {arguments.device}")
     print(f"parameters {sum(parameter.numel() for parameter in model.parameters())}")
     history: list[torch.Tensor] = []
     batches = iter(loader)

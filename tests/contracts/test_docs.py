@@ -16,9 +16,11 @@ from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "native").glob("*.md")])
+# The pages of vnpu/ are tested beside it, in vnpu/tests/test_documents.py.
 
 RUN_ELSEWHERE = {
     "make demo": "the demo itself, run by hand before a release; its program is in tests/integration/test_training.py",
+    "make demo-npu": "its program is in vnpu/tests/test_training.py",
     "make test": "continuous integration",
     "make lint": "continuous integration",
     "make build": "a step of make lint and make test",
