@@ -2,6 +2,7 @@
 // groups of calls, which callers look for here, are in libhccl.so, and are found through it.
 #include "call_errors.h"
 #include "driver.h"
+#include "settings.h"
 
 extern "C" int aclrtGetDevice(int32_t* device);
 
@@ -11,8 +12,9 @@ EXPORTED int HcommMemAlloc(void** pointer, uint64_t bytes) {
     using namespace virtual_npu;
     int32_t device = 0;
     if (aclrtGetDevice(&device) != 0) return kHcclRuntime;  // which has set the text
-    const unsigned long long flag = static_cast<unsigned long long>(device) | (kKindDevice << kFlagKindShift) |
-                                    kFlagHighBandwidth | kFlagHugePage | (kModuleCollectives << kFlagModuleShift);
+    const unsigned long long flag = static_cast<unsigned long long>(settings().visible[static_cast<size_t>(device)]) |
+                                    (kKindDevice << kFlagKindShift) | kFlagHighBandwidth | kFlagHugePage |
+                                    (kModuleCollectives << kFlagModuleShift);
     if (halMemAlloc(pointer, bytes, flag) == DRV_ERROR_NONE) return kHcclSuccess;
     return report(kHcclNoMemory, "EL0004: device %d: no memory for %llu bytes", device,
                   static_cast<unsigned long long>(bytes));

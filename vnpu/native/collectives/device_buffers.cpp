@@ -6,6 +6,7 @@
 
 #include "driver.h"
 #include "interface.h"
+#include "settings.h"
 
 extern "C" int aclrtGetDevice(int32_t* device);
 
@@ -26,6 +27,7 @@ std::shared_ptr<DeviceBuffers> DeviceBuffers::take(uint64_t bytes_each, const st
         *reason = "this thread uses no device";
         return nullptr;
     }
+    device = static_cast<int32_t>(settings().visible[static_cast<size_t>(device)]);  // the driver's number
     const std::lock_guard<std::mutex> lock(guard);
     const std::pair<int32_t, std::string> key(device, name);
     if (!name.empty()) {

@@ -59,7 +59,7 @@ const char* find_attribute(const void* values, const char* name) {
 }
 
 // Kernels are libopapi's business; torch_npu may come here before it has opened that.
-using ExecuteByName = int (*)(const char* name, const void* const* arguments, uint64_t count);
+using ExecuteByName = int (*)(const char* name, const void* const* arguments, uint64_t count, void* stream);
 ExecuteByName execute_by_name() {
     static const auto function = [] {
         void* library = dlopen("libopapi.so", RTLD_NOW);
@@ -75,7 +75,7 @@ ExecuteByName execute_by_name() {
 EXPORTED int aclopCompileAndExecute(const char* operator_name, int inputs, const aclTensorDesc* const* input_shapes,
                                     const aclDataBuffer* const* input_buffers, int outputs,
                                     const aclTensorDesc* const* output_shapes, aclDataBuffer* const* output_buffers,
-                                    const aclopAttr* attributes, int, int, const char*, void*) {
+                                    const aclopAttr* attributes, int, int, const char*, void* stream) {
     const std::string name = operator_name;
     if ((name == "Identity" || name == "TensorMove") && inputs >= 1 && outputs >= 1) {
         std::memmove(output_buffers[0]->data, input_buffers[0]->data,
@@ -89,8 +89,8 @@ EXPORTED int aclopCompileAndExecute(const char* operator_name, int inputs, const
     arguments.add(&named);
     const auto execute = execute_by_name();
     const auto& pointers = arguments.pointers();
-    const int status =
-        execute == nullptr ? virtual_npu::kKernelMissing : execute(operator_name, pointers.data(), pointers.size());
+    const int status = execute == nullptr ? virtual_npu::kKernelMissing
+                                          : execute(operator_name, pointers.data(), pointers.size(), stream);
     if (status == virtual_npu::kSuccess) return virtual_npu::kAclSuccess;
     if (status != virtual_npu::kKernelMissing) return virtual_npu::kAclOperatorFailure;  // the error text is set
     const std::string text = "operator " + name +

@@ -6,7 +6,7 @@
 //     for a workspace, and for small copies;
 //   - with compute=cpu: the kernel from the library of kernels, loaded at the first lookup, when libtorch is there; and
 //     for a function without a kernel one that fails and says so.
-// Phase two (aclnnX) is the same code for all: it runs what phase one left.
+// Phase two (aclnnX) is the same code for all: it launches a kernel, which runs what phase one left.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kernel_launch.h"
 #include "objects.h"
 #include "operator_abi.h"
 #include "runtime_errors.h"
@@ -234,22 +235,58 @@ void count_call(const char* function) {
     ++counts()[function];
 }
 
-}  // namespace
-
-extern "C" __attribute__((visibility("hidden"))) int execute_operator(void*, uint64_t, void* executor, void*) {
-    auto* execution = static_cast<Execution*>(executor);
-    if (execution == nullptr) return kSuccess;  // compute=none
-    if (counting.load(std::memory_order_relaxed)) count_call(execution->function);
+// What is launched as the arguments of an operator's kernel.
+struct Work {
+    Execution* execution;  // null with compute=none, but for small copies
+    int status;
     char message[1024];
-    const int status = execution->run(execution, message, sizeof message);
-    if (status != kSuccess) {
-        refuse(message);
-    } else if (!settings().faults.overrun_function.empty()) {
+};
+
+void do_work(void* arguments) {
+    auto& work = *static_cast<Work*>(arguments);
+    if (work.execution != nullptr) work.status = work.execution->run(work.execution, work.message, sizeof work.message);
+}
+
+// The kernel of an operator, under a name of the form that real ones have: "Add_06a6d4f1_0" for aclnnAdd.
+void* kernel_of(const char* function) {
+    uint32_t hash = 0x811c9dc5;  // FNV-1a
+    for (const char* letter = function; *letter != '\0'; ++letter) {
+        hash = (hash ^ static_cast<unsigned char>(*letter)) * 0x01000193;
+    }
+    constexpr size_t kPrefix = sizeof("aclnn") - 1;
+    char name[256];
+    std::snprintf(name, sizeof name, "%s_%08x_0",
+                  std::strncmp(function, "aclnn", kPrefix) == 0 ? function + kPrefix : function, hash);
+    return virtual_npu_kernel_function(name, do_work);
+}
+
+// Each operator is one launch on its stream, which a tool sees as on hardware.
+int execute_operator(void* kernel, Execution* execution, void* stream) {
+    if (execution != nullptr && counting.load(std::memory_order_relaxed)) count_call(execution->function);
+    Work work;
+    work.execution = execution;
+    work.status = kSuccess;
+    const int launched = rtLaunchKernelByFuncHandleV2(kernel, 1, &work, stream, nullptr);
+    if (launched != kRuntimeSuccess) {
+        work.status = refuse(launched == kRuntimeNoContext
+                                 ? std::string("an operator was called on a thread without a device (aclrtSetDevice)")
+                                 : "the launch of a kernel failed: " + std::to_string(launched));
+    } else if (work.status != kSuccess) {
+        refuse(work.message);
+    } else if (execution != nullptr && !settings().faults.overrun_function.empty()) {
         overrun(*execution);
     }
-    execution->destroy(execution);
-    return status;
+    if (execution != nullptr) execution->destroy(execution);
+    return work.status;
 }
+
+template <int Index>
+int execute(void* executor, void* stream) {
+    static void* const kernel = kernel_of(kFunctionNames[Index]);
+    return execute_operator(kernel, static_cast<Execution*>(executor), stream);
+}
+
+}  // namespace
 
 // An operator of the older interface, whose arguments are all pointers. Plan as for an aclnn function, which has the
 // workspace's size and the executor behind them.
@@ -275,13 +312,13 @@ int plan_by_count(Plan plan, const void* const* arguments, uint64_t count, void*
 // Not of the real library: for libacl_op_compiler.so.
 extern "C" __attribute__((visibility("default"))) int virtual_npu_execute_by_name(const char* name,
                                                                                   const void* const* arguments,
-                                                                                  uint64_t count) {
+                                                                                  uint64_t count, void* stream) {
     if (settings().compute == Compute::kNone) return kSuccess;
     const Plan plan = Kernels::instance().find(name);
     if (plan == nullptr) return kKernelMissing;
     void* executor = nullptr;
     const int status = plan_by_count(plan, arguments, count, &executor);
-    return status == kSuccess ? execute_operator(nullptr, 0, executor, nullptr) : status;
+    return status == kSuccess ? execute_operator(kernel_of(name), static_cast<Execution*>(executor), stream) : status;
 }
 
 // Not of the real library: begins to count the calls of functions with a kernel, anew at each call of this.
@@ -311,12 +348,13 @@ enum FunctionIndex : int {
 
 }  // namespace virtual_npu
 
-#define ACLNN_FUNCTION(name)                                                                                      \
-    extern "C" __attribute__((visibility("hidden"), used)) virtual_npu::Plan resolve_##name() {                   \
-        return virtual_npu::resolve_plan<virtual_npu::name##Index>();                                             \
-    }                                                                                                             \
-    extern "C" __attribute__((visibility("default"), ifunc("resolve_" #name))) void name##GetWorkspaceSize();     \
-    extern "C" __attribute__((visibility("default"), alias("execute_operator"))) int name(void*, uint64_t, void*, \
-                                                                                          void*);
+#define ACLNN_FUNCTION(name)                                                                                    \
+    extern "C" __attribute__((visibility("hidden"), used)) virtual_npu::Plan resolve_##name() {                 \
+        return virtual_npu::resolve_plan<virtual_npu::name##Index>();                                           \
+    }                                                                                                           \
+    extern "C" __attribute__((visibility("default"), ifunc("resolve_" #name))) void name##GetWorkspaceSize();   \
+    extern "C" __attribute__((visibility("default"))) int name(void*, uint64_t, void* executor, void* stream) { \
+        return virtual_npu::execute<virtual_npu::name##Index>(executor, stream);                                \
+    }
 #include "function_names.inc"
 #undef ACLNN_FUNCTION

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "kernel_launch.h"
 #include "runtime_errors.h"
 #include "settings.h"
 
@@ -27,11 +28,24 @@ std::unordered_set<Context*>& made_contexts() {
 }
 thread_local Context* current = nullptr;
 
-bool is_device(int64_t device) { return device >= 0 && device < settings().devices; }
+// The lower runtime library keeps the device of the thread too: kernels are launched there.
+void set_current(Context* context) {
+    current = context;
+    if (context == nullptr) {
+        virtual_npu_set_current_device(-1, -1);
+    } else {
+        virtual_npu_set_current_device(static_cast<int32_t>(context->device),
+                                       static_cast<int32_t>(driver_device(context->device)));
+    }
+}
+
+int64_t device_count() { return static_cast<int64_t>(settings().visible.size()); }
+
+bool is_device(int64_t device) { return device >= 0 && device < device_count(); }
 
 int no_such_device(int64_t device) {
-    return fail(kAclInvalidDevice, "EE1001: device %lld does not exist; there are %u virtual devices (VNPU_DEVICES)",
-                static_cast<long long>(device), settings().devices);
+    return fail(kAclInvalidDevice, "EE1001: device %lld does not exist; there are %lld virtual devices (VNPU_DEVICES)",
+                static_cast<long long>(device), static_cast<long long>(device_count()));
 }
 
 // With the guard held. The first use of a device costs memory that no framework sees.
@@ -41,7 +55,8 @@ int activate(uint32_t number) {
     device.primary.device = number;
     for (const ModuleOverhead& module : settings().overhead) {
         void* block = nullptr;
-        const unsigned long long flag = number | (kKindDevice << kFlagKindShift) | kFlagHighBandwidth | kFlagHugePage |
+        const unsigned long long flag = driver_device(number) | (kKindDevice << kFlagKindShift) | kFlagHighBandwidth |
+                                        kFlagHugePage |
                                         (static_cast<unsigned long long>(module.module) << kFlagModuleShift);
         if (halMemAlloc(&block, module.bytes, flag) != DRV_ERROR_NONE) {
             for (void* earlier : device.overhead) halMemFree(earlier);
@@ -59,6 +74,10 @@ int activate(uint32_t number) {
 }  // namespace
 
 Context* current_context() { return current; }
+
+uint32_t driver_device(int64_t device) {
+    return is_device(device) ? settings().visible[static_cast<size_t>(device)] : kMostDevices;
+}
 
 int current_device() {
     if (current != nullptr) return static_cast<int>(current->device);
@@ -83,7 +102,7 @@ EXPORTED int aclInit(const char*) {
 EXPORTED int aclFinalize() { return virtual_npu::kAclSuccess; }
 
 EXPORTED int aclrtGetDeviceCount(uint32_t* count) {
-    *count = virtual_npu::settings().devices;
+    *count = static_cast<uint32_t>(virtual_npu::device_count());
     return virtual_npu::kAclSuccess;
 }
 
@@ -91,7 +110,7 @@ EXPORTED int aclrtSetDevice(int32_t device) {
     if (!virtual_npu::is_device(device)) return virtual_npu::no_such_device(device);
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     const int status = virtual_npu::activate(static_cast<uint32_t>(device));
-    if (status == virtual_npu::kAclSuccess) virtual_npu::current = &virtual_npu::devices[device].primary;
+    if (status == virtual_npu::kAclSuccess) virtual_npu::set_current(&virtual_npu::devices[device].primary);
     return status;
 }
 
@@ -110,7 +129,7 @@ EXPORTED int aclrtResetDevice(int32_t number) {
     for (void* block : device.overhead) halMemFree(block);
     device.overhead.clear();
     device.active = false;
-    if (virtual_npu::current == &device.primary) virtual_npu::current = nullptr;
+    if (virtual_npu::current == &device.primary) virtual_npu::set_current(nullptr);
     return virtual_npu::kAclSuccess;
 }
 
@@ -128,7 +147,7 @@ EXPORTED int aclrtSetCurrentContext(void* context) {
     bool known = virtual_npu::made_contexts().count(chosen) > 0;
     for (const virtual_npu::Device& device : virtual_npu::devices) known = known || chosen == &device.primary;
     if (!known) return fail(virtual_npu::kAclInvalidParameter, "EE1001: %p is not a context", context);
-    virtual_npu::current = chosen;
+    virtual_npu::set_current(chosen);
     return virtual_npu::kAclSuccess;
 }
 
@@ -138,7 +157,7 @@ EXPORTED int aclrtCreateContext(void** context, int32_t device) {
     auto* made = new Context{static_cast<uint32_t>(device)};
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     virtual_npu::made_contexts().insert(made);
-    virtual_npu::current = made;
+    virtual_npu::set_current(made);
     *context = made;
     return virtual_npu::kAclSuccess;
 }
@@ -149,7 +168,7 @@ EXPORTED int aclrtDestroyContext(void* context) {
     if (virtual_npu::made_contexts().erase(chosen) == 0) {
         return fail(virtual_npu::kAclInvalidParameter, "EE1001: %p is not a context that was created", context);
     }
-    if (virtual_npu::current == chosen) virtual_npu::current = nullptr;
+    if (virtual_npu::current == chosen) virtual_npu::set_current(nullptr);
     delete chosen;
     return virtual_npu::kAclSuccess;
 }

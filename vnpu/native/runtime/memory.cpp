@@ -4,6 +4,7 @@
 
 #include "devices.h"
 #include "driver.h"
+#include "host_registration.h"
 #include "runtime_errors.h"
 #include "settings.h"
 
@@ -26,14 +27,14 @@ int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
     if (device < 0) return kAclNoContext;
     if (pointer == nullptr || bytes == 0) return fail(kAclInvalidParameter, "EE1001: an allocation of 0 bytes");
     const bool huge_pages = (policy & 0xff) <= 1;  // huge pages first, huge pages only; further bits say where
-    const unsigned long long flag = static_cast<unsigned long long>(device) | (kKindDevice << kFlagKindShift) |
-                                    kFlagHighBandwidth | (huge_pages ? kFlagHugePage : 0) |
-                                    (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
+    const unsigned long long flag =
+        static_cast<unsigned long long>(driver_device(device)) | (kKindDevice << kFlagKindShift) | kFlagHighBandwidth |
+        (huge_pages ? kFlagHugePage : 0) | (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
     const drvError_t status = halMemAlloc(pointer, bytes, flag);
     if (status == DRV_ERROR_NONE) return kAclSuccess;
     size_t free_bytes = 0;
     size_t total_bytes = 0;
-    virtual_npu_device_memory(static_cast<uint32_t>(device), &free_bytes, &total_bytes);
+    virtual_npu_device_memory(driver_device(device), &free_bytes, &total_bytes);
     return fail(status == DRV_ERROR_OUT_OF_MEMORY ? kAclOutOfMemory : kAclInternalError,
                 "EL0004: device %d: no memory for %zu bytes; %zu of %zu bytes are free", device, bytes, free_bytes,
                 total_bytes);
@@ -50,6 +51,12 @@ int allocate_host(void** pointer, size_t bytes) {
         (kKindHost << kFlagKindShift) | (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
     if (halMemAlloc(pointer, bytes, flag) == DRV_ERROR_NONE) return kAclSuccess;
     return fail(kAclOutOfMemory, "EL0004: no pinned host memory for %zu bytes", bytes);
+}
+
+int registration_result(int status, const char* function, const void* pointer) {
+    if (status == kAclSuccess) return kAclSuccess;
+    return fail(kAclInvalidParameter, "EE1001: %s: host memory %p is null, or registered already, or not registered",
+                function, pointer);
 }
 
 int copy(void* target, size_t target_bytes, const void* source, size_t bytes) {
@@ -91,6 +98,18 @@ EXPORTED int aclrtMallocHostWithCfg(void** pointer, uint64_t bytes, void*) {
 }
 EXPORTED int aclrtFreeHost(void* pointer) { return virtual_npu::release(pointer, "aclrtFreeHost"); }
 
+EXPORTED int aclrtHostRegisterV2(void* pointer, uint64_t bytes, uint32_t flags) {
+    return virtual_npu::registration_result(aclrtHostRegisterV2Impl(pointer, bytes, flags), "aclrtHostRegisterV2",
+                                            pointer);
+}
+EXPORTED int aclrtHostRegister(void* pointer, uint64_t bytes, int type, void** device_pointer) {
+    return virtual_npu::registration_result(aclrtHostRegisterImpl(pointer, bytes, type, device_pointer),
+                                            "aclrtHostRegister", pointer);
+}
+EXPORTED int aclrtHostUnregister(void* pointer) {
+    return virtual_npu::registration_result(aclrtHostUnregisterImpl(pointer), "aclrtHostUnregister", pointer);
+}
+
 EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int) {
     return virtual_npu::copy(target, target_bytes, source, bytes);
 }
@@ -111,7 +130,7 @@ EXPORTED int aclrtMemsetAsync(void* target, size_t target_bytes, int32_t value, 
 EXPORTED int aclrtGetMemInfo(int, size_t* free_bytes, size_t* total_bytes) {
     const int device = virtual_npu::current_device();
     if (device < 0) return virtual_npu::kAclNoContext;
-    virtual_npu_device_memory(static_cast<uint32_t>(device), free_bytes, total_bytes);
+    virtual_npu_device_memory(virtual_npu::driver_device(device), free_bytes, total_bytes);
     return virtual_npu::kAclSuccess;
 }
 
@@ -133,7 +152,7 @@ EXPORTED int aclrtGetMemUsageInfo(int32_t device, MemoryUsage* modules, size_t r
     *count = 0;
     for (uint32_t module = 0; module < virtual_npu::kModuleCount && *count < room; ++module) {
         MemoryUsage usage{};
-        virtual_npu_module_memory(static_cast<uint32_t>(device), module, &usage.current, &usage.peak);
+        virtual_npu_module_memory(virtual_npu::driver_device(device), module, &usage.current, &usage.peak);
         if (usage.peak == 0) continue;
         std::strncpy(usage.name, virtual_npu::module_name(module), sizeof usage.name - 1);
         modules[(*count)++] = usage;

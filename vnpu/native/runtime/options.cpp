@@ -1,4 +1,4 @@
-// Options, versions, dumps, binaries and profiling hooks of the runtime that a device without hardware accepts and
+// Options, versions and dumps of the runtime that a device without hardware accepts and
 // has no use for. Each says so by its type: accepted() takes the call and does nothing; unsupported() refuses it.
 #include <cstdint>
 #include <cstring>
@@ -45,23 +45,5 @@ EXPORTED int aclmdlInitDump() { return accepted(); }
 EXPORTED int aclmdlSetDump(const char*) { return accepted(); }
 EXPORTED int aclmdlFinalizeDump() { return accepted(); }
 
-EXPORTED int aclrtBinaryLoadFromData(const void*, size_t, const void*, void**) {
-    return unsupported("aclrtBinaryLoadFromData");
-}
-EXPORTED int aclrtBinaryGetFunction(void*, const char*, void**) { return unsupported("aclrtBinaryGetFunction"); }
 EXPORTED int aclrtGetFunctionAddr(void*, void**, void**) { return unsupported("aclrtGetFunctionAddr"); }
-EXPORTED int rtDevBinaryRegister(const void*, void**) { return unsupported("rtDevBinaryRegister"); }
-EXPORTED int rtFunctionRegister(void*, const void*, const char*, const void*, uint32_t) {
-    return unsupported("rtFunctionRegister");
-}
 EXPORTED int rtGetC2cCtrlAddr(uint64_t*, uint32_t*) { return unsupported("rtGetC2cCtrlAddr"); }
-EXPORTED int rtKernelLaunch(const void*, uint32_t, void*, uint32_t, void*, void*) {
-    return unsupported("rtKernelLaunch");
-}
-
-EXPORTED uint64_t MsprofGetHashId(const char*, size_t) { return 0; }
-EXPORTED int32_t MsprofRegisterCallback(uint32_t, void*) { return 0; }
-EXPORTED int32_t MsprofReportAdditionalInfo(uint32_t, const void*, uint32_t) { return 0; }
-EXPORTED int32_t MsprofReportApi(uint32_t, const void*) { return 0; }
-EXPORTED int32_t MsprofReportCompactInfo(uint32_t, const void*, uint32_t) { return 0; }
-EXPORTED uint64_t MsprofSysCycleTime() { return 0; }

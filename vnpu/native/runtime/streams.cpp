@@ -1,6 +1,8 @@
 // Streams and events of a device without time of its own: whatever is put on a stream has happened when the call
 // returns. So every stream is complete, and every recorded event is too. Handles are distinct objects, because the
 // framework keeps memory by stream.
+#include "streams.h"
+
 #include <time.h>
 
 #include <atomic>
@@ -11,11 +13,6 @@
 
 namespace virtual_npu {
 namespace {
-
-struct Stream {
-    int32_t number;
-    uint32_t device;
-};
 
 struct Event {
     std::atomic<uint64_t> recorded_ns;  // 0: not recorded
@@ -32,7 +29,7 @@ uint64_t now_ns() {
 int create_stream(void** stream) {
     const int device = current_device();
     if (device < 0) return kAclNoContext;
-    *stream = new Stream{next_stream++, static_cast<uint32_t>(device)};
+    *stream = new Stream{next_stream++, driver_device(device), {0}};
     return kAclSuccess;
 }
 

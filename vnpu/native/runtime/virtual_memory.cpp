@@ -45,7 +45,7 @@ EXPORTED int aclrtMallocPhysical(drv_mem_handle_t** handle, size_t bytes, const 
                                  uint64_t flags) {
     drv_mem_prop properties{};
     properties.side = wanted->location_type == 1 ? 1 : 0;
-    properties.devid = wanted->location_type == 1 ? wanted->location_id : 0;
+    properties.devid = wanted->location_type == 1 ? virtual_npu::driver_device(wanted->location_id) : 0;
     properties.module_id = virtual_npu::kModuleApplication;
     properties.pg_type = 1;
     return translated(halMemCreate(handle, bytes, &properties, flags), "aclrtMallocPhysical");
@@ -69,7 +69,7 @@ EXPORTED int aclrtMemExportToShareableHandle(drv_mem_handle_t* handle, int, uint
     return virtual_npu::fail(virtual_npu::kAclUnsupported, "EE1001: this physical memory cannot be exported");
 }
 EXPORTED int aclrtMemImportFromShareableHandle(uint64_t shareable, int32_t device, drv_mem_handle_t** handle) {
-    return translated(virtual_npu_import_memory(shareable, static_cast<uint32_t>(device), handle),
+    return translated(virtual_npu_import_memory(shareable, virtual_npu::driver_device(device), handle),
                       "aclrtMemImportFromShareableHandle");
 }
 // Which processes may import: any of this user, as far as the kernel of the machine is concerned.

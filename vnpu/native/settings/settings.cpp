@@ -110,6 +110,7 @@ public:
                 refuse("VNPU_DEVICES", text, "a number from 1 to 64");
             }
         }
+        parse_visible(get("ASCEND_RT_VISIBLE_DEVICES"));
         size("VNPU_MEMORY", &result_.memory_bytes);
         size("VNPU_WORKSPACE", &result_.workspace_bytes);
         if (const char* text = get("VNPU_SOC")) result_.soc_name = text;
@@ -142,6 +143,21 @@ private:
     void size(const char* name, uint64_t* bytes) {
         const char* text = get(name);
         if (text != nullptr && !parse_size(text, bytes)) refuse(name, text, "a size such as 512MiB or 64GiB");
+    }
+
+    // As with the real runtime, the list ends before the first entry that is no device.
+    void parse_visible(const char* text) {
+        if (text == nullptr) {
+            for (uint32_t device = 0; device < result_.devices; ++device) result_.visible.push_back(device);
+            return;
+        }
+        for (std::string_view part : split(text, ',')) {
+            while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
+            while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+            uint64_t number = 0;
+            if (!parse_count(part, &number) || number >= result_.devices) return;
+            result_.visible.push_back(static_cast<uint32_t>(number));
+        }
     }
 
     void parse_overhead(std::string_view text) {

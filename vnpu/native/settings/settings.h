@@ -27,6 +27,7 @@ struct Faults {
 
 struct Settings {
     uint32_t devices = 8;
+    std::vector<uint32_t> visible;  // the devices that the runtime shows; its number is the place in this list
     uint64_t memory_bytes = uint64_t{64} << 30;  // of each device
     std::string soc_name = "Ascend910B1";
     Compute compute = Compute::kCpu;

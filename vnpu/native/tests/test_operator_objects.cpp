@@ -21,6 +21,7 @@ aclTensorList* aclCreateTensorList(const aclTensor* const*, uint64_t);
 int aclDestroyTensorList(const aclTensorList*);
 aclScalarList* aclCreateScalarList(const aclScalar* const*, uint64_t);
 int aclDestroyScalarList(const aclScalarList*);
+int aclrtSetDevice(int32_t);
 int aclGetViewShape(const aclTensor*, int64_t**, uint64_t*);
 int aclnnAddGetWorkspaceSize(const aclTensor*, const aclTensor*, const aclScalar*, aclTensor*, uint64_t*, void**);
 int aclnnAdd(void*, uint64_t, void*, void*);
@@ -62,6 +63,8 @@ int main() {
     void* executor = nullptr;
     CHECK_EQUAL(aclnnAddGetWorkspaceSize(made, made, scalar, made, &workspace, &executor), 0);
     CHECK(executor == nullptr);
+    CHECK(aclnnAdd(nullptr, 0, nullptr, nullptr) != 0);  // the thread has no device
+    CHECK_EQUAL(aclrtSetDevice(0), 0);
     CHECK_EQUAL(aclnnAdd(nullptr, 0, nullptr, nullptr), 0);
     CHECK_EQUAL(storage[1], 0.0f);
     CHECK_EQUAL(aclnnMmGetWorkspaceSize(made, made, made, 0, &workspace, &executor), 0);

@@ -24,6 +24,11 @@ int aclrtMallocAlign32(void**, size_t, uint32_t);
 int aclrtFree(void*);
 int aclrtMallocHost(void**, size_t);
 int aclrtFreeHost(void*);
+int aclrtHostRegisterV2(void*, uint64_t, uint32_t);
+int aclrtHostRegister(void*, uint64_t, int, void**);
+int aclrtHostUnregister(void*);
+int aclrtGetDeviceImpl(int32_t*);
+int aclrtStreamGetIdImpl(void*, int32_t*);
 int aclrtMemcpy(void*, size_t, const void*, size_t, int);
 int aclrtMemset(void*, size_t, int32_t, size_t);
 int aclrtCreateStream(void**);
@@ -142,6 +147,17 @@ void memory() {
     CHECK_EQUAL(aclrtMallocHost(&pinned, 1000), 0);
     CHECK_EQUAL(aclrtFreeHost(pinned), 0);
 
+    char own[64];
+    void* seen_by_device = nullptr;
+    CHECK_EQUAL(aclrtHostUnregister(own), 107000);
+    CHECK_EQUAL(aclrtHostRegisterV2(nullptr, 64, 0), 107000);
+    CHECK_EQUAL(aclrtHostRegisterV2(own, sizeof own, 0x10000000), 0);
+    CHECK_EQUAL(aclrtHostRegister(own, sizeof own, 0, &seen_by_device), 107000);
+    CHECK_EQUAL(aclrtHostUnregister(own), 0);
+    CHECK_EQUAL(aclrtHostRegister(own, sizeof own, 0, &seen_by_device), 0);
+    CHECK(seen_by_device == own);
+    CHECK_EQUAL(aclrtHostUnregister(own), 0);
+
     CHECK_EQUAL(aclrtResetDevice(1), 0);
     CHECK_EQUAL(aclrtSetDevice(0), 0);
     CHECK_EQUAL(aclrtGetMemUsageInfo(1, usage, 4, &count), 0);
@@ -160,6 +176,11 @@ void streams_and_events() {
     CHECK_EQUAL(aclrtStreamGetId(first, &number), 0);
     CHECK_EQUAL(aclrtStreamGetId(second, &other), 0);
     CHECK(number != other);
+    CHECK_EQUAL(aclrtStreamGetIdImpl(second, &number), 0);
+    CHECK_EQUAL(number, other);
+    CHECK_EQUAL(aclrtGetDeviceImpl(&number), 0);
+    CHECK_EQUAL(aclrtGetDevice(&other), 0);
+    CHECK_EQUAL(number, other);
     CHECK_EQUAL(aclrtStreamQuery(first, &status), 0);
     CHECK_EQUAL(status, 0);
 

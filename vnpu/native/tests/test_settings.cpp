@@ -62,6 +62,12 @@ int main() {
     CHECK_EQUAL(chosen.faults.overrun_call, uint64_t{3});
     CHECK_EQUAL(chosen.faults.overrun_bytes, uint64_t{16});
 
+    using Numbers = std::vector<uint32_t>;
+    CHECK_EQUAL(defaults.visible.size(), size_t{8});
+    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "5, 2"}}).visible == (Numbers{5, 2}));
+    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "1,8,0"}}).visible == (Numbers{1}));
+    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "x"}}).visible.empty());
+
     CHECK(parsed({{"VNPU_OVERHEAD", ""}}).overhead.empty());
     CHECK_EQUAL(parsed({{"VNPU_DEVICES", ""}}).devices, 8u);
 

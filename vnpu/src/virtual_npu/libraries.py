@@ -11,6 +11,10 @@ from .errors import VirtualNpuError
 # Each after those it is linked to.
 LIBRARIES = (
     "libascend_hal.so",
+    "libdcmi.so",
+    "libprofapi.so",
+    "libruntime.so",
+    "libascendcl_impl.so",
     "libascendcl.so",
     "libacl_op_compiler.so",
     "libge_runner.so",

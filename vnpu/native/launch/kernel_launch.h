@@ -1,0 +1,47 @@
+// Launching kernels (libruntime.so). There is no device code here: a kernel is a name, and for the operators of
+// libopapi.so a function of the host that does its work. A launch runs that function at once, and tells a profiler what
+// the real runtime tells it: which kernel was launched as which task, and when the device began and ended it.
+//
+// A program gets a function by any name, from rtFunctionRegister (launched by its stub), rtBinaryGetFunctionByName or
+// aclrtBinaryGetFunction (launched by its handle). Such a kernel computes nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+int rtDevBinaryRegister(const void* binary, void** handle);
+int rtDevBinaryUnRegister(void* handle);
+int rtFunctionRegister(void* binary, const void* stub, const char* name, const void* device_name, uint32_t mode);
+int rtBinaryGetFunctionByName(void* binary, const char* name, void** function);
+
+int rtKernelLaunch(const void* stub, uint32_t blocks, void* arguments, uint32_t bytes, void* description, void* stream);
+int rtKernelLaunchWithHandleV2(void* handle, uint64_t tiling_key, uint32_t blocks, void* arguments, void* description,
+                               void* stream, const void* configuration);
+int rtKernelLaunchWithFlagV2(const void* stub, uint32_t blocks, void* arguments, void* description, void* stream,
+                             uint32_t flags, const void* configuration);
+int rtAicpuKernelLaunchExWithArgs(uint32_t type, const char* name, uint32_t blocks, const void* arguments,
+                                  void* description, void* stream, uint32_t flags);
+int rtLaunchKernelByFuncHandle(void* function, uint32_t blocks, void* arguments, void* stream);
+int rtLaunchKernelByFuncHandleV2(void* function, uint32_t blocks, void* arguments, void* stream,
+                                 const void* configuration);
+int rtGetDevice(int32_t* device);
+
+// Not of the real runtime. A function with a body: the same handle for the same name. The body gets the pointer that
+// is launched as the kernel's arguments.
+void* virtual_npu_kernel_function(const char* name, void (*body)(void* arguments));
+// The device of the calling thread's context, as the runtime and as the driver number it; -1: none.
+void virtual_npu_set_current_device(int32_t device, int32_t driver_device);
+
+}  // extern "C"
+
+namespace virtual_npu {
+
+enum RuntimeError : int {
+    kRuntimeSuccess = 0,
+    kRuntimeInvalidParameter = 107000,
+    kRuntimeNoContext = 107002,
+};
+
+}  // namespace virtual_npu
