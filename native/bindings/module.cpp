@@ -9,11 +9,14 @@
 #include "code_table.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
+#include "observers/acl/visible_devices.h"
+#include "observers/mstx/mstx.h"
 #include "operator_collector.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "stacks/python_stack.h"
 #include "writer/recorder.h"
+#include "writer/steps.h"
 
 namespace nb = nanobind;
 using namespace msmemscope;
@@ -42,18 +45,17 @@ bool collect_python_stacks(bool enabled) {
     return true;
 }
 
-void start_collecting() {
-    const RecordingScope scope(false);
-    if (scope) {
-        recorder::start_collecting(scope);
-    }
+void install_all_hooks() {
+    install_hooks();
+    mstx::make_findable();
 }
 
-void stop_collecting() {
-    const RecordingScope scope(false);
-    if (scope) {
-        recorder::stop_collecting(scope);
-    }
+std::uint32_t end_step(int device) { return steps::end_step(static_cast<std::int8_t>(device)); }
+
+void mark(const std::string& message, std::uint64_t stream) { mstx::mark_from_python(message.c_str(), stream); }
+
+std::uint64_t range_start(const std::string& message, std::uint64_t stream) {
+    return mstx::range_start_from_python(message.c_str(), stream);
 }
 
 std::uint64_t record_system_event(int kind, int device, std::int64_t size, const std::string& attributes) {
@@ -90,15 +92,27 @@ NB_MODULE(_native, module) {
     module.def("is_configured", &recorder::is_configured,
                "Whether the process has settings, from here or the launcher.");
     module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
-    module.def("install_hooks", &install_hooks, "Redirects the observed libraries' calls; again for new libraries.");
-    module.def("start_collecting", &start_collecting, "Records events, and the blocks that are alive now.");
-    module.def("stop_collecting", &stop_collecting, "Only follows which blocks are alive.");
+    module.def("install_hooks", &install_all_hooks,
+               "Redirects the observed libraries' calls; again for new libraries.");
+    module.def("begin_tracing", &steps::begin_tracing,
+               "Records events while a chosen step runs, and the blocks that are alive when it begins.");
+    module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");
+    module.def("end_step", &end_step, nb::arg("device"),
+               "Ends a step and begins the next; returns the number of the one that ended, 0 if marks make the steps.");
+    module.def("mark", &mark, nb::arg("message"), nb::arg("stream") = 0, "Records a mark.");
+    module.def("range_start", &range_start, nb::arg("message"), nb::arg("stream") = 0,
+               "Records the beginning of a range; returns its number.");
+    module.def("range_end", &mstx::range_end_from_python, nb::arg("range"), "Records the end of a range.");
+    module.def("mstx_calls", &mstx::calls_of_this_thread,
+               "How many marks and ends of ranges came from this thread through mstx.");
     module.def("is_collecting", &recorder::is_collecting, "Whether events are recorded now.");
     module.def("collect_python_stacks", &collect_python_stacks, nb::arg("enabled"),
                "Python stacks of allocations. False if this Python version's frames are not known.");
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
     module.def("record_system_event", &record_system_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
                nb::arg("attributes") = "", "Records one event; returns its sequence number, 0 if dropped.");
+    module.def("physical_device", &acl::physical_device, nb::arg("logical"),
+               "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
     module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
     module.def(
         "say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),

@@ -10,19 +10,22 @@ constexpr int kDeepestList = 8;
 
 // All of it is used under the GIL only.
 PyTypeObject* tensor_type = nullptr;
-PyObject* data_address_function = nullptr;
 PyObject* storage_address_function = nullptr;
 PyObject* describe_device_function = nullptr;
-PyObject* device_numbers = nullptr;     // device -> int
+PyObject* device_numbers = nullptr;  // device -> int
+PyObject* cpu_device = nullptr;
 PyObject* attribute_numbers = nullptr;  // (dtype, shape) -> string id, of attribute_epoch
 std::uint64_t attribute_epoch = 0;
 PyObject* text_shape = nullptr;
 PyObject* text_dtype = nullptr;
 PyObject* text_device = nullptr;
 PyObject* text_nbytes = nullptr;
+PyObject* text_itemsize = nullptr;
+PyObject* text_storage_offset = nullptr;
 bool failure_was_noted = false;
 
 __thread std::vector<Access>* gathered = nullptr;
+__thread bool met_unobserved = false;  // a tensor, since the list was emptied
 
 // The program must not see an exception of ours.
 void swallow_error() {
@@ -40,13 +43,19 @@ int device_number(PyObject* device) {
         if (PyErr_Occurred() != nullptr) {
             return kNotObserved;
         }
-        PyObject* fresh = PyObject_CallOneArg(describe_device_function, device);
-        if (fresh == nullptr || PyDict_SetItem(device_numbers, device, fresh) != 0) {
-            Py_XDECREF(fresh);
+        PyObject* answer = PyObject_CallOneArg(describe_device_function, device);
+        int number = kNotObserved;
+        int holds = 0;
+        if (answer == nullptr || PyArg_ParseTuple(answer, "ip", &number, &holds) == 0) {
+            Py_XDECREF(answer);
             return kNotObserved;
         }
-        Py_DECREF(fresh);  // the dictionary keeps it
-        known = fresh;
+        // "npu" without an index means the current one, which changes.
+        if (holds != 0) {
+            PyDict_SetItem(device_numbers, device, PyTuple_GET_ITEM(answer, 0));
+        }
+        Py_DECREF(answer);
+        return number;
     }
     return static_cast<int>(PyLong_AsLong(known));
 }
@@ -86,8 +95,9 @@ std::uint32_t attribute_id(PyObject* dtype, PyObject* shape) {
     return id;
 }
 
-std::uint64_t call_for_address(PyObject* function, PyObject* tensor) {
-    PyObject* number = PyObject_CallOneArg(function, tensor);
+// Where the tensor's storage begins, which for most is where a block begins. 0 if it has none; errors may be set.
+std::uint64_t storage_address(PyObject* tensor) {
+    PyObject* number = PyObject_CallOneArg(storage_address_function, tensor);
     if (number == nullptr) {
         return 0;
     }
@@ -96,15 +106,18 @@ std::uint64_t call_for_address(PyObject* function, PyObject* tensor) {
     return address;
 }
 
-// The block that a tensor lies in: most tensors begin where their block begins; of views, the storage does.
-std::uint64_t block_of(PyObject* tensor, int device, std::uint64_t address) {
-    const format::Pool pool = device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
-    const std::uint64_t sequence = recorder::live_block_sequence(pool, address);
-    if (sequence != 0) {
-        return sequence;
+// Bytes from the beginning of its storage to a tensor's own first one. Errors may be set.
+std::uint64_t offset_in_storage(PyObject* tensor) {
+    PyObject* number = PyObject_CallMethodNoArgs(tensor, text_storage_offset);
+    const std::uint64_t elements = number == nullptr ? 0 : PyLong_AsUnsignedLongLong(number);
+    Py_XDECREF(number);
+    if (elements == 0 || PyErr_Occurred() != nullptr) {
+        return 0;
     }
-    const std::uint64_t storage = call_for_address(storage_address_function, tensor);
-    return storage == 0 || storage == address ? 0 : recorder::live_block_sequence(pool, storage);
+    PyObject* size = PyObject_GetAttr(tensor, text_itemsize);
+    const std::uint64_t element_bytes = size == nullptr ? 0 : PyLong_AsUnsignedLongLong(size);
+    Py_XDECREF(size);
+    return elements * element_bytes;
 }
 
 // Appends the tensor's access. An error may be set afterwards. Python runs here, and with it possibly
@@ -117,12 +130,14 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
     const int number = device_number(device);
     Py_DECREF(device);
     if (number == kNotObserved || PyErr_Occurred() != nullptr) {
+        met_unobserved = true;
         return;
     }
     Access access{use, static_cast<std::int8_t>(number), 0, 0, 0, 0};
+    std::uint64_t storage = 0;
     if (with_access && use != Use::kNone) {
-        access.address = call_for_address(data_address_function, tensor);
-        if (access.address == 0) {
+        storage = storage_address(tensor);
+        if (storage == 0) {
             access.use = Use::kNone;  // no storage, or none that has an address (sparse)
             PyErr_Clear();
         }
@@ -134,7 +149,9 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         if (bytes != nullptr) {
             access.size_bytes = PyLong_AsLongLong(bytes);
             access.attribute_id = attribute_id(dtype, shape);
-            access.block_sequence = block_of(tensor, number, access.address);
+            access.address = storage + offset_in_storage(tensor);
+            access.block_sequence = recorder::live_block_sequence(
+                number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, storage);
         }
         Py_XDECREF(bytes);
         Py_XDECREF(dtype);
@@ -176,6 +193,7 @@ std::vector<Access>& accesses_of_thread() {
         gathered->reserve(64);
     }
     gathered->clear();
+    met_unobserved = false;
     return *gathered;
 }
 
@@ -186,7 +204,10 @@ void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& acc
 int device_argument(PyObject* kwargs) {
     PyObject* device = kwargs == Py_None ? nullptr : PyDict_GetItemWithError(kwargs, text_device);
     if (device == nullptr || device == Py_None) {
-        return format::kDeviceCpu;
+        if (met_unobserved) {
+            return kNotObserved;
+        }
+        device = cpu_device;
     }
     const int number = device_number(device);
     if (PyErr_Occurred() != nullptr) {
@@ -198,18 +219,17 @@ int device_argument(PyObject* kwargs) {
 
 PyObject* set_tensor_access(PyObject*, PyObject* arguments) {
     PyObject* type = nullptr;
-    PyObject* data_address = nullptr;
     PyObject* storage_address = nullptr;
     PyObject* describe_device = nullptr;
-    if (PyArg_ParseTuple(arguments, "O!OOO", &PyType_Type, &type, &data_address, &storage_address, &describe_device) ==
-        0) {
+    PyObject* cpu = nullptr;
+    if (PyArg_ParseTuple(arguments, "O!OOO", &PyType_Type, &type, &storage_address, &describe_device, &cpu) == 0) {
         return nullptr;
     }
     Py_INCREF(type);
     tensor_type = reinterpret_cast<PyTypeObject*>(type);
-    keep(data_address_function, data_address);
     keep(storage_address_function, storage_address);
     keep(describe_device_function, describe_device);
+    keep(cpu_device, cpu);
     if (device_numbers == nullptr) {
         device_numbers = PyDict_New();
         attribute_numbers = PyDict_New();
@@ -217,6 +237,8 @@ PyObject* set_tensor_access(PyObject*, PyObject* arguments) {
         text_dtype = PyUnicode_InternFromString("dtype");
         text_device = PyUnicode_InternFromString("device");
         text_nbytes = PyUnicode_InternFromString("nbytes");
+        text_itemsize = PyUnicode_InternFromString("itemsize");
+        text_storage_offset = PyUnicode_InternFromString("storage_offset");
     } else {
         PyDict_Clear(device_numbers);  // what is observed may have changed
     }

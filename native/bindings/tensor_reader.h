@@ -35,10 +35,13 @@ std::vector<Access>& accesses_of_thread();
 // which is passed over. Without with_access, only the device of each is read. Never leaves an error.
 void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses);
 
-// Where an operator without tensor arguments works: its `device` argument. Never leaves an error.
+// Where an operator works of whose tensor arguments none was gathered: its `device` argument, else the cpu;
+// kNotObserved where its tensors are on devices that are not recorded. Never leaves an error.
 int device_argument(PyObject* kwargs);
 
-// METH_VARARGS: set_tensor_access(tensor_type, data_address, storage_address, describe_device) -> None
+// METH_VARARGS: set_tensor_access(tensor_type, storage_address, describe_device, cpu) -> None
+// storage_address(tensor): where the bytes of its storage begin, 0 or an error if it has none.
+// describe_device(device) -> (number, whether that is so for good); cpu: the device of tensors that name none.
 PyObject* set_tensor_access(PyObject* self, PyObject* arguments);
 
 }  // namespace msmemscope

@@ -37,10 +37,18 @@ enum class EventKind : std::uint8_t {
     kStopTrace = 43,
     kStep = 44,
     kSnapshot = 50,
+    // How much a pool holds of the driver's memory on a device, in use or not. Not a row of a dump: memory events
+    // of the pool that follow show it as their total.
+    kReserved = 51,
+    // What the management interface says of a device: size is the bytes in use on it by anybody, extra those of this
+    // process; -1 where it does not say. On the device cpu only this process's resident memory is known. Not a row of a
+    // dump either.
+    kDeviceUsage = 52,
     kFunctionCall = 60,
 };
 
-// Which allocator the bytes belong to. kNone for events that are not about memory.
+// Which allocator the bytes belong to. kNone for events that are not about memory. kHal on the device cpu is pinned
+// memory of the host, which dumps show as HOST; kHost are CPU tensors.
 enum class Pool : std::uint8_t {
     kNone = 0,
     kHal = 1,
@@ -75,13 +83,15 @@ struct Record {
     // Process-wide, unique, from 1: the ID column and the total order. Stored
     // last, with release order: 0 means "not committed", whatever the rest holds.
     std::uint64_t sequence;
-    // CLOCK_REALTIME at the event. FUNCTION_CALL: when the call began.
+    // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
+    // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
     // MALLOC, FREE, ACCESS: first byte concerned. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
-    // that ended. Otherwise 0.
+    // that ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
+    // Otherwise 0.
     std::int64_t size;
     // Linux thread id.
     std::uint32_t thread_id;
@@ -92,8 +102,9 @@ struct Record {
     // String id. MALLOC, FREE: the outermost operator running on this thread,
     // or 0. FUNCTION_CALL: what was called, if it is not Python code.
     std::uint32_t name_id;
-    // String id. MALLOC: owner labels. ACCESS: dtype and shape. Otherwise the
-    // text of the remaining attributes, or 0.
+    // String id. MALLOC: owner labels, and behind a comma what the allocator
+    // says ("CANN@RUNTIME,page_type:huge,alloc_type:alloc"). ACCESS: dtype and shape.
+    // Otherwise the text of the remaining attributes, or 0.
     std::uint32_t attribute_id;
     // Stack ids, 0 where no stack was taken.
     std::uint32_t python_stack_id;
@@ -101,7 +112,9 @@ struct Record {
     // FREE, ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
     // FUNCTION_CALL: CLOCK_REALTIME at the return. FUNCTION_CALL of Python code
     // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
-    // RANGE_*: range id.
+    // RANGE_*: range id. MARK, RANGE_START: stream id in attribute_id's text.
+    // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
+    // say that the figure is not known.
     std::uint64_t extra;
 };
 

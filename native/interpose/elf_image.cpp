@@ -126,12 +126,12 @@ void ElfImage::read_notes(const unsigned char* notes, std::size_t bytes) noexcep
     }
 }
 
-bool ElfImage::names_function(const Relocation& relocation, const char* function) const noexcept {
+const char* ElfImage::symbol_of(const Relocation& relocation) const noexcept {
     const unsigned type = ELF64_R_TYPE(relocation.r_info);
     if (type != kJumpSlot && type != kGlobalData) {
-        return false;
+        return nullptr;
     }
-    return std::strcmp(symbol_names_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name, function) == 0;
+    return symbol_names_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name;
 }
 
 bool ElfImage::store(void** slot, void* value) const noexcept {

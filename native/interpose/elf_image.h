@@ -26,11 +26,11 @@ public:
     const unsigned char* build_id() const noexcept { return build_id_; }
     std::size_t build_id_bytes() const noexcept { return build_id_bytes_; }
 
-    // Calls visit(void** slot) for each GOT slot that holds the address of the named function.
+    // Calls visit(const char* symbol, void** slot) for each GOT slot that holds the address of a symbol.
     template <typename Visit>
-    void for_each_slot(const char* function, Visit visit) const noexcept {
-        for_each_slot_in(plt_relocations_, plt_relocation_bytes_, function, visit);
-        for_each_slot_in(data_relocations_, data_relocation_bytes_, function, visit);
+    void for_each_slot(Visit visit) const noexcept {
+        for_each_slot_in(plt_relocations_, plt_relocation_bytes_, visit);
+        for_each_slot_in(data_relocations_, data_relocation_bytes_, visit);
     }
 
     // Stores value into the slot, also when it lies in a page that is read-only after relocation.
@@ -41,15 +41,16 @@ private:
     using Relocation = ElfW(Rela);
 
     template <typename Visit>
-    void for_each_slot_in(const Relocation* relocations, std::size_t bytes, const char* function,
-                          Visit visit) const noexcept {
+    void for_each_slot_in(const Relocation* relocations, std::size_t bytes, Visit visit) const noexcept {
         for (std::size_t index = 0; index < bytes / sizeof(Relocation); ++index) {
-            if (names_function(relocations[index], function)) {
-                visit(reinterpret_cast<void**>(load_bias_ + relocations[index].r_offset));
+            const char* symbol = symbol_of(relocations[index]);
+            if (symbol != nullptr) {
+                visit(symbol, reinterpret_cast<void**>(load_bias_ + relocations[index].r_offset));
             }
         }
     }
-    bool names_function(const Relocation& relocation, const char* function) const noexcept;
+    // The symbol whose address a relocation puts into a slot; null for relocations of other kinds.
+    const char* symbol_of(const Relocation& relocation) const noexcept;
     void read_dynamic(const ElfW(Dyn) * entry) noexcept;
     void read_notes(const unsigned char* notes, std::size_t bytes) noexcept;
     std::uint64_t absolute(std::uint64_t address) const noexcept;

@@ -1,18 +1,31 @@
-// Every hook of every observer, in one table.
+// Every hook of every observer: each observer has a table, and they are listed here.
 #pragma once
 
+#include <cstddef>
+
 #include "interpose/patcher.h"
+#include "observers/acl/acl.h"
+#include "observers/atb/atb.h"
+#include "observers/hal/hal.h"
+#include "observers/kernel_launch/kernel_launch.h"
+#include "observers/mstx/mstx.h"
 #include "observers/torch_cpu/torch_cpu.h"
 
 namespace msmemscope {
 
-inline constexpr const char* kTorchCpu = "torch_cpu";
+struct HookTable {
+    const Hook* hooks;
+    std::size_t count;
+};
 
-inline const Hook kHooks[] = {
-    {"libc10.so", "posix_memalign", reinterpret_cast<void*>(&torch_cpu::hooked_posix_memalign),
-     reinterpret_cast<void**>(&torch_cpu::next_posix_memalign), kTorchCpu, true},
-    {"libc10.so", "free", reinterpret_cast<void*>(&torch_cpu::hooked_free),
-     reinterpret_cast<void**>(&torch_cpu::next_free), kTorchCpu, true},
+template <std::size_t Count>
+constexpr HookTable table_of(const Hook (&hooks)[Count]) {
+    return {hooks, Count};
+}
+
+inline const HookTable kHookTables[] = {
+    table_of(torch_cpu::kHooks), table_of(hal::kHooks),           table_of(acl::kHooks),
+    table_of(atb::kHooks),       table_of(kernel_launch::kHooks), table_of(mstx::kHooks),
 };
 
 }  // namespace msmemscope

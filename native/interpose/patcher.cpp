@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "interpose/elf_image.h"
 #include "interpose/hooks.h"
@@ -114,48 +115,103 @@ bool is_patched(std::uint64_t start) noexcept {
     return false;
 }
 
-void redirect(const ElfImage& image, const char* function, void* replacement, void** previous, bool& found,
-              bool& refused) noexcept {
-    image.for_each_slot(function, [&](void** slot) noexcept {
-        void* const before = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-        found = true;
-        if (before == replacement) {
-            return;
-        }
-        // A slot that points into its own image is a lazy one: calling through it would resolve it and
-        // overwrite our value. The real function is then the one that we are bound to ourselves.
-        if (previous != nullptr && before != nullptr && !image.contains(reinterpret_cast<std::uint64_t>(before))) {
-            __atomic_store_n(previous, before, __ATOMIC_RELEASE);
-        }
-        if (!image.store(slot, replacement)) {
-            refused = true;
-        }
-    });
+// Names that some hook is about, as a filter: most of the many symbols of a large library end here.
+constexpr std::size_t kFilterBits = 1024;
+bool name_filter[kFilterBits];
+
+std::size_t filter_place(const char* name) noexcept {
+    std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+    for (; *name != '\0'; ++name) {
+        hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3ULL;
+    }
+    return (hash ^ (hash >> 32U)) % kFilterBits;
 }
 
-void patch_image(const ElfImage& image) noexcept {
-    bool ignored = false;
-    redirect(image, "dlopen", reinterpret_cast<void*>(&msmemscope_dlopen_entry), nullptr, ignored, ignored);
-    const char* told = nullptr;
-    for (const Hook& hook : kHooks) {
-        if (std::strcmp(image.name(), hook.library) != 0) {
-            continue;
+void fill_name_filter() noexcept {
+    name_filter[filter_place("dlopen")] = true;
+    for (const HookTable& table : kHookTables) {
+        for (std::size_t index = 0; index < table.count; ++index) {
+            name_filter[filter_place(table.hooks[index].function)] = true;
         }
-        bool found = false;
-        bool refused = false;
-        redirect(image, hook.function, hook.replacement, hook.previous, found, refused);
+    }
+}
+
+// Whether the slot holds the replacement now.
+bool redirect(const ElfImage& image, void** slot, void* replacement, void** previous) noexcept {
+    void* const before = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    if (before == replacement) {
+        return true;
+    }
+    // A slot that points into its own image is a lazy one: calling through it would resolve it and
+    // overwrite our value. The real function is then the one that we are bound to ourselves, or the one that
+    // find_real_function finds.
+    if (previous != nullptr && before != nullptr && !image.contains(reinterpret_cast<std::uint64_t>(before))) {
+        __atomic_store_n(previous, before, __ATOMIC_RELEASE);
+    }
+    return image.store(slot, replacement);
+}
+
+bool is_named_by(const ElfImage& image, const char* library) noexcept {
+    const std::size_t bytes = std::strlen(library);
+    return bytes > 0 && library[bytes - 1] == '*' ? std::strncmp(image.name(), library, bytes - 1) == 0
+                                                  : std::strcmp(image.name(), library) == 0;
+}
+
+// What came of a table's hooks in one image.
+struct Outcome {
+    std::uint64_t found = 0;  // a bit for each hook
+    std::uint64_t refused = 0;
+};
+
+void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& outcome) noexcept {
+    const char* told = nullptr;
+    for (std::size_t index = 0; index < table.count; ++index) {
+        const Hook& hook = table.hooks[index];
+        const bool is_named = hook.library != nullptr && is_named_by(image, hook.library);
+        const bool found = ((outcome.found >> index) & 1U) != 0;
+        const bool refused = ((outcome.refused >> index) & 1U) != 0;
         char key[128];
-        if ((!found && hook.required) || refused) {
+        if (refused || (is_named && hook.required && !found)) {
             std::snprintf(key, sizeof(key), "unobserved.%s", hook.source);
             char reason[512];
             std::snprintf(reason, sizeof(reason), "%s of %s %s", hook.function, image.path(),
                           refused ? "cannot be redirected" : "is not called through its table");
             recorder::note_fact(key, reason);
-        } else if (told != hook.source) {
+        } else if ((found || is_named) && told != hook.source) {
             told = hook.source;
             std::snprintf(key, sizeof(key), "observed.%s", hook.source);
             recorder::note_fact(key, image.path());
         }
+    }
+}
+
+void patch_image(const ElfImage& image) noexcept {
+    Outcome outcomes[std::size(kHookTables)];
+    image.for_each_slot([&](const char* symbol, void** slot) noexcept {
+        if (!name_filter[filter_place(symbol)]) {
+            return;
+        }
+        if (std::strcmp(symbol, "dlopen") == 0) {
+            redirect(image, slot, reinterpret_cast<void*>(&msmemscope_dlopen_entry), nullptr);
+            return;
+        }
+        for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
+            const HookTable& table = kHookTables[number];
+            for (std::size_t index = 0; index < table.count; ++index) {
+                const Hook& hook = table.hooks[index];
+                if (std::strcmp(symbol, hook.function) != 0 ||
+                    (hook.library != nullptr && !is_named_by(image, hook.library))) {
+                    continue;
+                }
+                outcomes[number].found |= std::uint64_t{1} << index;
+                if (!redirect(image, slot, hook.replacement, hook.previous)) {
+                    outcomes[number].refused |= std::uint64_t{1} << index;
+                }
+            }
+        }
+    });
+    for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
+        note_outcome(image, kHookTables[number], outcomes[number]);
     }
 }
 
@@ -192,10 +248,23 @@ int read_changes(dl_phdr_info* info, std::size_t, void* changes) noexcept {
 void install_hooks() noexcept {
     msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
     if (!installed.exchange(true, std::memory_order_acq_rel)) {
+        fill_name_filter();
         // Another thread may have been at it when this one forked, and is not there to let go.
         pthread_atfork(nullptr, nullptr, [] { patch_lock.release(); });
     }
     rescan_libraries();
+}
+
+void* find_real_function(const char* library, const char* function) noexcept {
+    void* found = dlsym(RTLD_DEFAULT, function);
+    if (found == nullptr) {
+        // Python loads extension modules, and what they are linked to, into local scopes.
+        const auto real_dlopen = reinterpret_cast<void* (*)(const char*, int)>(
+            msmemscope_real_dlopen != nullptr ? msmemscope_real_dlopen : reinterpret_cast<void*>(&dlopen));
+        void* const handle = real_dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
+        found = handle != nullptr ? dlsym(handle, function) : nullptr;
+    }
+    return found;
 }
 
 void rescan_libraries() noexcept {

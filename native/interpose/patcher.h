@@ -13,7 +13,8 @@ namespace msmemscope {
 
 // One redirected function.
 struct Hook {
-    // Name of the library whose calls are redirected ("libc10.so").
+    // Name of the library whose calls are redirected ("libc10.so"; "libmind*" is every one whose name begins like
+    // that); null: every library's and the program's own.
     const char* library;
     const char* function;
     void* replacement;
@@ -24,6 +25,10 @@ struct Hook {
     // Without it the source cannot work; an optional one may be missing.
     bool required;
 };
+
+// The real function behind a hook whose slot was not resolved yet when it was patched: to be called from the hook, not
+// from a callback of the dynamic linker. library: the one that has it. Null if it is not loaded.
+void* find_real_function(const char* library, const char* function) noexcept;
 
 // Patches what is loaded now and watches dlopen. Callable again; only what is new is patched.
 __attribute__((visibility("default"))) void install_hooks() noexcept;

@@ -44,8 +44,8 @@ public:
     bool find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept;
 
     // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. assign returns the
-    // sequence number to give it; the block is then claimed for it unless it was freed meanwhile,
-    // and written(block) is called if so.
+    // sequence number to give it, or 0 to leave the block; it is then claimed for it unless it was freed
+    // meanwhile, and written(block) is called if so.
     template <typename Assign, typename Written>
     void claim_unrecorded(Assign assign, Written written) noexcept {
         for (unsigned level = 0; level < kLevels; ++level) {
@@ -60,7 +60,7 @@ public:
                         continue;
                     }
                     block.sequence = assign(block);
-                    if (claim(view.buckets[bucket], slot, block)) {
+                    if (block.sequence != 0 && claim(view.buckets[bucket], slot, block)) {
                         written(block);
                     }
                 }

@@ -78,6 +78,7 @@ struct ProcessState {
     std::atomic<bool> failed;
     std::atomic<CapturePhase> phase;
     BoundedLock growth_lock;
+    BoundedLock step_lock;
     DropCounters dropped;
     LiveBlocks live_blocks;
     InternTable strings;

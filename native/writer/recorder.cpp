@@ -5,6 +5,7 @@
 #include "stacks/native_stack.h"
 #include "stacks/python_stack.h"
 #include "writer/process_state.h"
+#include "writer/steps.h"
 
 namespace msmemscope {
 namespace {
@@ -111,6 +112,9 @@ bool configure(const char* settings_text) noexcept {
     if (process_state == nullptr && !create_process_state()) {
         return false;
     }
+    if (current_settings.collect_immediately) {
+        note_immediate_tracing();
+    }
     if (current_settings.collect_immediately && current_settings.first_step_selected) {
         collecting_across_fork.store(current_settings.events, std::memory_order_relaxed);
         process_state->collecting.store(current_settings.events, std::memory_order_release);
@@ -142,7 +146,11 @@ void start_collecting(const RecordingScope& scope) noexcept {
         return;
     }
     state.live_blocks.claim_unrecorded(
-        [&state](const LiveBlock&) noexcept { return state.sequence.fetch_add(1, std::memory_order_relaxed); },
+        [&state](const LiveBlock& block) noexcept {
+            // Followed before anybody said which devices are wanted.
+            const bool is_wanted = current_settings.observes(block.device);
+            return is_wanted ? state.sequence.fetch_add(1, std::memory_order_relaxed) : std::uint64_t{0};
+        },
         [&](const LiveBlock& block) noexcept {
             ThreadState* thread = this_thread(state);
             if (thread == nullptr || (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
@@ -173,7 +181,7 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
 }
 
 void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
-                        const CallSite& site) noexcept {
+                        const CallSite& site, std::uint32_t attribute_id) noexcept {
     const RecordingScope scope(true);
     if (!scope) {
         return;
@@ -191,6 +199,7 @@ void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t add
         event.address = address;
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
+        event.attribute_id = attribute_id;
         take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
         block.sequence = append_here(state, event);
     }
@@ -199,7 +208,11 @@ void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t add
     }
 }
 
-void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
+namespace {
+
+// site: null if nobody told of the end of the block.
+__attribute__((always_inline)) inline void end_block(format::Pool pool, std::uint64_t address,
+                                                     const CallSite* site) noexcept {
     const RecordingScope scope(false);
     LiveBlock block{};
     if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block) || block.sequence == 0) {
@@ -219,14 +232,30 @@ void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site
     event.device = block.device;
     event.address = address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
-    event.name_id = thread_handle.operator_id;
     event.extra = block.sequence;
-    if (is_selected(kSelectFree)) {
-        take_stacks(scope, event, site, current_settings.write_python_stack);
-    } else {
+    if (site == nullptr) {
         event.flags = format::kFlagShadow;
+    } else {
+        event.name_id = thread_handle.operator_id;
+        if (is_selected(kSelectFree)) {
+            take_stacks(scope, event, *site, current_settings.write_python_stack);
+        } else {
+            event.flags = format::kFlagShadow;
+        }
     }
     append_here(state, event);
+}
+
+}  // namespace
+
+void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
+    end_block(pool, address, &site);
+}
+
+void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept { end_block(pool, address, nullptr); }
+
+bool find_live_block(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept {
+    return process_state != nullptr && process_state->live_blocks.find(pool, address, block);
 }
 
 std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noexcept {

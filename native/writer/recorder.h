@@ -101,13 +101,19 @@ void stop_collecting(const RecordingScope& scope) noexcept;
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
 // A block was allocated: follows it, and records it if collecting. To be called after the real
-// allocation, outside of any scope. site: of the allocation function; native stacks begin there.
+// allocation, outside of any scope. site: of the allocation function; native stacks begin there. attribute_id: owner
+// labels and attributes of the allocator, as Record::attribute_id has them.
 void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
-                        const CallSite& site) noexcept;
+                        const CallSite& site, std::uint32_t attribute_id = 0) noexcept;
 
 // A block is about to be freed: to be called before the real free, because another thread may be given
 // the address right after it. Addresses that are no live block of the pool are passed over.
 void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
+// The same for a block whose end was not told, found out when its address was given again.
+void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept;
+
+// The live block that starts at this address; false if none is known.
+bool find_live_block(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept;
 
 // Sequence of the MALLOC of the live block that starts at this address, 0 if none is known.
 std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noexcept;

@@ -1,5 +1,6 @@
 #include "writer/settings.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -59,6 +60,31 @@ std::uint32_t selected_events(const Line& line) noexcept {
     return events;
 }
 
+std::uint32_t selected_npus(const Line& line) noexcept {
+    if (line.lists("npu")) {
+        return ~std::uint32_t{0};
+    }
+    std::uint32_t mask = 0;
+    for (unsigned device = 0; device < 32; ++device) {
+        char word[16];
+        std::snprintf(word, sizeof(word), "npu:%u", device);
+        mask |= line.lists(word) ? std::uint32_t{1} << device : 0U;
+    }
+    return mask;
+}
+
+void read_steps(const Line& line, Settings& settings) noexcept {
+    const char* const end = line.value + line.value_bytes;
+    const char* cursor = line.value;
+    settings.step_count = 0;
+    while (cursor < end && settings.step_count < Settings::kMostSteps) {
+        char* after = nullptr;
+        settings.steps[settings.step_count++] = static_cast<std::uint32_t>(std::strtoul(cursor, &after, 10));
+        cursor = after == cursor ? end : after + 1;  // past the comma
+    }
+    settings.first_step_selected = line.value_bytes == 0 || line.lists("1");
+}
+
 bool apply(const Line& line, Settings& settings) noexcept {
     if (line.is("output")) {
         return line.copy_value(settings.output, sizeof(settings.output));
@@ -83,9 +109,13 @@ bool apply(const Line& line, Settings& settings) noexcept {
     } else if (line.is("collect_mode")) {
         settings.collect_immediately = line.value_is("immediate");
     } else if (line.is("steps")) {
-        settings.first_step_selected = line.value_bytes == 0 || line.lists("1");
+        read_steps(line, settings);
     } else if (line.is("devices")) {
         settings.observe_cpu = line.lists("cpu");
+        settings.npu_mask = selected_npus(line);
+    } else if (line.is("level")) {
+        settings.collect_kernels = line.lists("kernel");
+        settings.collect_operators = line.lists("op");
     }
     return true;
 }

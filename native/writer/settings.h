@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "format/record.h"
+
 namespace msmemscope {
 
 inline constexpr const char* kSettingsVariable = "MSMEMSCOPE_SETTINGS";
@@ -43,7 +45,22 @@ struct Settings {
     std::int64_t utc_offset_seconds;
     bool collect_immediately;
     bool first_step_selected;
+    // The steps to collect; none means all.
+    static constexpr std::size_t kMostSteps = 8;
+    std::uint32_t steps[kMostSteps];
+    std::uint32_t step_count;
     bool observe_cpu;
+    // A bit for each NPU that is observed; all of them for the plain word npu.
+    std::uint32_t npu_mask;
+    bool collect_kernels;    // level kernel
+    bool collect_operators;  // level op
+
+    bool observes_npu(int device) const noexcept {
+        return device >= 0 && device < 32 && ((npu_mask >> static_cast<unsigned>(device)) & 1U) != 0;
+    }
+    bool observes(int device) const noexcept {
+        return device == format::kDeviceCpu ? observe_cpu : observes_npu(device);
+    }
 
     // Reads the text; returns false and leaves *this unchanged if it does not fit or names no output.
     bool parse(const char* settings_text) noexcept;

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "interpose/patcher.h"
+
 namespace msmemscope::torch_cpu {
 
 int hooked_posix_memalign(void** memory, std::size_t alignment, std::size_t size_bytes);
@@ -17,5 +19,12 @@ void hooked_free(void* memory);
 // The real functions.
 extern int (*next_posix_memalign)(void**, std::size_t, std::size_t);
 extern void (*next_free)(void*);
+
+inline const Hook kHooks[] = {
+    {"libc10.so", "posix_memalign", reinterpret_cast<void*>(&hooked_posix_memalign),
+     reinterpret_cast<void**>(&next_posix_memalign), "torch_cpu", true},
+    {"libc10.so", "free", reinterpret_cast<void*>(&hooked_free), reinterpret_cast<void**>(&next_free), "torch_cpu",
+     true},
+};
 
 }  // namespace msmemscope::torch_cpu

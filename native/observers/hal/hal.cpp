@@ -1,0 +1,223 @@
+#include "observers/hal/hal.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "interpose/real_function.h"
+#include "observers/hal/device_usage.h"
+#include "writer/keep_errno.h"
+#include "writer/live_blocks.h"
+#include "writer/recorder.h"
+
+namespace msmemscope::hal {
+
+int (*next_alloc)(void**, unsigned long long, unsigned long long) = nullptr;
+int (*next_free)(void*) = nullptr;
+int (*next_create)(void**, std::size_t, const MemoryProperties*, std::uint64_t) = nullptr;
+int (*next_release)(void*) = nullptr;
+int (*next_register)(void*, std::uint64_t, std::uint32_t) = nullptr;
+int (*next_unregister)(void*) = nullptr;
+int (*next_register_implementation)(void*, std::uint64_t, std::uint32_t) = nullptr;
+int (*next_unregister_implementation)(void*) = nullptr;
+
+namespace {
+
+constexpr const char* kDriver = "libascend_hal.so";
+constexpr const char* kRuntime = "libascendcl.so";
+constexpr const char* kRuntimeImplementation = "libascendcl_impl.so";
+// What the functions of old drivers and runtimes that lack one return.
+constexpr int kDriverNotSupported = 0xFFFE;
+constexpr int kDriverReserved = 0xFFFF;
+constexpr int kRuntimeInternalError = 500000;
+
+constexpr std::uint32_t kRegisterPinned = 0x10000000;
+constexpr const char* kPinned = "pinned:true";
+
+// Ids of attribute texts, one place for each combination, and the last one for pinned memory: the epoch for which the
+// id holds above the id.
+constexpr unsigned kModules = 256;
+constexpr unsigned kPageTypes = 3;
+constexpr unsigned kAllocationTypes = 2;
+constexpr unsigned kPinnedPlace = kModules * kPageTypes * kAllocationTypes;
+std::atomic<std::uint64_t> attribute_ids[kPinnedPlace + 1];
+
+// A driver function may be made of another: the outermost call is the one that the program knows.
+__attribute__((tls_model("initial-exec"))) __thread unsigned calls_under_way = 0;
+
+class CallUnderWay {
+public:
+    CallUnderWay() noexcept { ++calls_under_way; }
+    ~CallUnderWay() { --calls_under_way; }
+    CallUnderWay(const CallUnderWay&) = delete;
+    CallUnderWay& operator=(const CallUnderWay&) = delete;
+    static bool is_outermost() noexcept { return calls_under_way == 1; }
+};
+
+std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
+
+unsigned place_of(const Allocation& allocation) noexcept {
+    const unsigned module = allocation.module < kModules ? allocation.module : kModules - 1;
+    return (module * kPageTypes + static_cast<unsigned>(allocation.page_type)) * kAllocationTypes +
+           static_cast<unsigned>(allocation.type);
+}
+
+std::uint32_t attribute_id(unsigned place, const Allocation* allocation) noexcept {
+    if (!recorder::is_selected(kSelectAlloc)) {
+        return 0;  // and the capture stays unopened
+    }
+    const RecordingScope scope(false);
+    if (!scope) {
+        return 0;
+    }
+    const std::uint64_t epoch = recorder::epoch() << 32U;
+    const std::uint64_t known = attribute_ids[place].load(std::memory_order_relaxed);
+    if ((known & ~std::uint64_t{0xFFFFFFFF}) == epoch && known != epoch) {
+        return static_cast<std::uint32_t>(known);
+    }
+    char text[96];
+    const std::size_t bytes = allocation != nullptr ? write_attribute(*allocation, text, sizeof(text)) : 0;
+    const std::uint32_t id = allocation != nullptr ? recorder::intern_string(scope, text, bytes)
+                                                   : recorder::intern_string(scope, kPinned, std::strlen(kPinned));
+    attribute_ids[place].store(epoch | id, std::memory_order_relaxed);
+    return id;
+}
+
+void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
+    const KeepErrno keep_errno;
+    if (recorder::is_selected(kSelectAlloc)) {
+        record_host_usage();
+    }
+    recorder::observe_allocation(format::Pool::kHal, format::kDeviceCpu, number_of(address), bytes, site,
+                                 attribute_id(kPinnedPlace, nullptr));
+}
+
+void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
+                     const CallSite& site) noexcept {
+    if (allocation.on_host) {
+        if (recorder::settings().observe_cpu) {
+            note_pinned(address, bytes, site);
+        }
+        return;
+    }
+    if (!recorder::settings().observes_npu(static_cast<int>(allocation.device))) {
+        return;
+    }
+    const KeepErrno keep_errno;
+    if (recorder::is_selected(kSelectAlloc)) {
+        record_device_usage(allocation.device);  // before the MALLOC, which shows what is in use with it
+    }
+    recorder::observe_allocation(format::Pool::kHal, static_cast<std::int8_t>(allocation.device), number_of(address),
+                                 bytes, site, attribute_id(place_of(allocation), &allocation));
+}
+
+void note_usage_after_end(const LiveBlock& block) noexcept {
+    if (!recorder::is_selected(kSelectFree)) {
+        return;
+    }
+    if (block.device == format::kDeviceCpu) {
+        record_host_usage();
+    } else {
+        record_device_usage(static_cast<unsigned>(block.device));
+    }
+}
+
+// The end of a block is recorded before the real call, because another thread may be given the address right after it.
+// A block that the real function does not take back begins again.
+template <typename Release>
+int release(void* address, Release* real, const CallSite& site) noexcept {
+    LiveBlock block{};
+    const bool known = recorder::find_live_block(format::Pool::kHal, number_of(address), block);
+    if (known) {
+        recorder::observe_free(format::Pool::kHal, number_of(address), site);
+    }
+    int result = 0;
+    {
+        const CallUnderWay call;
+        result = real(address);
+    }
+    if (known) {
+        const KeepErrno keep_errno;
+        if (result == 0) {
+            note_usage_after_end(block);
+        } else {
+            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, site);
+        }
+    }
+    return result;
+}
+
+template <typename Register>
+int register_host(void* pointer, std::uint64_t size, std::uint32_t flag, Register* real,
+                  const CallSite& site) noexcept {
+    const CallUnderWay call;
+    const int result = real(pointer, size, flag);
+    LiveBlock block{};
+    // A CPU tensor that becomes pinned is recorded already.
+    if (result == 0 && call.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
+        recorder::settings().observe_cpu &&
+        !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
+        !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
+        note_pinned(pointer, size, site);
+    }
+    return result;
+}
+
+}  // namespace
+
+int hooked_alloc(void** pointer, unsigned long long size, unsigned long long flag) {
+    const auto real = real_function(next_alloc, kDriver, "halMemAlloc");
+    if (real == nullptr) {
+        return kDriverNotSupported;
+    }
+    const CallUnderWay call;
+    const int result = real(pointer, size, flag);
+    if (result == 0 && call.is_outermost() && pointer != nullptr && *pointer != nullptr) {
+        note_allocation(decode_flag(flag), *pointer, size, MSMEMSCOPE_CALL_SITE());
+    }
+    return result;
+}
+
+int hooked_free(void* pointer) {
+    const auto real = real_function(next_free, kDriver, "halMemFree");
+    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kDriverNotSupported;
+}
+
+int hooked_create(void** handle, std::size_t size, const MemoryProperties* properties, std::uint64_t flag) {
+    const auto real = real_function(next_create, kDriver, "halMemCreate");
+    if (real == nullptr) {
+        return kDriverReserved;
+    }
+    const CallUnderWay call;
+    const int result = real(handle, size, properties, flag);
+    if (result == 0 && call.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
+        note_allocation(decode_properties(*properties), *handle, size, MSMEMSCOPE_CALL_SITE());
+    }
+    return result;
+}
+
+int hooked_release(void* handle) {
+    const auto real = real_function(next_release, kDriver, "halMemRelease");
+    return real != nullptr ? release(handle, real, MSMEMSCOPE_CALL_SITE()) : kDriverReserved;
+}
+
+int hooked_register(void* pointer, std::uint64_t size, std::uint32_t flag) {
+    const auto real = real_function(next_register, kRuntime, "aclrtHostRegisterV2");
+    return real != nullptr ? register_host(pointer, size, flag, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
+}
+
+int hooked_unregister(void* pointer) {
+    const auto real = real_function(next_unregister, kRuntime, "aclrtHostUnregister");
+    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
+}
+
+int hooked_register_implementation(void* pointer, std::uint64_t size, std::uint32_t flag) {
+    const auto real = real_function(next_register_implementation, kRuntimeImplementation, "aclrtHostRegisterV2Impl");
+    return real != nullptr ? register_host(pointer, size, flag, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
+}
+
+int hooked_unregister_implementation(void* pointer) {
+    const auto real = real_function(next_unregister_implementation, kRuntimeImplementation, "aclrtHostUnregisterImpl");
+    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
+}
+
+}  // namespace msmemscope::hal

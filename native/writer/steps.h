@@ -1,0 +1,37 @@
+// Which step runs, and whether it is one that was asked for (setting "steps").
+//
+// Steps come from one of two sources, whichever is used first: msmemscope.step(), which ends one step and begins the
+// next, so that the first began with the program; or mstx ranges with the message "step start", between which there is
+// no step. The other source is ignored, with one line.
+#pragma once
+
+#include <cstdint>
+
+namespace msmemscope {
+
+#pragma GCC visibility push(default)
+// All of them to be called outside of any scope.
+namespace steps {
+
+// Begins or ends what start() and stop() mean: within it, events are collected while a chosen step runs, or always if
+// none was chosen.
+void begin_tracing() noexcept;
+void end_tracing() noexcept;
+
+// Ends a step and begins the next: writes a STEP event. Returns the number of the step that ended; 0 if mstx ranges
+// are the source.
+std::uint32_t end_step(std::int8_t device) noexcept;
+
+// A range that is a step, unless nothing is traced. Ranges may nest and overlap; their numbers count up over all
+// threads.
+void begin_range(std::uint64_t range) noexcept;
+// Other ranges are passed over.
+void end_range(std::uint64_t range) noexcept;
+
+}  // namespace steps
+#pragma GCC visibility pop
+
+// Tracing began with the settings: nothing was alive before.
+void note_immediate_tracing() noexcept;
+
+}  // namespace msmemscope
