@@ -17,7 +17,7 @@ from msmemscope.analysis.peak import (
     peak_moments,
 )
 from msmemscope.analysis.source_lines import source_lines
-from msmemscope.model.events import MEMORY_KINDS
+from msmemscope.model.events import MEMORY_KINDS, PINNED, Pool
 from msmemscope.store import EVENT_SCHEMA, build_blocks
 
 if TYPE_CHECKING:
@@ -61,16 +61,39 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
         limit: How many operators and source lines to list by name.
     """
     events = memory_events(capture.event_batches())
-    blocks = build_blocks(events, capture.string_frame(events.get_column("name_id")))
+    texts = capture.string_frame(events.get_column("attribute_id"))
+    blocks = _with_pinned_memory_apart(build_blocks(events, capture.string_frame(events.get_column("name_id"))), texts)
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     shown = pl.concat([blocks_at_peaks(blocks, moments), never_freed_blocks(blocks)])
+    modules = modules_of_cann(texts)
     lines = source_lines(
         shown.get_column("python_stack_id"), capture.python_stack_frames, package=capture.setting("package")
     )
     return MemoryOverview(
         event_count=capture.event_count(),
         events_by_kind=dict(capture.kind_counts()),
-        peaks=find_peaks(blocks, moments, lines, limit),
-        never_freed=find_never_freed(blocks, lines, limit),
+        peaks=find_peaks(blocks, moments, lines, limit, modules),
+        never_freed=find_never_freed(blocks, lines, limit, modules),
+    )
+
+
+def modules_of_cann(texts: pl.DataFrame) -> pl.DataFrame:
+    """Find the module of CANN that the owner labels of a block name (`CANN@RUNTIME`).
+
+    Args:
+        texts: Attribute texts of blocks: `id` (u32), `text`.
+
+    Returns:
+        `id` and `text` of those that name one; the text is the module.
+    """
+    return texts.with_columns(pl.col("text").str.extract(r"^CANN@([^@,]+)")).drop_nulls("text")
+
+
+def _with_pinned_memory_apart(blocks: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
+    """Gives pinned memory of the host to the driver's pool, so that it is not summed up with CPU tensors."""
+    pinned = texts.filter(pl.col("text") == PINNED).get_column("id")
+    is_pinned = pl.col("attribute_id").is_in(pinned.implode())
+    return blocks.with_columns(
+        pool=pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
     )

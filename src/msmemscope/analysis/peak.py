@@ -15,6 +15,9 @@ _POOL = ["device", "pool"]
 OUTSIDE_OPERATORS = "(outside operators)"
 """Label of blocks that no operator allocated."""
 
+UNKNOWN_MODULE = "(unknown module)"
+"""Label of blocks of the driver that name no module."""
+
 NO_PYTHON_STACK = "(no Python stack)"
 """Label of blocks allocated where no Python stack was taken, such as autograd's threads."""
 
@@ -46,6 +49,8 @@ class BlockSet:
     block_count: int
     by_operator: Ranking
     by_source_line: Ranking
+    by_module: Ranking | None = None
+    """Memory of the driver: by the module of CANN that asked for it; None for other pools."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +128,11 @@ def never_freed_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_peaks(
-    blocks: pl.DataFrame, moments: pl.DataFrame, source_lines: pl.DataFrame, limit: int
+    blocks: pl.DataFrame,
+    moments: pl.DataFrame,
+    source_lines: pl.DataFrame,
+    limit: int,
+    modules: pl.DataFrame | None = None,
 ) -> tuple[PoolPeak, ...]:
     """Describe the peak of each pool.
 
@@ -132,6 +141,7 @@ def find_peaks(
         moments: What `peak_moments` found.
         source_lines: Python stack id to the line to blame: `id` (u32), `text`; for the blocks concerned.
         limit: How many shares to list by name.
+        modules: Attribute id of a block to its module of CANN: `id` (u32), `text`; None if no block has one.
 
     Returns:
         One peak per device and pool, in their order; pools that never held a byte are left out.
@@ -142,22 +152,26 @@ def find_peaks(
         in_use = blocks_in_use(blocks, device, pool, sequence)
         # The peak is reached by an allocation, so the newest block in use is that one.
         timestamp_ns = in_use.get_column("allocated_ns")[-1]
-        described = describe_blocks(in_use, source_lines, limit)
+        described = describe_blocks(in_use, source_lines, limit, modules)
         peaks.append(PoolPeak(device, pool, row["peak_bytes"], sequence, timestamp_ns, described))
     return tuple(peaks)
 
 
-def find_never_freed(blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int) -> tuple[NeverFreed, ...]:
+def find_never_freed(
+    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
+) -> tuple[NeverFreed, ...]:
     """Describe the blocks of each pool that have no FREE; arguments as for `find_peaks`."""
     rest = never_freed_blocks(blocks)
     return tuple(
-        NeverFreed(device, pool, describe_blocks(part, source_lines, limit))
+        NeverFreed(device, pool, describe_blocks(part, source_lines, limit, modules))
         for (device, pool), part in sorted(rest.partition_by(_POOL, as_dict=True).items())
     )
 
 
-def describe_blocks(blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int) -> BlockSet:
-    """Sum up a set of blocks by operator and by source line; arguments as for `find_peaks`."""
+def describe_blocks(
+    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
+) -> BlockSet:
+    """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`."""
     operators = _sums(blocks, "name").with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).alias("label"))
     lines = (
         _sums(blocks, "python_stack_id")
@@ -169,7 +183,15 @@ def describe_blocks(blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int
         block_count=blocks.height,
         by_operator=_rank(operators, limit),
         by_source_line=_rank(lines, limit),
+        by_module=_by_module(blocks, modules, limit),
     )
+
+
+def _by_module(blocks: pl.DataFrame, modules: pl.DataFrame | None, limit: int) -> Ranking | None:
+    if modules is None or not blocks.get_column("attribute_id").is_in(modules.get_column("id").implode()).any():
+        return None
+    sums = _sums(blocks, "attribute_id").join(modules, left_on="attribute_id", right_on="id", how="left")
+    return _rank(sums.with_columns(pl.col("text").fill_null(UNKNOWN_MODULE).alias("label")), limit)
 
 
 def _sums(blocks: pl.DataFrame, key: str) -> pl.DataFrame:

@@ -22,6 +22,7 @@ _MODULE_FUNCTION = "<module>"
 _FOREIGN_FILE = re.compile(
     r"""
       /(?:site|dist)-packages/(?:torch|torch_npu|functorch|msmemscope)/
+    | /torch_npu/(?:__init__[.]py|_init|npu|utils|contrib|distributed|optim|profiler|dynamo|_inductor|_logging|_afd)\b
     | /torchinductor_[^/]+/
     | /lib(?:64)?/python3(?:\.\d+)?t?/(?!(?:site|dist)-packages/)
     | ^<frozen[ ]

@@ -7,7 +7,7 @@ import sys
 
 # The settings of a process that has not said yet what it wants: nothing is collected and nothing is written, but the
 # core follows which blocks are alive. start() brings the real settings.
-_FOLLOW_ONLY = "output={output}\nevents=\ncollect_mode=deferred\ndevices=cpu"
+_FOLLOW_ONLY = "output={output}\nevents=\ncollect_mode=deferred\ndevices=npu,cpu"
 
 
 def attach_at_import() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import enum
 import importlib.metadata
 import importlib.util
 import os
@@ -17,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.relocation import RelocationSection
 
+from msmemscope.capture.ascend_diagnosis import diagnose_ascend
+from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.ledger import create_launch_directory, read_ledger
+from msmemscope.capture.operators import OLDEST_TORCH, version_numbers
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
+from msmemscope.capture.shared_library import imported_functions
 from msmemscope.config import SETTINGS_VARIABLE, Config
 from msmemscope.units import format_bytes
 
@@ -38,27 +39,6 @@ _KEEP_SIZE = 1
 _REBUILD = "install msmemscope again (pip install --force-reinstall msmemscope), or build it (make)"
 
 
-class Status(enum.Enum):
-    """The outcome of one check."""
-
-    OK = "ok"
-    WARN = "warn"
-    MISSING = "missing"
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """What one check found."""
-
-    status: Status
-    subject: str
-    detail: str
-    advice: str = ""
-    """What to do about it; empty if nothing needs doing."""
-    is_fatal: bool = False
-    """Whether nothing at all can be observed because of it."""
-
-
 def diagnose(config: Config) -> Iterator[Finding]:
     """Run every check, one after the other.
 
@@ -73,7 +53,7 @@ def diagnose(config: Config) -> Iterator[Finding]:
         core_works = not finding.is_fatal
         yield finding
     yield from _check_torch()
-    yield from _check_ascend()
+    yield from diagnose_ascend(os.environ)
     yield from _check_environment()
     yield from _check_output(Path(config.output))
     if core_works:
@@ -135,7 +115,11 @@ def _check_torch() -> Iterator[Finding]:
         advice = "without it CPU tensors and operators do not exist; install it where your program finds it"
         yield Finding(Status.WARN, "torch", "not found by this Python", advice)
         return
-    yield Finding(Status.OK, "torch", f"{version}, {Path(spec.origin).parent}")
+    if version_numbers(version) < OLDEST_TORCH:
+        advice = f"operators are observed from PyTorch {'.'.join(map(str, OLDEST_TORCH))} on; memory is all the same"
+        yield Finding(Status.WARN, "torch", version, advice)
+    else:
+        yield Finding(Status.OK, "torch", f"{version}, {Path(spec.origin).parent}")
     library = Path(spec.origin).parent / "lib" / "libc10.so"
     try:
         missing = _BLOCK_SYMBOLS - imported_functions(library)
@@ -148,39 +132,6 @@ def _check_torch() -> Iterator[Finding]:
         yield Finding(Status.WARN, "libc10.so", detail, "blocks of CPU tensors are not seen with this build of PyTorch")
     else:
         yield Finding(Status.OK, "libc10.so", "posix_memalign and free can be observed")
-
-
-def imported_functions(library: Path) -> set[str]:
-    """Names of the functions that a shared library calls through relocations, which can be redirected.
-
-    Raises:
-        OSError: If the file cannot be read.
-        ELFError: If it is no shared library.
-    """
-    names: set[str] = set()
-    with library.open("rb") as file:
-        for section in ELFFile(file).iter_sections():
-            if isinstance(section, RelocationSection):
-                symbols = ELFFile(file).get_section(section["sh_link"])
-                if symbols is None or not hasattr(symbols, "get_symbol"):
-                    continue
-                names.update(symbols.get_symbol(entry["r_info_sym"]).name for entry in section.iter_relocations())
-    return names
-
-
-def _check_ascend() -> Iterator[Finding]:
-    version = _installed_version("torch_npu")
-    advice = "only needed for NPUs, which this version does not observe yet"
-    if version is None:
-        yield Finding(Status.MISSING, "torch_npu", "not found by this Python", advice)
-    else:
-        yield Finding(Status.OK, "torch_npu", version)
-    places = [os.environ.get("ASCEND_HOME_PATH", ""), "/usr/local/Ascend/ascend-toolkit/latest"]
-    place = next((place for place in places if place and Path(place).is_dir()), None)
-    if place is None:
-        yield Finding(Status.MISSING, "CANN", "neither ASCEND_HOME_PATH nor /usr/local/Ascend leads to it", advice)
-    else:
-        yield Finding(Status.OK, "CANN", place)
 
 
 def _check_environment() -> Iterator[Finding]:

@@ -33,7 +33,6 @@ class Session:
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
-        self._finished_steps = 0
         self._operators: OperatorCollector | None = None
         self._function_trace: FunctionTrace | None = None
 
@@ -73,7 +72,7 @@ class Session:
         atexit.register(self.finish)
         if config.collect_mode is CollectMode.IMMEDIATE:
             self._is_tracing = True
-            self._apply_step_selection()
+            _native.begin_tracing()
             self._begin_python_collection()
 
     def start(self) -> None:
@@ -83,7 +82,7 @@ class Session:
             return
         self._is_tracing = True
         _native.record_system_event(EventKind.START_TRACE, DEVICE_NONE)
-        self._apply_step_selection()
+        _native.begin_tracing()
         self._begin_python_collection()
 
     def stop(self) -> None:
@@ -93,7 +92,7 @@ class Session:
             return
         self._is_tracing = False
         self._end_python_collection()
-        _native.stop_collecting()
+        _native.end_tracing()
         _native.record_system_event(EventKind.STOP_TRACE, DEVICE_NONE)
 
     def step(self) -> None:
@@ -101,22 +100,24 @@ class Session:
         self.begin_launched()
         if not self._is_tracing:
             return
-        self._finished_steps += 1
-        device = DEVICE_CPU if "cpu" in self.config.devices else 0
-        _native.record_system_event(EventKind.STEP, device, self._finished_steps)
-        self._apply_step_selection()
+        _native.end_step(self._device_of_steps())
 
-    def _apply_step_selection(self) -> None:
-        """Collect now if the step that runs is one that was asked for."""
-        wanted = self.config.steps
-        if not wanted or self._finished_steps + 1 in wanted:
-            if not _native.is_collecting():
-                _native.start_collecting()
-        elif _native.is_collecting():
-            _native.stop_collecting()
+    def _device_of_steps(self) -> int:
+        """Steps are events of the current NPU, or of the cpu where that is observed; of none if both are not."""
+        devices = self.config.devices
+        if "cpu" in devices:
+            return DEVICE_CPU
+        from msmemscope.capture.current_npu import current_npu
+
+        device = _native.physical_device(current_npu())
+        return device if "npu" in devices or f"npu:{device}" in devices else DEVICE_NONE
 
     def _begin_python_collection(self) -> None:
         config = self.config
+        if config.devices != ("cpu",):
+            from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
+
+            observe_with_torch_npu()
         if config.python_stack_depth > 0 and not _native.collect_python_stacks(True):
             version = ".".join(map(str, sys.version_info[:3]))
             _native.note_fact("unobserved.python_stacks", f"the frames of Python {version} are not known")

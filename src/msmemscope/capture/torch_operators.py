@@ -9,6 +9,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from msmemscope import _native
+from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.operator_facts import operator_facts
 from msmemscope.model.events import DEVICE_CPU
 
@@ -44,9 +45,9 @@ _plans: dict[Any, int] = {}
 def prepare(config: Config) -> None:
     """Tell the native collector how to read tensors."""
     private = torch._C  # noqa: SLF001 - reading an address must not materialise a lazily copied tensor, as data_ptr does
-    data_address: Callable[[Any], int] = getattr(private, "_data_address", torch.Tensor.data_ptr)
-    storage_address: Callable[[Any], int] = getattr(private, "_storage_address", _storage_address)
-    _native.set_tensor_access(torch.Tensor, data_address, storage_address, _device_describer(config))
+    # In spite of its name, this is where the storage begins.
+    storage_address: Callable[[Any], int] = getattr(private, "_data_address", _storage_address)
+    _native.set_tensor_access(torch.Tensor, storage_address, _device_describer(config), torch.device("cpu"))
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
 
 
@@ -55,18 +56,21 @@ def _storage_address(tensor: torch.Tensor) -> int:
     return address
 
 
-def _device_describer(config: Config) -> Callable[[torch.device], int]:
+def _device_describer(config: Config) -> Callable[[torch.device], tuple[int, bool]]:
     wants_cpu = "cpu" in config.devices
-    accelerators = {device for device in config.devices if device != "cpu"}
+    wants_every_npu = "npu" in config.devices
 
-    def describe_device(device: torch.device) -> int:
+    def describe_device(device: torch.device) -> tuple[int, bool]:
+        """The number under which events name a device, and whether that is so for good."""
         if device.type == "cpu":
-            return DEVICE_CPU if wants_cpu else NOT_OBSERVED
-        index = device.index or 0
-        if device.type == "meta" or index > _LARGEST_DEVICE:
-            return NOT_OBSERVED
-        wanted = device.type in accelerators or f"{device.type}:{index}" in accelerators
-        return index if wanted else NOT_OBSERVED
+            return (DEVICE_CPU if wants_cpu else NOT_OBSERVED), True
+        if device.type != "npu":
+            return NOT_OBSERVED, True
+        index = max(current_npu(), 0) if device.index is None else device.index
+        number = _native.physical_device(index)
+        is_wanted = wants_every_npu or f"npu:{number}" in config.devices
+        is_possible = 0 <= number <= _LARGEST_DEVICE
+        return (number if is_wanted and is_possible else NOT_OBSERVED), device.index is not None
 
     return describe_device
 

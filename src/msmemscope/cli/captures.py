@@ -17,6 +17,7 @@ from msmemscope.config import Config
 from msmemscope.dump import write_dumps
 from msmemscope.errors import MsmemscopeError
 from msmemscope.eventlog import Capture, CaptureState
+from msmemscope.model.sources import is_asked_for
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_bytes, format_count
 
@@ -31,6 +32,7 @@ _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_
 _RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv")
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
+_LIBRARIES_NAMED = 3
 
 
 def open_captures(directories: Iterable[Path]) -> list[Capture]:
@@ -149,8 +151,8 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         start_ns=header.start_ns,
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),
-        observed=tuple(_sources(facts, _OBSERVED)),
-        unobserved=(*_sources(facts, _UNOBSERVED), *_closed_python(facts)),
+        observed=tuple(_sources(facts, _OBSERVED, capture.setting("devices"))),
+        unobserved=(*_sources(facts, _UNOBSERVED, capture.setting("devices")), *_closed_python(facts)),
         tool_memory_bytes=header.tool_memory_bytes,
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
@@ -163,10 +165,22 @@ def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
     return executables[-1] if executables else "?"
 
 
-def _sources(facts: Mapping[str, tuple[str, ...]], prefix: str) -> Iterator[str]:
+def _sources(facts: Mapping[str, tuple[str, ...]], prefix: str, devices: str) -> Iterator[str]:
+    """Sources of one kind that are about devices which were asked for."""
     for key, texts in facts.items():
-        if key.startswith(prefix):
-            yield f"{key[len(prefix) :]}: {texts[-1]}" if texts[-1] else key[len(prefix) :]
+        if key.startswith(prefix) and is_asked_for(key[len(prefix) :], devices):
+            named = ", ".join(filter(None, _shortened(texts)))
+            yield f"{key[len(prefix) :]}: {named}" if named else key[len(prefix) :]
+
+
+def _shortened(texts: tuple[str, ...]) -> list[str]:
+    """Different values of one key: of several libraries that a source was found in, only the names of a few."""
+    different = list(dict.fromkeys(texts))
+    if len(different) == 1 or not all(text.startswith("/") for text in different):
+        return different[-1:]
+    names = list(dict.fromkeys(os.path.basename(text) for text in different))  # noqa: PTH119 - text, not files of ours
+    more = len(names) - _LIBRARIES_NAMED
+    return names if more <= 0 else [*names[:_LIBRARIES_NAMED], f"and {more} more"]
 
 
 def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

@@ -25,11 +25,20 @@ from msmemscope.capture.preload import core_library, native_directory, preload_e
 from msmemscope.cli import messages
 from msmemscope.cli.arguments import PROGRAM_OPTIONS_HINT
 from msmemscope.cli.capture_folders import captures_since
-from msmemscope.config import SETTINGS_VARIABLE, CollectMode, Config, LogLevel, observable_devices, with_options
+from msmemscope.config import (
+    CANN_VARIABLES,
+    SETTINGS_VARIABLE,
+    CollectMode,
+    Config,
+    LogLevel,
+    cann_directory,
+    with_options,
+)
 from msmemscope.errors import MsmemscopeError, UsageError
+from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from msmemscope.capture.launcher import ProgramEnd
     from msmemscope.capture.output_root import OutputRoot
@@ -155,7 +164,11 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
         processes=exported.processes,
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
-        unobservable=(*_unobservable(program, config), *(() if recorded else _nothing_wanted(config))),
+        unobservable=(
+            *_unobservable(program),
+            *_npu_not_there(config, exported.processes),
+            *(() if recorded else _nothing_wanted(config)),
+        ),
         analyses_not_run=tuple(sorted(analysis.value for analysis in config.analysis)),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
@@ -206,14 +219,25 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
     )
 
 
-def _unobservable(program: str, config: Config) -> Iterator[str]:
+def _unobservable(program: str) -> Iterator[str]:
     reason = why_not_observable(program)
     if reason is not None:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
-    observable = observable_devices()
-    unknown = [device for device in config.devices if device.partition(":")[0] not in observable]
-    if unknown:
-        yield f"{', '.join(unknown)}: this version observes {', '.join(observable)} only"
+
+
+def _npu_not_there(config: Config, processes: Iterable[ProcessSummary]) -> Iterator[str]:
+    """Why nothing was seen of an NPU that was to be observed."""
+    wanted = [device for device in config.devices if device != "cpu"]
+    if not wanted or any(source.partition(":")[0] in NPU_SOURCES for one in processes for source in one.observed):
+        return
+    devices, place = ", ".join(wanted), cann_directory()
+    if not place:
+        variables = " nor ".join(CANN_VARIABLES)
+        yield f"{devices}: no CANN is set up here (neither {variables} is set); source its set_env.sh, or use --device=cpu"
+    elif not Path(place).is_dir():
+        yield f"{devices}: the environment names a CANN that is not there: {place}"
+    else:
+        yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
 
 
 def _nothing_wanted(config: Config) -> Iterator[str]:

@@ -17,6 +17,7 @@ from msmemscope.config.options import (
     with_options,
 )
 from msmemscope.config.settings import (
+    CANN_VARIABLES,
     NO_SESSION,
     SETTINGS_VARIABLE,
     Analysis,
@@ -26,10 +27,12 @@ from msmemscope.config.settings import (
     DataFormat,
     Level,
     LogLevel,
+    cann_directory,
     observable_devices,
 )
 
 __all__ = [
+    "CANN_VARIABLES",
     "NO_SESSION",
     "OPTIONS",
     "OPTION_BY_SPELLING",
@@ -44,6 +47,7 @@ __all__ = [
     "LogLevel",
     "Option",
     "OptionGroup",
+    "cann_directory",
     "observable_devices",
     "with_keywords",
     "with_options",

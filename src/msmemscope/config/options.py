@@ -108,7 +108,7 @@ OPTIONS: tuple[Option, ...] = (
         "The devices to observe: all NPUs, an NPU by its number, the memory of CPU tensors.",
         "LIST",
         f"npu, npu:{{0..{MAXIMUM_DEVICE}}}, cpu, separated by commas",
-        "every accelerator found, cpu where there is none",
+        "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu",
         values.parse_device,
     ),
     Option(

@@ -79,9 +79,18 @@ class LogLevel(str, enum.Enum):
     ERROR = "error"
 
 
+CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+"""Set by CANN's own scripts (set_env.sh); nothing of CANN works without them."""
+
+
+def cann_directory() -> str:
+    """The directory of CANN that this environment is set up for, existing or not; empty if it is set up for none."""
+    return next(filter(None, map(os.environ.get, CANN_VARIABLES)), "")
+
+
 def observable_devices() -> tuple[str, ...]:
-    """The devices that are observed when none is named: every accelerator this version can observe, else the cpu."""
-    return ("cpu",)
+    """The devices that are observed when none is named: all NPUs where CANN is set up, else the cpu."""
+    return ("npu",) if cann_directory() else ("cpu",)
 
 
 def _default_output() -> str:

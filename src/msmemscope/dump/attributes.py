@@ -28,6 +28,8 @@ from msmemscope.model.events import (
 
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
 _IS_PAIR: Final = re.compile(r"\w+:")
+_ALLOCATOR_ATTRIBUTES: Final = re.compile(r"(?:^|,)(?:pinned:true$|(?=(?:page_type|alloc_type):))")
+"""Where the owner labels of a MALLOC end: free text, which may hold colons and commas of its own."""
 _HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
 
 _POOLS_WITH_RESERVE: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
@@ -54,11 +56,13 @@ class AttributeForm(Enum):
         pairs = (part.partition(":") for part in _NEXT_KEY.split(text) if _IS_PAIR.match(part))
         return ",".join(f"{_json_string(key)}:{_json_string(value)}" for key, _, value in pairs)
 
-    def owner(self, labels: str) -> str:
-        """Returns the attribute of owner labels."""
-        if self is AttributeForm.CSV:
-            return f"owner:{labels}"
-        return f'"owner":{_json_string(labels)}'
+    def allocation(self, text: str) -> str:
+        """Returns the attributes of a MALLOC that were recorded as text: owner labels, then what the allocator says."""
+        labels, *said = _ALLOCATOR_ATTRIBUTES.split(text)
+        parts = (
+            [f"owner:{labels}" if self is AttributeForm.CSV else f'"owner":{_json_string(labels)}'] if labels else []
+        )
+        return ",".join([*parts, *map(self.fragment, filter(None, said))])
 
     @property
     def nothing(self) -> str | None:
@@ -82,9 +86,9 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
 
     Returns:
         An expression over EVENT_SCHEMA and the columns `pointer` (see
-        `pointer_text`), `live_bytes` (see `RunningTotals`) and `recorded`:
-        what the string of `attribute_id` adds, already in the given form and
-        null if there is none.
+        `pointer_text`), `live_bytes` (see `RunningTotals`), those of
+        `LastValues`, and `recorded`: what the string of `attribute_id` adds,
+        already in the given form and null if there is none.
     """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
@@ -107,7 +111,7 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
         pl.when(is_memory & (pl.col("flags") & int(EventFlag.SHADOW) != 0)).then(form.pair("shadow", pl.lit("true"))),
         pl.when(is_access).then(form.pair("type", pl.lit(pool_words).gather(pl.col("pool")))),
         where(
-            is_task & (pl.col("extra") != 0),
+            is_task,
             form.pair("streamId", (pl.col("extra") // (1 << 32)).cast(pl.String)),
             form.pair("taskId", (pl.col("extra") % (1 << 32)).cast(pl.String)),
         ),
@@ -123,17 +127,21 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
 
 
 def _statistics(form: AttributeForm) -> list[pl.Expr]:
-    """Builds the attributes that tell how full a pool is, in the order `total`, `used`."""
+    """Builds the attributes that tell how full a pool and its device are, in their order."""
     live = pl.col("live_bytes").cast(pl.String)
-    pool = pl.col("pool")
+    pool, device = pl.col("pool"), pl.col("device")
+    is_pinned = (pool == Pool.HAL) & (device == DEVICE_CPU)
     # CPU tensors: what is in use is all there is.
-    is_cpu_tensor = (pool == Pool.HOST) & (pl.col("device") == DEVICE_CPU)
-    # What a pool holds in reserve is not recorded yet; it takes the place of this null.
-    reserved = pl.lit(None, dtype=pl.String)
-    has_used = pool.is_in([*_POOLS_WITH_RESERVE]) | ((pool == Pool.HAL) & (pl.col("device") >= 0))
+    is_cpu_tensor = (pool == Pool.HOST) & (device == DEVICE_CPU)
+    has_reserve = pool.is_in([*_POOLS_WITH_RESERVE])
+    total = pl.when(is_cpu_tensor).then(live).when(has_reserve).then(pl.col("reserved_bytes").cast(pl.String))
+    is_on_device = has_reserve | ((pool == Pool.HAL) & (device >= 0))
     return [
-        form.pair("total", pl.when(is_cpu_tensor).then(live).otherwise(reserved)),
-        form.pair("used", pl.when(has_used).then(live)),
+        form.pair("pinned", pl.when(is_pinned).then(pl.lit("true"))),
+        form.pair("total", total),
+        form.pair("used", pl.when(is_on_device | is_pinned).then(live)),
+        form.pair("process_used", pl.when(is_on_device | is_pinned).then(pl.col("process_used_bytes").cast(pl.String))),
+        form.pair("device_used", pl.when(is_on_device).then(pl.col("device_used_bytes").cast(pl.String))),
     ]
 
 

@@ -30,7 +30,7 @@ from msmemscope.dump.rows import DumpRows
 from msmemscope.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.dump.sqlite_writer import SqliteDump
 from msmemscope.errors import DumpError
-from msmemscope.model.events import DEVICE_CPU, EventKind
+from msmemscope.model.events import DEVICE_CPU, ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -103,7 +103,7 @@ class _DumpSession:
         self._rows_written = 0
         counts = capture.kind_counts()
         self._calls = counts.get(EventKind.FUNCTION_CALL, 0)
-        has_rows = capture.event_count() > self._calls
+        has_rows = capture.event_count() > sum(counts.get(kind, 0) for kind in ROWLESS_KINDS)
         # Events of no device go into the file of each; without any device, into that of the cpu.
         devices = capture.devices() or ((DEVICE_CPU,) if has_rows else ())
         self._home = home_device(devices)

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.dump.attributes import AttributeForm, attribute_column, pointer_text
+from msmemscope.dump.last_values import LastValues
+from msmemscope.dump.pinned_memory import PinnedMemory
 from msmemscope.eventlog.event_frame import device_text
 from msmemscope.model.events import (
     ACCESS_KINDS,
+    DEVICE_CPU,
     EVENT_TYPE_WORDS,
     EVENT_WORDS,
     MEMORY_KINDS,
     MSTX_KINDS,
     NOT_AVAILABLE,
     POOL_WORDS,
+    ROWLESS_KINDS,
     EventKind,
+    Pool,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +51,8 @@ COLUMNS: Final = pl.Schema(
 """Columns of a dump in their order; null stands for an empty field."""
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
-_OWNER_KEY: Final = 1 << 32
-"""Added to an attribute id whose text is owner labels and no list of attributes."""
+_ALLOCATION_KEY: Final = 1 << 32
+"""Added to an attribute id whose text begins with owner labels: that of a MALLOC."""
 
 
 def safe_name(text: str) -> str:
@@ -77,10 +82,12 @@ class DumpRows:
         self._shows_native_stacks = settings.native_stack
         self._form = form
         self._totals = totals
+        self._last_values = LastValues()
+        self._pinned = PinnedMemory(capture)
         self._columns = _column_expressions(form, capture.header.process_id)
 
     def render(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Returns one row per event, function calls left out.
+        """Returns one row per event; kinds that are no rows are left out.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -88,8 +95,10 @@ class DumpRows:
         Returns:
             COLUMNS, and `device` as the event has it.
         """
-        if batch["kind"].is_in([EventKind.FUNCTION_CALL]).any():
-            batch = batch.filter(pl.col("kind") != EventKind.FUNCTION_CALL)
+        batch = self._pinned.moved_to_driver(batch)
+        batch = batch.with_columns(self._last_values.at_each(batch))
+        if batch["kind"].is_in([*ROWLESS_KINDS]).any():
+            batch = batch.filter(~pl.col("kind").is_in([*ROWLESS_KINDS]))
         return (
             batch.with_columns(
                 self._totals.after_each(batch),
@@ -112,18 +121,18 @@ class DumpRows:
     def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
         if batch["attribute_id"].max() == 0:
             return _no_texts(len(batch)).alias("recorded")
-        is_owner = (pl.col("kind") == EventKind.MALLOC) & (pl.col("attribute_id") != 0)
+        is_allocation = (pl.col("kind") == EventKind.MALLOC) & (pl.col("attribute_id") != 0)
         keys = batch.select(
-            pl.col("attribute_id").cast(pl.UInt64) + pl.when(is_owner).then(_OWNER_KEY).otherwise(0)
+            pl.col("attribute_id").cast(pl.UInt64) + pl.when(is_allocation).then(_ALLOCATION_KEY).otherwise(0)
         ).to_series()
         strings = self._capture.strings
         form = self._form
         used = [key for key in keys.unique().to_list() if key != 0]
         texts = []
         for key in used:
-            text = strings.get(key % _OWNER_KEY, "")
-            rendered = form.owner(text) if key >= _OWNER_KEY else form.fragment(text)
-            texts.append(rendered if text else None)
+            text = strings.get(key % _ALLOCATION_KEY, "")
+            rendered = form.allocation(text) if key >= _ALLOCATION_KEY else form.fragment(text)
+            texts.append(rendered or None)
         table = pl.DataFrame({"id": used, "text": texts}, schema={"id": pl.UInt64(), "text": pl.String()})
         return _looked_up(keys, table).alias("recorded")
 
@@ -179,8 +188,11 @@ def _words(words: dict[int, str]) -> pl.Series:
 def _column_expressions(form: AttributeForm, process_id: int) -> list[pl.Expr]:
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
+    is_pinned = is_memory & (pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU)
     event_type = (
-        pl.when(is_memory)
+        pl.when(is_pinned)
+        .then(pl.lit(POOL_WORDS[Pool.HOST]))
+        .when(is_memory)
         .then(pl.lit(_words(POOL_WORDS)).gather(pl.col("pool")))
         .otherwise(pl.lit(_words(EVENT_TYPE_WORDS)).gather(kind))
     )

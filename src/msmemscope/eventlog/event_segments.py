@@ -15,7 +15,7 @@ import numpy as np
 
 from msmemscope.eventlog.layout import RECORD, in_byte_order
 from msmemscope.eventlog.segment_file import SegmentFile, read_bytes
-from msmemscope.model.events import DEVICE_CPU, EventKind
+from msmemscope.model.events import DEVICE_CPU, ROWLESS_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """An array of `layout.RECORD`."""
 
+_ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
 _SURVEY_ROWS: Final = 1 << 16
 _BUFFERED_ROWS: Final = 1 << 18
 """Records that all open blocks may hold together: 16 MiB."""
@@ -51,7 +52,7 @@ class EventSurvey:
     kind_counts: dict[int, int]
     """Events by kind, each once."""
     devices: frozenset[int]
-    """Accelerators, and the cpu, that events other than function calls name."""
+    """Accelerators, and the cpu, that events name which are rows of a dump."""
 
 
 def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile]) -> EventSurvey:
@@ -203,6 +204,6 @@ def _count(
     found = records["kind"]
     kinds += np.bincount(found, minlength=256)
     placed = records["device"].astype(np.uint8)
-    if kinds[EventKind.FUNCTION_CALL]:
-        placed = placed[found != EventKind.FUNCTION_CALL]
+    if any(kinds[kind] for kind in ROWLESS_KINDS):
+        placed = placed[~np.isin(found, _ROWLESS)]
     devices += np.bincount(placed, minlength=256)

@@ -38,6 +38,8 @@ class EventKind(IntEnum):
     STOP_TRACE = 43
     STEP = 44
     SNAPSHOT = 50
+    RESERVED = 51
+    DEVICE_USAGE = 52
     FUNCTION_CALL = 60
 
 
@@ -72,6 +74,9 @@ DEVICE_CPU: Final = -2
 NOT_AVAILABLE: Final = "N/A"
 """What dumps write where a value does not exist or is not known."""
 
+PINNED: Final = "pinned:true"
+"""Attribute text of a MALLOC of pinned memory of the host."""
+
 POOL_WORDS: Final[dict[int, str]] = {
     Pool.HAL: "HAL",
     Pool.HOST: "HOST",
@@ -80,7 +85,7 @@ POOL_WORDS: Final[dict[int, str]] = {
     Pool.ATB: "ATB",
     Pool.MIND_SPORE: "MINDSPORE",
 }
-"""Pool to its word: column `Event Type` of MALLOC and FREE, `type` of ACCESS."""
+"""Pool to its word: column `Event Type` of MALLOC and FREE, `type` of ACCESS. See `pool_word`."""
 
 EVENT_WORDS: Final[dict[int, str]] = {
     EventKind.MALLOC: "MALLOC",
@@ -107,7 +112,7 @@ EVENT_WORDS: Final[dict[int, str]] = {
     EventKind.STEP: "SYSTEM",
     EventKind.SNAPSHOT: "SNAPSHOT",
 }
-"""Kind to the word of column `Event`. FUNCTION_CALL has none: it is no row of a dump."""
+"""Kind to the word of column `Event`; kinds without one are no rows of a dump."""
 
 EVENT_TYPE_WORDS: Final[dict[int, str]] = {
     EventKind.ACCESS_READ: "READ",
@@ -134,8 +139,12 @@ EVENT_TYPE_WORDS: Final[dict[int, str]] = {
 }
 """Kind to the word of column `Event Type`; MALLOC and FREE take the word of their pool."""
 
+ROWLESS_KINDS: Final = (EventKind.FUNCTION_CALL, EventKind.RESERVED, EventKind.DEVICE_USAGE)
+"""Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""
 MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
+LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)
+"""Kinds that tell a value which holds until the next of them."""
 ACCESS_KINDS: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
 """Kinds that tell of a use of memory."""
 MSTX_KINDS: Final = (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)
@@ -147,3 +156,18 @@ def device_word(device: int) -> str:
     if device == DEVICE_CPU:
         return "cpu"
     return str(device) if device >= 0 else NOT_AVAILABLE
+
+
+def device_name(device: int) -> str:
+    """Returns how people are told of a device: as the option `--device` names it."""
+    return f"npu:{device}" if device >= 0 else device_word(device)
+
+
+def is_pinned_memory(pool: int, device: int) -> bool:
+    """Whether memory of a pool on a device is pinned memory of the host: the driver's, on the cpu."""
+    return pool == Pool.HAL and device == DEVICE_CPU
+
+
+def pool_word(pool: int, device: int) -> str:
+    """Returns how people are told of a pool on a device."""
+    return "HOST, pinned" if is_pinned_memory(pool, device) else POOL_WORDS.get(pool, "?")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from msmemscope.model.events import EVENT_WORDS, POOL_WORDS, device_word
+from msmemscope.model.events import EVENT_WORDS, EventKind, device_name, pool_word
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ _NUMBERS_WIDTH: Final = 30
 """Columns that a line of a ranking needs beside its label."""
 _SHORTEST_LABEL: Final = 20
 _MOST_NAMES: Final = 6
+_ROWLESS_WORDS: Final[dict[int, str]] = {
+    EventKind.FUNCTION_CALL: "function calls",
+    EventKind.RESERVED: "totals of pools",
+    EventKind.DEVICE_USAGE: "totals of devices",
+}
 _HEADING: Final = "bold"
 _QUIET: Final = "dim"
 
@@ -93,7 +98,7 @@ class _Writer:
             return
         by_word: dict[str, int] = {}
         for kind, count in process.overview.events_by_kind.items():
-            word = EVENT_WORDS.get(kind, "function calls")
+            word = _ROWLESS_WORDS.get(kind) or EVENT_WORDS.get(kind, "others")
             by_word[word] = by_word.get(word, 0) + count
         if by_word:
             counts = [f"{format_count(count)} {word}" for word, count in by_word.items()]
@@ -108,13 +113,13 @@ class _Writer:
             if process.start_ns and peak.timestamp_ns >= process.start_ns:
                 seconds = (peak.timestamp_ns - process.start_ns) / _NANOSECONDS_PER_SECOND
                 after = f", {seconds:.2f} s after recording began"
-            where = f"{device_word(peak.device)} ({POOL_WORDS.get(peak.pool, '?')})"
+            where = f"{device_name(peak.device)} ({pool_word(peak.pool, peak.device)})"
             blocks = _counted(peak.in_use.block_count, "block")
             self._line("")
             self._line(f"Peak on {where}: {format_bytes(peak.peak_bytes)} in {blocks}{after}", _HEADING)
             self._block_set(peak.in_use)
         for rest in process.overview.never_freed:
-            where = f"{device_word(rest.device)} ({POOL_WORDS.get(rest.pool, '?')})"
+            where = f"{device_name(rest.device)} ({pool_word(rest.pool, rest.device)})"
             size, blocks = format_bytes(rest.blocks.size_bytes), _counted(rest.blocks.block_count, "block")
             self._line("")
             self._line(
@@ -129,7 +134,9 @@ class _Writer:
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
-        if by_operator:
+        if blocks.by_module is not None:
+            _add_ranking(table, "by module", blocks.by_module, label_width)
+        elif by_operator:
             _add_ranking(table, "by operator", blocks.by_operator, label_width)
         _add_ranking(table, "by source line", blocks.by_source_line, label_width)
         self._console.print(table)

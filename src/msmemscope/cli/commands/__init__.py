@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from msmemscope.cli.commands.doctor import DoctorCommand
+from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.errors import UsageError
@@ -29,7 +30,7 @@ class Command(Protocol):
         """Do it; returns the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (RecoverCommand(), EventsCommand(), DoctorCommand())
+COMMANDS: tuple[Command, ...] = (RecoverCommand(), EventsCommand(), DoctorCommand(), EnvCommand())
 
 
 class _Parser(argparse.ArgumentParser):
