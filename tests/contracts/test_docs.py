@@ -21,6 +21,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "nat
 RUN_ELSEWHERE = {
     "make demo": "the demo itself, run by hand before a release; its program is in tests/integration/test_training.py",
     "make demo-npu": "its program is in vnpu/tests/test_training.py",
+    'eval "$(msmemscope env)"': "tests/ascend/test_preload_environment.py",
+    'eval "$(msmemscope env --unset)"': "tests/ascend/test_preload_environment.py",
+    "python train.py": "tests/ascend/test_preload_environment.py, with another program",
     "make test": "continuous integration",
     "make lint": "continuous integration",
     "make build": "a step of make lint and make test",
@@ -109,7 +112,15 @@ def test_every_option_is_documented(option: Option) -> None:
 def test_options_in_the_text_exist() -> None:
     """A page does not speak of an option that the tool does not have."""
     known = {spelling for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)}
-    verbs_and_others = {"--limit", "--kind", "--definitions", "--index-url", "--group", "--no-build-isolation"}
+    verbs_and_others = {
+        "--limit",
+        "--kind",
+        "--definitions",
+        "--unset",
+        "--index-url",
+        "--group",
+        "--no-build-isolation",
+    }
     others = verbs_and_others | {"--editable", "--native", "--strict", "--"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

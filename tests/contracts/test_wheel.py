@@ -18,6 +18,16 @@ NEEDED_PATTERNS = (
     r"msmemscope/__init__\.py",
     r"msmemscope/py\.typed",
     r"msmemscope/lib64/libmsmemscope_core\.so",
+    *(
+        rf"msmemscope/lib64/lib{name}\.so"
+        for name in (
+            "leaks_ascend_hal_hook",
+            "ascend_mstx_hook",
+            "ascend_kernel_hook",
+            "atb_abi_0_hook",
+            "atb_abi_1_hook",
+        )
+    ),
     r"msmemscope/_native\..*so",
     r"msmemscope/cli/main\.py",
     r"msleaks/__init__\.py",

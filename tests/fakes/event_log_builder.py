@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MALLOC, FREE, READ, WRITE = 1, 2, 3, 4
-ATEN_START, ATEN_END, MARK, STEP, FUNCTION_CALL = 10, 11, 30, 44, 60
+ATEN_START, ATEN_END, MARK, STEP, RESERVED, DEVICE_USAGE, FUNCTION_CALL = 10, 11, 30, 44, 51, 52, 60
 HAL, HOST, PTA, PTA_WORKSPACE, ATB, MIND_SPORE = 1, 2, 3, 4, 5, 6
 CPU, NO_DEVICE = -2, -1
 STATE_OPEN, STATE_CLOSED = 1, 2
@@ -57,7 +57,7 @@ class EventLogBuilder:
     root: Path
     process_id: int = 4242
     big_endian: bool = False
-    format_version: int = 1
+    format_version: int = 2
     state: int = STATE_CLOSED
     header_fields: dict[str, int] = field(default_factory=dict)
     """Fields of the process header other than the ones above, by name."""

@@ -33,7 +33,8 @@ def assert_sound(events: pl.DataFrame) -> None:
     """Assert what holds whatever the program did.
 
     Ids are unique and in order; nothing is torn; each FREE that names a block names a MALLOC that came before it, at
-    the same address and of the same size, and no block is freed twice; no two blocks share an address while alive.
+    the same address and of the same size, and no block is freed twice; no two blocks of a pool share an address while
+    alive.
     """
     sequence = events["sequence"]
     assert sequence.is_unique().all(), "sequence numbers repeat"
@@ -55,10 +56,10 @@ def assert_sound(events: pl.DataFrame) -> None:
     assert (pairs["extra"] < pairs["sequence"]).all(), "a block was freed before it was allocated"
 
     lives = (
-        blocks.select("address", start="sequence")
+        blocks.select("address", "pool", start="sequence")
         .join(frees.select(start="extra", end="sequence"), on="start", how="left")
         .sort("start")
-        .with_columns(next_start=pl.col("start").shift(-1).over("address"))
+        .with_columns(next_start=pl.col("start").shift(-1).over("address", "pool"))
     )
     followed = lives.filter(pl.col("next_start").is_not_null())
     assert followed["end"].null_count() == 0, "an address was given out again while its block was alive"

@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from msmemscope.config import CANN_VARIABLES
+
 SOURCES = Path(__file__).parents[1] / "target_programs"
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread")
 
@@ -121,6 +123,7 @@ def parse_report(stdout: str) -> list[dict[str, str]]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment with changes, and without what a surrounding run of the tool left in it."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MSMEMSCOPE", "LD_PRELOAD"))}
+    """Return this process's environment with changes, without what a surrounding run of the tool left, and without CANN."""
+    left_out = ("MSMEMSCOPE", "LD_PRELOAD", *CANN_VARIABLES)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
     return kept | changes

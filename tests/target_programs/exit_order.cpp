@@ -30,9 +30,7 @@ struct Tensor {
 
 Tensor first;
 
-void at_exit() {
-    pairs(5);
-}
+void at_exit() { pairs(5); }
 
 __attribute__((destructor)) void at_finalisation() {
     pairs(7);

@@ -38,9 +38,7 @@ static inline long number_argument(int count, char** values, int place, long oth
 }
 
 /* Sizes differ from block to block, so that a mixed-up pair shows. */
-static inline size_t size_of_block(long number) {
-    return 64U * (size_t)(1 + number % 31);
-}
+static inline size_t size_of_block(long number) { return 64U * (size_t)(1 + number % 31); }
 
 #ifdef __cplusplus
 }

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from msmemscope.capture import diagnosis
-from msmemscope.capture.diagnosis import Finding, Status, diagnose, imported_functions
+from msmemscope.capture.diagnosis import diagnose
+from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.preload import core_library, native_directory
+from msmemscope.capture.shared_library import exported_functions, imported_functions
 from msmemscope.cli.main import main
 from msmemscope.config import Config
 
@@ -93,3 +95,5 @@ def test_functions_that_a_library_calls() -> None:
     if library is None:
         pytest.skip("no libstdc++ in the usual places")
     assert "malloc" in imported_functions(library)
+    assert "malloc" not in exported_functions(library)
+    assert "__cxa_throw" in exported_functions(library)

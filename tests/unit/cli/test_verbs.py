@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def write_capture(root: Path, *, process_id: int = 4242, state: int = 2, settings: Config | None = None) -> Path:
     """A capture with two blocks, of which one is freed, inside one operator."""
     log = EventLogBuilder(root, process_id=process_id, state=state)
-    for line in (settings or Config(output=str(root))).to_settings_text().split("\n"):
+    for line in (settings or Config(output=str(root), devices=("cpu",))).to_settings_text().split("\n"):
         key, _, value = line.partition("=")
         log.fact(f"setting.{key}", value)
     log.fact("argument", "/usr/bin/python3")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.config import (
+    CANN_VARIABLES,
     Analysis,
     CollectionItem,
     CollectMode,
@@ -105,6 +106,22 @@ def test_lists_are_written_in_a_fixed_order() -> None:
     assert "level=op,kernel" in lines
     assert "analysis=leaks,decompose,inefficient" in lines
     assert "steps=1,3" in lines
+
+
+@pytest.fixture(autouse=True)
+def without_cann(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No CANN is set up, wherever these tests run."""
+    for variable in CANN_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.parametrize("variable", CANN_VARIABLES)
+def test_npus_are_observed_where_cann_is_set_up(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """An empty variable is as good as none."""
+    monkeypatch.setenv(variable, "")
+    assert Config().devices == ("cpu",)
+    monkeypatch.setenv(variable, "/usr/local/Ascend/ascend-toolkit/latest")
+    assert Config().devices == ("npu",)
 
 
 def test_defaults_are_those_of_the_documents() -> None:

@@ -13,6 +13,7 @@ from msmemscope.model.events import (
     EVENT_WORDS,
     MEMORY_KINDS,
     POOL_WORDS,
+    ROWLESS_KINDS,
     EventFlag,
     EventKind,
     Pool,
@@ -35,7 +36,19 @@ CASES = [
     ("MALLOC", {"pool": Pool.MIND_SPORE, "device": 0}, "", "", "MALLOC", "MINDSPORE", "N/A", f"{BLOCK},used:64"),
     ("MALLOC", {"pool": Pool.ATB, "device": 0}, "", "A@b", "MALLOC", "ATB", "N/A", f"{BLOCK},used:64,owner:A@b"),
     ("MALLOC", {"pool": Pool.HAL, "device": 0}, "", "CANN@x", "MALLOC", "HAL", "N/A", f"{BLOCK},used:64,owner:CANN@x"),
-    ("MALLOC", {"pool": Pool.HAL, "device": -2}, "", "", "MALLOC", "HAL", "N/A", BLOCK),
+    (
+        "MALLOC", {"pool": Pool.HAL, "device": 0}, "", "CANN@x,page_type:huge,alloc_type:create",
+        "MALLOC", "HAL", "N/A", f"{BLOCK},used:64,owner:CANN@x,page_type:huge,alloc_type:create",
+    ),
+    (
+        "MALLOC", {"pool": Pool.HAL, "device": 0}, "", "page_type:normal,alloc_type:alloc",
+        "MALLOC", "HAL", "N/A", f"{BLOCK},used:64,page_type:normal,alloc_type:alloc",
+    ),
+    ("MALLOC", {"pool": Pool.HAL, "device": -2}, "", "", "MALLOC", "HOST", "N/A", f"{BLOCK},pinned:true,used:64"),
+    (
+        "FREE", {"pool": Pool.HAL, "device": -2}, "", "",
+        "FREE", "HOST", "N/A", f"allocation_id:0,addr:{POINTER},size:64,pinned:true,used:0",
+    ),
     (
         "MALLOC", {"pool": Pool.PTA, "device": 0, "flags": EventFlag.SHADOW}, "", "PTA@model@weight",
         "MALLOC", "PTA", "N/A", f"{BLOCK},used:64,shadow:true,owner:PTA@model@weight",
@@ -108,7 +121,7 @@ def test_row_of_each_kind(
 
 def test_every_kind_is_tested() -> None:
     """A kind that is added needs its words, and its case above."""
-    rows = set(EventKind) - {EventKind.NONE, EventKind.FUNCTION_CALL}
+    rows = set(EventKind) - {EventKind.NONE, *ROWLESS_KINDS}
     assert {EventKind[case[0]] for case in CASES} == rows
     assert set(EVENT_WORDS) == rows
     assert set(EVENT_TYPE_WORDS) == rows - set(MEMORY_KINDS)
@@ -117,7 +130,7 @@ def test_every_kind_is_tested() -> None:
 
 def test_values_are_escaped_in_json(builder: EventLogBuilder, dump: Dump) -> None:
     """Quotes, backslashes and line feeds of labels do not damage the JSON."""
-    labels = 'say "hi"\\\n:x,'
+    labels = 'say "hi"\\\n:x,y:z,'
     builder.malloc(0x1, 8, attribute_id=builder.string(labels))
     builder.add(EventKind.SNAPSHOT, attribute_id=builder.string('path:C:\\x,note:"q",list:[1, 2]'))
     malloc, snapshot = db_rows(dump(DataFormat.DB).db_files[0])

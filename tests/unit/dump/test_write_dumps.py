@@ -17,6 +17,7 @@ from tests.fakes.event_log_builder import (
     ATEN_END,
     ATEN_START,
     CPU,
+    DEVICE_USAGE,
     FREE,
     FUNCTION_CALL,
     HAL,
@@ -26,6 +27,7 @@ from tests.fakes.event_log_builder import (
     NO_DEVICE,
     PTA,
     READ,
+    RESERVED,
     STEP,
     WRITE,
     Event,
@@ -146,6 +148,61 @@ def test_statistics_of_each_pool(builder: EventLogBuilder, dump: Dump) -> None:
     used = [re.search(r"used:(\d+)", row["Attr"]) for row in rows]
     assert [match and match[1] for match in used] == ["10", "30", "50", "50", "40", "50", None]
     assert rows[3]["Attr"] == "{allocation_id:0,addr:0x0000000000000009,size:0,used:50}"
+
+
+@BOTH_FORMATS
+def test_what_a_pool_holds_and_a_device_uses(builder: EventLogBuilder, dump: Dump, data_format: DataFormat) -> None:
+    """The last value before a row counts, of its own pool and device; what is not known is left out."""
+    builder.malloc(0x1, 10, pool=PTA, device=0)
+    builder.add(RESERVED, pool=PTA, device=0, size=100)
+    builder.add(RESERVED, pool=PTA, device=1, size=7)
+    block = builder.malloc(0x2, 20, pool=PTA, device=0)
+    builder.add(DEVICE_USAGE, device=0, size=1000, extra=500)
+    builder.malloc(0x3, 30, pool=HAL, device=0)
+    builder.add(RESERVED, pool=PTA, device=0, size=200)
+    builder.free(block, 0x2, 20, pool=PTA, device=0)
+    builder.add(DEVICE_USAGE, device=0, size=-1, extra=2**64 - 1)
+    builder.malloc(0x4, 40, pool=PTA, device=0)
+    files = dump(data_format)
+    rows = csv_rows(files.csv_files[0]) if files.csv_files else db_rows(files.db_files[0])
+    statistics = [re.sub(r'[{}"]', "", row["Attr"]).split(",", 3)[3].partition(",type")[0] for row in rows]
+    assert statistics == [
+        "used:10",
+        "total:100,used:30",
+        "used:30,process_used:500,device_used:1000",
+        "total:200,used:10,process_used:500,device_used:1000",
+        "total:200,used:50",
+    ]
+    assert [row["ID"] for row in map(dict, rows)] == [type(rows[0]["ID"])(value) for value in (1, 4, 6, 8, 10)]
+    # Values of a device do not make a dump of it.
+    assert [path.parts[-3] for path in files.csv_files or files.db_files] == ["device_0"]
+
+
+@pytest.mark.parametrize("pool", [HAL, HOST])
+def test_pinned_memory_is_counted_apart(
+    builder: EventLogBuilder, dump: Dump, monkeypatch: pytest.MonkeyPatch, pool: int
+) -> None:
+    """From CPU tensors, although both are HOST; whichever pool it was recorded in."""
+    builder.malloc(0x1, 10, pool=HOST)
+    builder.add(DEVICE_USAGE, device=CPU, size=-1, extra=5000)
+    first = builder.malloc(0x2, 20, pool=pool, attribute_id=builder.string("pinned:true"))
+    second = builder.malloc(0x3, 30, pool=pool, attribute_id=builder.string("pinned:true"))
+    builder.free(first, 0x2, 20, pool=pool)
+    third = builder.malloc(0x4, 40, pool=HOST)
+    builder.free(second, 0x3, 30, pool=pool)
+    builder.free(third, 0x4, 40, pool=HOST)
+    monkeypatch.setattr("msmemscope.dump.dump_session._BATCH_ROWS", 3)
+    rows = csv_rows(dump().csv_files[0])
+    assert {row["Event Type"] for row in rows} == {"HOST"}
+    assert [row["Attr"].split(",", 3)[3] for row in rows] == [
+        "total:10}",
+        "pinned:true,used:20,process_used:5000}",
+        "pinned:true,used:50,process_used:5000}",
+        "pinned:true,used:30,process_used:5000}",
+        "total:50}",
+        "pinned:true,used:0,process_used:5000}",
+        "total:10}",
+    ]
 
 
 def test_totals_hold_when_the_flight_recorder_dropped_blocks(builder: EventLogBuilder, dump: Dump) -> None:

@@ -12,7 +12,17 @@ import pytest
 from msmemscope.errors import EventLogError
 from msmemscope.eventlog import EVENT_SCHEMA, Capture, CaptureState, PythonFrame
 from msmemscope.model.events import DEVICE_CPU, EventKind
-from tests.fakes.event_log_builder import ATEN_START, FUNCTION_CALL, MALLOC, PTA, STATE_OPEN, Event, EventLogBuilder
+from tests.fakes.event_log_builder import (
+    ATEN_START,
+    DEVICE_USAGE,
+    FUNCTION_CALL,
+    MALLOC,
+    PTA,
+    RESERVED,
+    STATE_OPEN,
+    Event,
+    EventLogBuilder,
+)
 
 
 @pytest.fixture
@@ -193,7 +203,7 @@ def test_other_directories_are_refused(tmp_path: Path) -> None:
     [
         (0, b"#!/bin/sh\nexit 0\n", "is not the header of an event log"),
         (8, bytes(8), "is not the header of an event log"),
-        (16, (99).to_bytes(4, "little"), r"version 99.*up to 1"),
+        (16, (99).to_bytes(4, "little"), r"version 99.*up to 2"),
         (16, bytes(4), "version 0"),
         (24, (80).to_bytes(4, "little"), "80 bytes"),
         (28, (77).to_bytes(4, "little"), "unknown capture state"),
@@ -223,10 +233,26 @@ def test_header_cut_short_is_refused(builder: EventLogBuilder) -> None:
 def test_newer_segment_is_refused(builder: EventLogBuilder) -> None:
     """A segment of a newer version is not skipped in silence."""
     builder.add(ATEN_START)
-    builder.format_version = 2
+    builder.format_version = 3
     directory = builder.write(header=False)
-    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 2.*up to 1"):
+    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 3.*up to 2"):
         Capture(directory)
+
+
+def test_older_versions_are_read(builder: EventLogBuilder) -> None:
+    """A log of the first version has no other form; its kinds are only fewer."""
+    builder.add(ATEN_START)
+    builder.format_version = 1
+    assert sequences(Capture(builder.write())) == [1]
+
+
+def test_kinds_without_rows_make_no_device(builder: EventLogBuilder) -> None:
+    """What is known of a device of which nothing else is recorded needs no folder of its own."""
+    builder.add(ATEN_START, device=1)
+    builder.add(RESERVED, device=2)
+    builder.add(DEVICE_USAGE, device=3)
+    builder.add(FUNCTION_CALL, device=4)
+    assert Capture(builder.write()).devices() == (1,)
 
 
 def test_files_that_are_no_segments_are_left_out_and_named(builder: EventLogBuilder, tmp_path: Path) -> None:

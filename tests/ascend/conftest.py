@@ -1,0 +1,148 @@
+"""Fixtures of the tests on the virtual NPU: its environment, programs for it, and observing them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from tests.support import tool
+from tests.support.ascend import PROGRAMS, NotInstalledError, Observation, virtual_npu_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+C_FLAGS = ("-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread")
+
+
+class Observe(Protocol):
+    """Runs a program on the virtual NPU under the tool."""
+
+    def __call__(
+        self,
+        options: Sequence[str],
+        program: object,
+        *arguments: object,
+        variables: Mapping[str, str] | None = None,
+        expected_status: int = 0,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> Observation:
+        """Run it and return its rows.
+
+        Args:
+            options: Of the tool: `--events=alloc`.
+            program: An executable, or a Python file of the folder programs by name: `training.py`.
+            arguments: Of the program.
+            variables: Changes of the environment.
+            expected_status: The exit status that the program must have.
+            timeout_s: Seconds after which the test fails.
+        """
+        ...
+
+
+class CompileC(Protocol):
+    """Compiles a C or C++ program against the emulated libraries."""
+
+    def __call__(self, source: str, *libraries: str, flags: Sequence[str] = ()) -> Path:
+        """Compile it and return the executable.
+
+        Args:
+            source: The name of a file in the folder programs (`pools.c`, `atb.cpp`), or the text of a C program.
+            libraries: What it is linked with, by the names behind `-l`; the runtime and the driver if none is named.
+            flags: Further flags, after the libraries.
+        """
+        ...
+
+
+def _environment(*, with_torch: bool) -> dict[str, str]:
+    try:
+        return virtual_npu_environment(with_torch=with_torch)
+    except NotInstalledError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def vnpu_environment() -> dict[str, str]:
+    """Variables with which a program runs torch_npu on the virtual NPU."""
+    return _environment(with_torch=True)
+
+
+@pytest.fixture(scope="session")
+def cann_environment() -> dict[str, str]:
+    """Variables with which a program without torch runs on the virtual NPU."""
+    return _environment(with_torch=False)
+
+
+@pytest.fixture(scope="session")
+def compile_c(cann_environment: dict[str, str], request: pytest.FixtureRequest) -> CompileC:
+    """Compile programs for the virtual NPU, each once per content of its source."""
+    assert request.config.cache is not None
+    cache = request.config.cache.mkdir("ascend_programs")
+    libraries_folder = Path(cann_environment["ASCEND_HOME_PATH"]) / "lib64"
+
+    def compile_program(source: str, *libraries: str, flags: Sequence[str] = ()) -> Path:
+        path = PROGRAMS / source if "\n" not in source else None
+        text = path.read_text() if path is not None else source
+        is_cpp = path is not None and path.suffix == ".cpp"
+        name = path.stem if path is not None else "program"
+        compiler = ["g++", "-std=c++17"] if is_cpp else ["gcc", "-std=gnu11"]
+        linked = [f"-l{library}" for library in libraries or ("ascendcl", "ascend_hal")]
+        command = [
+            *compiler, *C_FLAGS, f"-I{PROGRAMS}", "-x", "c++" if is_cpp else "c", "-", "-x", "none", "-rdynamic",
+            f"-L{libraries_folder}", "-Wl,--no-as-needed", *linked, "-ldl", f"-Wl,-rpath-link,{libraries_folder}", *flags,
+        ]  # fmt: skip
+        headers = "".join(header.read_text() for header in sorted(PROGRAMS.glob("*.h")))
+        digest = hashlib.sha256(repr((command, text, headers)).encode()).hexdigest()[:20]
+        target = cache / digest / name
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=cache) as scratch:
+                made = Path(scratch) / name
+                run = subprocess.run(
+                    [*command, "-o", str(made)], input=text, capture_output=True, text=True, check=False
+                )
+                assert run.returncode == 0, f"{source} does not compile:\n{run.stderr}"
+                target.parent.mkdir(exist_ok=True)
+                made.replace(target)  # another worker may have been faster: the same program
+        return target
+
+    if shutil.which("gcc") is None or shutil.which("g++") is None:
+        pytest.skip("no gcc and g++ on PATH")
+    return compile_program
+
+
+def _observe(output: Path, environment: Mapping[str, str]) -> Observe:
+    def run(
+        options: Sequence[str],
+        program: object,
+        *arguments: object,
+        variables: Mapping[str, str] | None = None,
+        expected_status: int = 0,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> Observation:
+        named = PROGRAMS / str(program)
+        is_python = isinstance(program, str) and program.endswith(".py")
+        command = [sys.executable, named if named.exists() else program] if is_python else [program]
+        line = [*tool.TOOL, f"--output={output}", *options, "--", *command, *arguments]
+        finished = tool.run(line, output=output, variables={**environment, **(variables or {})}, timeout_s=timeout_s)
+        assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"
+        return Observation(finished)
+
+    return run
+
+
+@pytest.fixture
+def observe(output: Path, vnpu_environment: dict[str, str]) -> Observe:
+    """Run a program that uses torch_npu under the tool, with results in a folder of its own."""
+    return _observe(output, vnpu_environment)
+
+
+@pytest.fixture
+def observe_c(output: Path, cann_environment: dict[str, str]) -> Observe:
+    """Run a program without torch under the tool, with results in a folder of its own."""
+    return _observe(output, cann_environment)

@@ -1,0 +1,65 @@
+"""`msmemscope env` prints lines for a shell."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.capture import preload
+from msmemscope.capture.preload_lines import ATB_LIBRARIES, HOOK_LIBRARIES
+from msmemscope.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The libraries of an installation; what they hold does not matter to a shell."""
+    place = tmp_path / "it's" / "lib64"
+    place.mkdir(parents=True)
+    for name in (*HOOK_LIBRARIES, *ATB_LIBRARIES.values(), "libmsmemscope_core.so"):
+        (place / name).touch()
+    monkeypatch.setattr(preload, "core_library", lambda _config: place / "libmsmemscope_core.so")
+    for name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "ATB_HOME_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return place
+
+
+def values_after(lines: str, **before: str) -> list[str]:
+    """LD_PRELOAD and LD_LIBRARY_PATH of a shell that read the lines; `unset` for one that is not set."""
+    show = 'printf "%s\\n" "${LD_PRELOAD-unset}" "${LD_LIBRARY_PATH-unset}"'
+    # The linker looks at LD_PRELOAD in the environment of what is started: here, nothing is.
+    assignments = "".join(f"{name}='{value}'\n" for name, value in before.items())
+    script = f"{assignments}{lines}{show}"
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_a_shell_can_read_the_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quotes of names included; taken back, the variables are as before."""
+    assert main(["env"]) == 0
+    lines = capsys.readouterr().out
+    assert all(line.startswith(("export LD_PRELOAD=", "export LD_LIBRARY_PATH=")) for line in lines.splitlines())
+    preloaded, searched = values_after(lines)
+    assert preloaded.split(":")[0] == str(folder / HOOK_LIBRARIES[0])
+    assert searched == str(folder)
+
+    monkeypatch.setenv("LD_PRELOAD", preloaded)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{searched}:/usr/lib")
+    assert main(["env", "--unset"]) == 0
+    lines = capsys.readouterr().out
+    assert values_after(lines, LD_PRELOAD="x", LD_LIBRARY_PATH="y") == ["unset", "/usr/lib"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message and status 1; nothing that a shell would execute."""
+    monkeypatch.setattr(preload, "core_library", lambda _config: None)
+    assert main(["env"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "the native library is missing" in captured.err
