@@ -19,8 +19,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 NATIVE_SOURCES := $(shell find native -type f 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
 VNPU_SOURCES   := $(shell find vnpu/native -type f 2>/dev/null) vnpu/CMakeLists.txt vnpu/pyproject.toml
 
-# The C frames of CPython keep its own style.
-FORMATTED      = $(shell find native vnpu/native vnpu/src vnpu/tests -name '*.cpp' -o -name '*.h')
+# What clang-format looks after.
+FORMATTED      = $(shell find native examples tests vnpu -path vnpu/build -prune -o -name '*.cpp' -print -o -name '*.h' -print)
 
 # torch_npu has a folder of its own, out of site-packages: once it is importable, `import torch` loads it and fails where
 # there is no CANN. Only what runs on the virtual NPU gets to see it.
@@ -43,8 +43,10 @@ venv: $(STAMPS)/venv ## make the virtual environment
 
 build: $(STAMPS)/package ## build the native core and install the package into the virtual environment
 
-demo: $(STAMPS)/package $(STAMPS)/torch ## train a small language model under the tool and print the summary
+demo: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train under the tool, on the CPU and on a virtual NPU
 	PATH="$(BIN):$$PATH" msmemscope $(DEMO_OPTIONS) python $(DEMO_SCRIPT)
+	$(WITH_NPU) TORCH_NPU_WARNING_DISABLE=1 vnpu run -- \
+	    msmemscope --device=npu $(DEMO_OPTIONS) python examples/ascend/train_with_steps.py
 
 demo-npu: $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train the same model with the real torch_npu on a virtual NPU
 	$(WITH_NPU) vnpu run -- python $(DEMO_SCRIPT)

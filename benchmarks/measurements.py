@@ -192,6 +192,78 @@ def virtual_npu_cost(operation: str) -> Measurement:
     )
 
 
+def npu_allocation_cost() -> Measurement:
+    """One alloc+free pair of an NPU tensor, 12 Python frames deep, beside the recorder that torch_npu has built in."""
+    loop = python("allocation_loop", "--device=npu")
+    alone, without_stacks, with_stacks = "no tool", "msmemscope, no stacks", "msmemscope, Python stacks"
+    recorder, recorder_with_stacks = "torch_npu's recorder, no stacks", "torch_npu's recorder, Python stacks"
+    half = "at most half of what the recorder adds"
+    observed = (sys.executable, "-m", "msmemscope", "--device=npu", "--log-level=error", "--output={scratch}")
+
+    def holds(name: str, peer: str) -> Callable[[dict[str, float]], bool]:
+        return lambda medians: 2 * (medians[name] - medians[alone]) <= medians[peer] - medians[alone]
+
+    return Measurement(
+        name="npu allocation",
+        unit="ns per alloc+free pair",
+        reference=alone,
+        variants=(
+            Variant(alone, (*on_virtual_npu(), *loop)),
+            Variant(recorder, (*on_virtual_npu(), *loop, "--recorder=events")),
+            Variant(
+                without_stacks, (*on_virtual_npu(), *observed, "--events=alloc,free", "--call-stack=", "--", *loop)
+            ),
+            Variant(recorder_with_stacks, (*on_virtual_npu(), *loop, "--recorder=stacks")),
+            Variant(
+                with_stacks,
+                (*on_virtual_npu(), *observed, "--events=alloc,free", "--call-stack=python:12", "--", *loop),
+            ),
+        ),
+        targets={
+            without_stacks: Target(half, holds(without_stacks, recorder)),
+            with_stacks: Target(half, holds(with_stacks, recorder_with_stacks)),
+        },
+    )
+
+
+def npu_training_cost() -> Measurement:
+    """One step of a small MLP on the virtual NPU: default options in both formats, then accesses with stacks."""
+    loop = python("mlp_steps")
+    observed = (sys.executable, "-m", "msmemscope", "--device=npu", "--log-level=error", "--output={scratch}")
+    alone, by_default, to_database = "no tool", "msmemscope", "msmemscope, db"
+    everything = "msmemscope, access and Python stacks"
+
+    def at_most(times: int, name: str) -> Target:
+        return Target(f"at most {times} times", lambda medians: medians[name] <= times * medians[alone])
+
+    return Measurement(
+        name="npu training step",
+        unit="ms per step",
+        reference=alone,
+        variants=(
+            Variant(alone, (*on_virtual_npu(), *loop)),
+            Variant(by_default, (*on_virtual_npu(), *observed, "--", *loop)),
+            Variant(to_database, (*on_virtual_npu(), *observed, "--data-format=db", "--", *loop)),
+            Variant(
+                everything,
+                (
+                    *on_virtual_npu(),
+                    *observed,
+                    "--events=alloc,free,launch,access",
+                    "--call-stack=python:10",
+                    "--",
+                    *loop,
+                ),
+            ),
+        ),
+        targets={
+            by_default: at_most(2, by_default),
+            to_database: at_most(2, to_database),
+            everything: at_most(3, everything),
+        },
+    )
+
+
 def virtual_npu_import() -> Measurement:
     """Importing torch with torch_npu on the virtual NPU, against torch alone."""
     program = "import json, time; begin = time.perf_counter(); import torch; print(json.dumps({'value': "
@@ -218,4 +290,6 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     lambda: export_speed("db"),
     *(lambda operation=operation: virtual_npu_cost(operation) for operation in ("empty", "add", "matmul")),
     virtual_npu_import,
+    npu_allocation_cost,
+    npu_training_cost,
 )

@@ -1,6 +1,7 @@
-"""Allocates and frees a small CPU tensor again and again, at some depth of Python calls, and prints the time of a pair.
+"""Allocates and frees a small tensor again and again, at some depth of Python calls, and prints the time of a pair.
 
-The same file runs alone, under the tool and under its peers, so it knows none of them.
+The same file runs alone, under the tool and under its peers, so it knows none of them; but for the recorder that
+torch_npu has built in, which only the program itself can turn on.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ def peak_memory_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def loop(pairs: int) -> None:
+def loop(pairs: int, device: str) -> None:
     """Allocate and free."""
     empty = torch.empty
     for _ in range(pairs):
-        empty(256)
+        empty(256, device=device)
 
 
-def at_depth(depth: int, pairs: int) -> int:
+def at_depth(depth: int, pairs: int, device: str) -> int:
     """Run the loop below so many Python frames; return the nanoseconds that it took."""
     if depth > 1:
-        return at_depth(depth - 1, pairs)
+        return at_depth(depth - 1, pairs, device)
     begin = time.perf_counter_ns()
-    loop(pairs)
+    loop(pairs, device)
     return time.perf_counter_ns() - begin
 
 
@@ -43,10 +44,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--depth", type=int, default=10, help="frames above the loop; main and the module come on top")
+    parser.add_argument("--device", choices=("cpu", "npu"), default="cpu")
+    parser.add_argument("--recorder", choices=("off", "events", "stacks"), default="off", help="torch_npu's own")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    at_depth(arguments.depth, WARM_UP)
-    elapsed_ns = at_depth(arguments.depth, arguments.pairs)
+    if arguments.recorder != "off":
+        stacks = "python" if arguments.recorder == "stacks" else None
+        torch.npu.memory._record_memory_history(  # noqa: SLF001  # there is no public name
+            context="all" if stacks else None, stacks=stacks or "python"
+        )
+    at_depth(arguments.depth, WARM_UP, arguments.device)
+    elapsed_ns = at_depth(arguments.depth, arguments.pairs, arguments.device)
     print(json.dumps({"value": elapsed_ns / arguments.pairs, "peak_memory_bytes": peak_memory_bytes()}))
 
 
