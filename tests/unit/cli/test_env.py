@@ -56,6 +56,29 @@ def test_a_shell_can_read_the_lines(
 
 
 @pytest.mark.usefixtures("folder")
+def test_options_travel_to_every_program(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As the settings text, which has lines; and --unset takes it back."""
+    output = tmp_path / "results"
+    assert main(["env", "--", "--device=npu:1", f"--output={output}", "--events=alloc"]) == 0
+    lines = capsys.readouterr().out
+    script = f'{lines}printf "%s" "$MSMEMSCOPE_SETTINGS"'
+    text = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert {"devices=npu:1", f"output={output}", "events=alloc,free", "collect_mode=immediate"} <= set(text.split("\n"))
+    assert main(["env", "--unset"]) == 0
+    assert "unset MSMEMSCOPE_SETTINGS\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [["--device=gpu"], ["python", "train.py"], ["--help"], ["--spam"]])
+@pytest.mark.usefixtures("folder")
+def test_wrong_options_print_nothing_to_execute(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 2, and the reason on stderr."""
+    assert main(["env", "--", *wrong]) == 2
+    printed = capsys.readouterr()
+    assert "msmemscope" in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.usefixtures("folder")
 def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A message and status 1; nothing that a shell would execute."""
     monkeypatch.setattr(preload, "core_library", lambda _config: None)

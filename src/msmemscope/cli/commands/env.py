@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import secrets
 import shlex
 import sys
 from pathlib import Path
@@ -18,6 +20,10 @@ class EnvCommand:
     For programs that decide themselves when to collect (msmemscope.start() and stop()) and are not started with
     `msmemscope program`. In the shell: eval "$(msmemscope env)". They hold until eval "$(msmemscope env --unset)"; what
     LD_PRELOAD and LD_LIBRARY_PATH held before stays.
+
+    Programs without Python cannot say when to collect. With options behind `--`, every program of the shell collects from
+    its beginning as they say: eval "$(msmemscope env -- --device=npu)". There is no launcher to write the results of
+    these: `msmemscope recover DIR` does, with the output folder.
     """
 
     name = "env"
@@ -26,12 +32,18 @@ class EnvCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         parser.add_argument("--unset", action="store_true", help="print the lines that take it back")
+        parser.add_argument(
+            "options",
+            nargs="*",
+            metavar="-- option",
+            help="collect in every program, as these options of msmemscope say",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print one line per variable."""
         from msmemscope.capture.preload import core_library, native_directory
         from msmemscope.capture.preload_lines import preload_variables, without_ours
-        from msmemscope.config import Config
+        from msmemscope.config import SETTINGS_VARIABLE, Config
         from msmemscope.errors import MsmemscopeError
 
         package = Config().package
@@ -41,6 +53,32 @@ class EnvCommand:
             raise MsmemscopeError(message, hint="msmemscope doctor says what to do")
         folder = Path(os.path.normpath(core.parent))
         choose = without_ours if arguments.unset else preload_variables
-        for name, value in choose(folder, os.environ).items():
-            sys.stdout.write(f"export {name}={shlex.quote(value)}\n" if value else f"unset {name}\n")
+        lines = [
+            f"export {name}={shlex.quote(value)}" if value else f"unset {name}"
+            for name, value in choose(folder, os.environ).items()
+        ]
+        if arguments.options:
+            settings = self._settings(arguments.options, native_directory(package))
+            lines.append(f"export {SETTINGS_VARIABLE}={shlex.quote(settings)}")
+        elif arguments.unset:
+            lines.append(f"unset {SETTINGS_VARIABLE}")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
+
+    @staticmethod
+    def _settings(options: list[str], native_folder: str) -> str:
+        """What every program of the shell is to collect, as the options say.
+
+        Raises:
+            UsageError: If an option or a value is not accepted, or something is no option.
+        """
+        from msmemscope.cli.arguments import LaunchRequest, parse_command_line
+        from msmemscope.cli.launch import configure
+        from msmemscope.errors import UsageError
+
+        request = parse_command_line(options)
+        if not isinstance(request, LaunchRequest) or request.program:
+            message = "only options of collection can follow --"
+            raise UsageError(message, value=" ".join(options), hint='eval "$(msmemscope env -- --device=npu)"')
+        config = dataclasses.replace(configure(request), session=secrets.token_hex(8), native_directory=native_folder)
+        return config.to_settings_text()

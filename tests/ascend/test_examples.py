@@ -1,0 +1,124 @@
+"""The programs of examples/ascend, as their first lines say how to run them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import tool
+from tests.support.ascend import Observation
+from tests.support.targets import environment
+
+if TYPE_CHECKING:
+    from tests.ascend.conftest import Observe
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "ascend"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def marks(cann_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C++ example, compiled with the command in its first lines."""
+    folder = tmp_path_factory.mktemp("marks")
+    source = (EXAMPLES / "marks.cpp").read_text(encoding="utf-8")
+    (folder / "marks.cpp").write_text(source, encoding="utf-8")
+    command = next(line.removeprefix("//").strip() for line in source.splitlines() if line.startswith("//     g++ "))
+    subprocess.run(["bash", "-c", command], cwd=folder, env=environment(**cann_environment), check=True)
+    return folder / "marks"
+
+
+def sizes(rows: list[dict[str, str]]) -> list[int]:
+    """The sizes of blocks, in MiB, without the 32 bytes that the runtime adds."""
+    return [int(row["attributes"]["size"]) // MIB for row in rows]  # type: ignore[index]
+
+
+def check_rows_of_marks(observation: Observation, event: str = "MALLOC") -> None:
+    """Driver blocks of the program, its mark and its steps."""
+    blocks = [row for row in observation.of(0, event=event, event_type="HAL") if "CANN@APP" in row["Attr"]]
+    assert sizes(blocks) == [64, 1, 2, 3, 4, 5]
+    assert len(observation.of(0, event_type="Range_start")) == 5
+    assert len(observation.of(0, event_type="Range_end")) == 5
+    assert [row["Name"] for row in observation.of(0, event_type="Mark")] == ["weights"]
+
+
+def test_marks_in_cpp(observe_c: Observe, marks: Path) -> None:
+    """Every block of the driver, and the one that step 3 does not free."""
+    observation = observe_c(["--device=npu"], marks)
+    check_rows_of_marks(observation)
+    freed = {row["attributes"]["allocation_id"] for row in observation.of(0, event="FREE", event_type="HAL")}
+    alive = [
+        row
+        for row in observation.of(0, event="MALLOC", event_type="HAL")
+        if "CANN@APP" in row["Attr"] and row["attributes"]["allocation_id"] not in freed
+    ]
+    assert sizes(alive) == [3]
+
+
+def test_chosen_steps_alone(observe_c: Observe, marks: Path) -> None:
+    """Nothing of the other steps, nor of what lies between them."""
+    observation = observe_c(["--device=npu", "--steps=2,4"], marks)
+    blocks = [row for row in observation.of(0, event="MALLOC", event_type="HAL") if not shadow(row)]
+    assert sizes(blocks) == [2, 4]
+
+
+def shadow(row: dict[str, str]) -> bool:
+    """Whether a block was allocated before the step that is collected."""
+    return "shadow:true" in row["Attr"]
+
+
+def test_a_shell_with_the_preload_lines(cann_environment: dict[str, str], marks: Path, output: Path) -> None:
+    """No launcher: the lines of `msmemscope env`, the program as it is, and the results written afterwards."""
+    command = shlex.join([sys.executable, "-m", "msmemscope"])
+    script = (
+        f'eval "$({command} env -- --device=npu --output={shlex.quote(str(output))})"\n'
+        f"{shlex.quote(str(marks))}\n"
+        f'eval "$({command} env --unset)"\n'
+        f"{command} recover {shlex.quote(str(output))}\n"
+    )
+    run = subprocess.run(
+        ["bash", "-e", "-c", script], env=environment(**cann_environment), capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("done\n")
+    finished = tool.ToolRun((), 0, run.stdout, run.stderr, 0.0, output)
+    check_rows_of_marks(Observation(finished))
+
+
+@pytest.mark.slow
+def test_training_with_steps(observe: Observe, vnpu_environment: dict[str, str]) -> None:
+    """The leak is there: what is alive grows with every step; without it, it does not."""
+    options = ["--device=npu", "--events=alloc,free"]
+    leaking = observe(options, "/bin/sh", "-c", f"{shlex.quote(sys.executable)} {EXAMPLES / 'train_with_steps.py'}")
+    ends = [int(row["ID"]) for row in leaking.of(0, event_type="Range_end")]
+    assert len(ends) == 8
+    used = [used_before(leaking, end) for end in ends]
+    growth = [later - earlier for earlier, later in pairwise(used[1:])]
+    assert all(step > MIB for step in growth), used
+
+
+def used_before(observation: Observation, end: int) -> int:
+    """What PTA had in use at a place of the recording."""
+    rows = [row for row in observation.of(0, event_type="PTA") if int(row["ID"]) < end]
+    return int(rows[-1]["attributes"]["used"])
+
+
+@pytest.mark.slow
+def test_training_on_ranks(observe: Observe) -> None:
+    """Each rank has a capture, and its last live bytes are those that it printed."""
+    program = EXAMPLES / "train_on_ranks.py"
+    observation = observe(["--device=npu", "--events=alloc,free"], str(program), "--steps=2", "--port=29617")
+    # Two processes write to one pipe: their lines may run into each other.
+    said = dict(re.findall(r"rank (\d) step 2 loss \S+ allocated (\d+)", observation.run.stdout))
+    assert set(said) == {"0", "1"}
+    for rank, allocated in said.items():
+        highest = max(
+            int(row["attributes"]["used"]) for row in observation.of(int(rank), event="MALLOC", event_type="PTA")
+        )
+        assert highest >= int(allocated) > 0
