@@ -32,6 +32,9 @@ _FOREIGN_FILE = re.compile(
 )
 
 
+_DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
+
+
 class Frame(Protocol):
     """One call of a Python stack."""
 
@@ -60,7 +63,14 @@ def blamed_frame(frames: Sequence[Frame], package: str = "") -> Frame | None:
         is not ours; None for an empty stack.
     """
     prefix = f"{package.rstrip('/')}/" if package else None
-    others = [frame for frame in frames if prefix is None or not frame.file.startswith(prefix)]
+    others: list[Frame] = []
+    is_within_ours = False
+    for frame in frames:
+        is_ours = prefix is not None and frame.file.startswith(prefix)
+        # torch calls our dispatch mode through a wrapper, which is there because of us.
+        if not is_ours and not (is_within_ours and frame.file.endswith(_DISPATCH_WRAPPER_FILE)):
+            others.append(frame)
+        is_within_ours = is_ours
     for frame in others:
         if not _FOREIGN_FILE.search(frame.file):
             return frame

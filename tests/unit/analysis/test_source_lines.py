@@ -20,6 +20,7 @@ LOCAL_LIBRARY = PythonFrame("/home/me/.pyenv/versions/3.10.13/lib/python3.10/run
 FROZEN = PythonFrame("<frozen importlib._bootstrap>", 241, "_call")
 COMPILED = PythonFrame("/tmp/torchinductor_me/ab/cabc.py", 77, "call")
 OWN = PythonFrame(f"{PACKAGE}/capture/operators.py", 50, "__torch_dispatch__")
+WRAPPER = PythonFrame(f"{SITE}/torch/_dynamo/eval_frame.py", 1446, "_fn")
 MODEL = PythonFrame(f"{SITE}/transformers/models/gpt2/modeling_gpt2.py", 300, "forward")
 TRAIN = PythonFrame("/home/me/train.py", 42, "step")
 BODY = PythonFrame("/home/me/train.py", 99, "<module>")
@@ -45,6 +46,10 @@ def test_without_a_frame_of_the_program_the_innermost_is_taken() -> None:
     assert blamed_frame([OWN, LINEAR, LIBRARY], PACKAGE) is LINEAR
     assert blamed_frame([LIBRARY, LINEAR]) is LIBRARY
     assert blamed_frame([OWN], PACKAGE) is None
+    # The wrapper through which torch calls our mode, in a backward thread; what torch compiles is another matter.
+    assert blamed_frame([OWN, WRAPPER], PACKAGE) is None
+    assert blamed_frame([LINEAR, WRAPPER], PACKAGE) is LINEAR
+    assert blamed_frame([WRAPPER], PACKAGE) is WRAPPER
     assert blamed_frame([], PACKAGE) is None
 
 
