@@ -13,6 +13,7 @@ extern "C" {
 int aclInit(const char*);
 int aclrtSetDevice(int32_t);
 int aclrtCreateStream(void**);
+int aclrtDestroyStream(void*);
 int aclrtStreamGetId(void*, int32_t*);
 int aclrtBinaryLoadFromData(const void*, size_t, const void*, void**);
 int aclrtBinaryGetFunction(void*, const char*, void**);
@@ -132,5 +133,6 @@ int main() {
     CHECK_EQUAL(rtKernelLaunch(&device, 1, nullptr, 0, nullptr, nullptr), kRuntimeInvalidParameter);
     CHECK_EQUAL(rtLaunchKernelByFuncHandle(nullptr, 1, nullptr, nullptr), kRuntimeInvalidParameter);
     CHECK_EQUAL(rtDevBinaryUnRegister(binary), 0);
+    CHECK_EQUAL(aclrtDestroyStream(stream), 0);
     return 0;
 }
