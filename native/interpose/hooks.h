@@ -20,6 +20,7 @@ struct HookTable {
 
 template <std::size_t Count>
 constexpr HookTable table_of(const Hook (&hooks)[Count]) {
+    static_assert(Count <= 64, "the patcher keeps what came of a table's hooks as bits of one word");
     return {hooks, Count};
 }
 
