@@ -3,6 +3,7 @@
 #include <frameobject.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -16,7 +17,7 @@
 namespace msmemscope {
 namespace {
 
-// A call that has not returned. Exactly one of the ids is set.
+// A call that has not returned. One of the ids is set; none for functions of our own, which are not written.
 struct OpenCall {
     std::uint64_t start_ns;  // 0: it was running before the trace began
     std::uint32_t name_id;
@@ -25,7 +26,7 @@ struct OpenCall {
 
 struct ThreadCalls {
     std::vector<OpenCall> open;
-    // Depth of calls below the collector's own dispatch function, which are left out; 0 outside.
+    // Depth of calls below a function that is left out with all that it calls; 0 outside.
     std::uint32_t suppressed = 0;
     std::uint64_t epoch = 0;
 };
@@ -45,8 +46,13 @@ struct BuiltinHash {
 // All of it is used under the GIL only.
 struct Trace {
     bool on = false;
+    // Calls are written also while events are not collected: the program has asked for this trace by itself.
+    bool unconditional = false;
     std::uint64_t epoch = 0;
-    PyCodeObject* suppressed_code = nullptr;
+    // Functions of our own that work for the program's calls: they and what they call are not the program's.
+    std::vector<PyCodeObject*> left_out;
+    // Where our own files lie, with a slash at the end. Other functions of ours are passed over, not what they call.
+    std::string package;
     PyCodeObject* module_call_code = nullptr;
     std::unordered_map<BuiltinKey, std::uint32_t, BuiltinHash> builtin_names;
     std::unordered_map<PyTypeObject*, std::uint32_t> module_names;
@@ -139,8 +145,10 @@ std::uint32_t module_name(PyFrameObject* frame, PyCodeObject* code) {
     return id;
 }
 
+bool calls_are_written() { return trace().unconditional || recorder::is_selected(kSelectTraceback); }
+
 void write_call(const OpenCall& call, std::uint64_t end_ns) {
-    if (!recorder::is_selected(kSelectTraceback)) {
+    if ((call.name_id == 0 && call.code_id == 0) || !calls_are_written()) {
         return;
     }
     const RecordingScope scope(true);
@@ -162,9 +170,22 @@ void write_call(const OpenCall& call, std::uint64_t end_ns) {
     recorder::append(scope, event);
 }
 
+bool is_own(PyCodeObject* code) {
+    PyObject* const file = code->co_filename;
+    const std::string& package = trace().package;
+    return !package.empty() && PyUnicode_IS_COMPACT_ASCII(file) &&
+           static_cast<std::size_t>(PyUnicode_GET_LENGTH(file)) > package.size() &&
+           std::memcmp(PyUnicode_1BYTE_DATA(file), package.data(), package.size()) == 0;
+}
+
+bool is_left_out(const PyCodeObject* code) {
+    const std::vector<PyCodeObject*>& codes = trace().left_out;
+    return std::find(codes.begin(), codes.end(), code) != codes.end();
+}
+
 OpenCall describe_python_call(PyFrameObject* frame, PyCodeObject* code) {
     OpenCall call{0, module_name(frame, code), 0};
-    if (call.name_id == 0) {
+    if (call.name_id == 0 && !is_own(code)) {
         const RecordingScope scope(false);
         call.code_id = scope ? code_id_of(scope, code) : 0;
     }
@@ -174,7 +195,7 @@ OpenCall describe_python_call(PyFrameObject* frame, PyCodeObject* code) {
 void python_call_begins(PyFrameObject* frame) {
     PyCodeObject* const code = code_of_frame(frame);
     ThreadCalls& thread = calls();
-    if (thread.suppressed > 0 || code == trace().suppressed_code) {
+    if (thread.suppressed > 0 || is_left_out(code)) {
         ++thread.suppressed;
         return;
     }
@@ -252,25 +273,57 @@ void profile_all_threads(bool on) {
 void open_running_calls() {
     ThreadCalls& thread = calls();
     PythonFrameCursor cursor = innermost_python_frame();
-    std::vector<OpenCall> running;
+    std::vector<PyCodeObject*> running;
     RawPythonFrame raw = {};
     while (read_python_frames(&cursor, &raw, 1) == 1) {
-        const RecordingScope scope(false);
-        running.push_back(OpenCall{0, 0, scope ? code_id_of(scope, raw.code) : 0});
+        running.push_back(raw.code);
     }
-    thread.open.assign(running.rbegin(), running.rend());
+    thread.open.clear();
+    thread.suppressed = 0;
+    for (auto code = running.rbegin(); code != running.rend(); ++code) {
+        if (thread.suppressed > 0 || is_left_out(*code)) {
+            ++thread.suppressed;
+            continue;
+        }
+        const RecordingScope scope(false);
+        thread.open.push_back(OpenCall{0, 0, scope && !is_own(*code) ? code_id_of(scope, *code) : 0});
+    }
 }
 
-PyObject* start_function_trace(PyObject*, PyObject* arguments) {
-    PyObject* suppressed = nullptr;
+void write_open_calls() {
+    for (ThreadCalls* thread : trace().threads) {
+        if (thread->epoch == recorder::epoch()) {
+            for (auto call = thread->open.rbegin(); call != thread->open.rend(); ++call) {
+                write_call(*call, 0);
+            }
+        }
+        thread->open.clear();
+    }
+}
+
+PyObject* describe_program(PyObject*, PyObject* arguments) {
+    PyObject* left_out = nullptr;
     PyObject* module_call = nullptr;
-    if (PyArg_ParseTuple(arguments, "OO", &suppressed, &module_call) == 0) {
+    const char* package = nullptr;
+    if (PyArg_ParseTuple(arguments, "O!Os", &PyTuple_Type, &left_out, &module_call, &package) == 0) {
         return nullptr;
     }
-    Py_INCREF(suppressed);  // never given back: the profile function compares with them at any time
-    Py_INCREF(module_call);
-    trace().suppressed_code = PyCode_Check(suppressed) ? reinterpret_cast<PyCodeObject*>(suppressed) : nullptr;
-    trace().module_call_code = PyCode_Check(module_call) ? reinterpret_cast<PyCodeObject*>(module_call) : nullptr;
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(left_out); ++index) {
+        PyObject* const code = PyTuple_GET_ITEM(left_out, index);
+        if (PyCode_Check(code) && !is_left_out(reinterpret_cast<PyCodeObject*>(code))) {
+            Py_INCREF(code);  // never given back: the profile function compares with it at any time
+            trace().left_out.push_back(reinterpret_cast<PyCodeObject*>(code));
+        }
+    }
+    if (PyCode_Check(module_call)) {
+        Py_INCREF(module_call);  // likewise
+        trace().module_call_code = reinterpret_cast<PyCodeObject*>(module_call);
+    }
+    trace().package = package;
+    Py_RETURN_NONE;
+}
+
+PyObject* start_function_trace(PyObject*, PyObject*) {
     if (!trace().on) {
         trace().on = true;
         forget_names_of_other_epochs();
@@ -280,19 +333,47 @@ PyObject* start_function_trace(PyObject*, PyObject* arguments) {
     Py_RETURN_NONE;
 }
 
+PyObject* write_calls_always(PyObject*, PyObject* wanted) {
+    const int always = PyObject_IsTrue(wanted);
+    if (always < 0) {
+        return nullptr;
+    }
+    if (always == 0 && trace().unconditional && !recorder::is_selected(kSelectTraceback)) {
+        write_open_calls();  // their ends will not be written any more
+    }
+    trace().unconditional = always != 0;
+    Py_RETURN_NONE;
+}
+
 PyObject* stop_function_trace(PyObject*, PyObject*) {
     if (trace().on) {
         profile_all_threads(false);
         trace().on = false;
+        write_open_calls();
         for (ThreadCalls* thread : trace().threads) {
-            if (thread->epoch == recorder::epoch()) {
-                for (auto call = thread->open.rbegin(); call != thread->open.rend(); ++call) {
-                    write_call(*call, 0);
-                }
-            }
-            thread->open.clear();
             thread->suppressed = 0;
         }
+    }
+    Py_RETURN_NONE;
+}
+
+// Whoever calls it has decided that the call is to be written.
+PyObject* record_function(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 2 || !PyUnicode_Check(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "record_function(name: str, start_ns: int)");
+        return nullptr;
+    }
+    const unsigned long long start_ns = PyLong_AsUnsignedLongLong(arguments[1]);
+    if (start_ns == static_cast<unsigned long long>(-1) && PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    const RecordingScope scope(true);
+    if (scope) {
+        Event event{format::EventKind::kFunctionCall};
+        event.name_id = string_id_of(scope, arguments[0]);
+        event.timestamp_ns = start_ns;
+        event.extra = now_ns();
+        recorder::append(scope, event);
     }
     Py_RETURN_NONE;
 }
@@ -320,10 +401,14 @@ PyObject* trace_this_thread(PyObject*, PyObject* arguments) {
 }  // namespace
 
 PyMethodDef kFunctionTraceMethods[] = {
-    {"start_function_trace", start_function_trace, METH_VARARGS, "Traces every call of every thread."},
+    {"describe_program", describe_program, METH_VARARGS, "Tells the trace which functions are not the program's."},
+    {"start_function_trace", start_function_trace, METH_NOARGS, "Traces every call of every thread."},
+    {"write_calls_always", write_calls_always, METH_O, "Whether calls are written also while nothing is collected."},
     {"stop_function_trace", stop_function_trace, METH_NOARGS, "Ends the trace; calls still open are written as such."},
     {"function_trace_is_on", function_trace_is_on, METH_NOARGS, "Whether calls are being traced."},
     {"trace_this_thread", trace_this_thread, METH_VARARGS, "A profile function that puts the native one in its place."},
+    {"record_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(record_function)), METH_FASTCALL,
+     "Writes a call of this thread, by its name, from a moment (CLOCK_REALTIME, ns) to now."},
     {nullptr, nullptr, 0, nullptr},
 };
 

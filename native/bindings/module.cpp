@@ -6,17 +6,21 @@
 
 #include <string>
 
+#include "alignment.h"
 #include "code_table.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
 #include "observers/acl/visible_devices.h"
+#include "observers/hal/device_usage.h"
 #include "observers/mstx/mstx.h"
+#include "observers/out_of_memory.h"
 #include "operator_collector.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "stacks/python_stack.h"
 #include "writer/recorder.h"
 #include "writer/steps.h"
+#include "writer/texts.h"
 
 namespace nb = nanobind;
 using namespace msmemscope;
@@ -58,7 +62,8 @@ std::uint64_t range_start(const std::string& message, std::uint64_t stream) {
     return mstx::range_start_from_python(message.c_str(), stream);
 }
 
-std::uint64_t record_system_event(int kind, int device, std::int64_t size, const std::string& attributes) {
+std::uint64_t record_event(int kind, int device, std::int64_t size, const std::string& attributes,
+                           const std::string& name, bool with_stacks, std::uint64_t extra) {
     const RecordingScope scope(true);
     if (!scope) {
         return 0;
@@ -66,10 +71,36 @@ std::uint64_t record_system_event(int kind, int device, std::int64_t size, const
     Event event{static_cast<format::EventKind>(kind)};
     event.device = static_cast<std::int8_t>(device);
     event.size = size;
+    event.extra = extra;
     if (!attributes.empty()) {
         event.attribute_id = recorder::intern_string(scope, attributes.data(), attributes.size());
     }
-    return recorder::append(scope, event);
+    if (!name.empty()) {
+        event.name_id = recorder::intern_string(scope, name.data(), name.size());
+    }
+    return with_stacks ? recorder::append_with_stacks(scope, event, MSMEMSCOPE_CALL_SITE())
+                       : recorder::append(scope, event);
+}
+
+void set_thread_labels(const std::string& text) {
+    recorder::set_thread_labels(texts::number_of(text.data(), text.size()));
+}
+
+bool label_block(std::uint64_t address, const std::string& text) {
+    return recorder::label_block(address, texts::number_of(text.data(), text.size()));
+}
+
+std::uint64_t live_bytes(int pool, int device) {
+    return recorder::live_bytes(static_cast<format::Pool>(pool), static_cast<std::int8_t>(device));
+}
+
+// (total, free) in bytes, or None.
+nb::object device_memory(unsigned device) {
+    hal::MemoryBytes memory{};
+    if (!hal::ask_device_memory(device, memory)) {
+        return nb::none();
+    }
+    return nb::make_tuple(memory.total, memory.free);
 }
 
 void hide_codes(const nb::tuple& codes) {
@@ -109,10 +140,23 @@ NB_MODULE(_native, module) {
     module.def("collect_python_stacks", &collect_python_stacks, nb::arg("enabled"),
                "Python stacks of allocations. False if this Python version's frames are not known.");
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
-    module.def("record_system_event", &record_system_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
-               nb::arg("attributes") = "", "Records one event; returns its sequence number, 0 if dropped.");
+    module.def("record_event", &record_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
+               nb::arg("attributes") = "", nb::arg("name") = "", nb::arg("with_stacks") = false, nb::arg("extra") = 0,
+               "Records one event; returns its sequence number, 0 if dropped.");
+    module.def("set_thread_labels", &set_thread_labels, nb::arg("text"),
+               "The labels of what this thread allocates from now on; empty for none.");
+    module.def("label_block", &label_block, nb::arg("address"), nb::arg("text"),
+               "Labels the live block that contains an address. False if none is known.");
+    module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
+    module.def(
+        "device_memory", &device_memory, nb::arg("device"),
+        nb::sig("def device_memory(device: int) -> tuple[int, int] | None"),
+        "Bytes of an NPU and free bytes on it, as the management interface says, by the driver's number; None if "
+        "it does not. Does not begin to use the device.");
+    module.def("failure_was_recorded", &out_of_memory::just_recorded,
+               "Whether this thread's latest allocation of the driver failed for lack of memory, and was recorded.");
     module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
     module.def(
         "say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
@@ -122,6 +166,7 @@ NB_MODULE(_native, module) {
         "The open event log's directory, empty if nothing was recorded yet.");
     module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
+    define_alignment(module);
     module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
         PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0) {

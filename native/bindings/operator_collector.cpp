@@ -42,7 +42,7 @@ Use keyword_use(const OperatorPlan& plan, PyObject* name) {
 }
 
 void write_accesses(const RecordingScope& scope, const OperatorPlan& plan, const std::vector<Access>& accesses,
-                    std::uint32_t python_stack_id) {
+                    std::uint8_t flags, std::uint32_t python_stack_id) {
     for (const Access& access : accesses) {
         if (access.use == Use::kNone) {
             continue;
@@ -50,6 +50,7 @@ void write_accesses(const RecordingScope& scope, const OperatorPlan& plan, const
         Event event{access.use == Use::kWrite ? format::EventKind::kAccessWrite : format::EventKind::kAccessRead};
         event.pool = access.device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
         event.device = access.device;
+        event.flags = flags;
         event.address = access.address;
         event.size = access.size_bytes;
         event.name_id = plan.name_id;
@@ -66,9 +67,10 @@ std::uint32_t stack_for_columns(const RecordingScope& scope) {
 }
 
 void write_operator(const RecordingScope& scope, format::EventKind kind, std::int8_t device, std::uint32_t name_id,
-                    std::uint32_t python_stack_id) {
+                    std::uint8_t flags, std::uint32_t python_stack_id) {
     Event event{kind};
     event.device = device;
+    event.flags = flags;
     event.name_id = name_id;
     event.python_stack_id = python_stack_id;
     recorder::append(scope, event);
@@ -93,8 +95,8 @@ OperatorPlan* plan_of(PyObject* number) {
 }
 
 PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs)");
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs, graph_task)");
         return nullptr;
     }
     OperatorPlan* const plan = plan_of(arguments[0]);
@@ -114,6 +116,8 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     }
     if (depth == 0) {
         recorder::set_current_operator(plan->name_id);
+        // The number of the backward pass that this thread works for; -1 outside of any.
+        recorder::set_backward(PyLong_AsLong(arguments[3]) >= 0);
     }
     if (depth < kDeepestOperator) {
         running[depth].written = false;
@@ -148,14 +152,16 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
         Py_RETURN_NONE;
     }
     const std::uint32_t stack = stack_for_columns(scope);
+    const std::uint8_t flags = recorder::backward_flag();
     if (recorder::is_selected(kSelectLaunch)) {
-        write_operator(scope, format::EventKind::kAtenStart, static_cast<std::int8_t>(device), plan->name_id, stack);
+        write_operator(scope, format::EventKind::kAtenStart, static_cast<std::int8_t>(device), plan->name_id, flags,
+                       stack);
     }
     if (depth < kDeepestOperator) {
         running[depth] = RunningOperator{static_cast<std::int8_t>(device), true};
     }
     if (with_access) {
-        write_accesses(scope, *plan, accesses, stack);
+        write_accesses(scope, *plan, accesses, flags, stack);
     }
     Py_RETURN_NONE;
 }
@@ -196,6 +202,11 @@ PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     if (depth == 0) {
         recorder::set_current_operator(0);
     }
+    // Records of the end of this operator still belong to it.
+    const std::uint8_t flags = recorder::backward_flag();
+    if (depth == 0) {
+        recorder::set_backward(false);
+    }
     if (depth >= kDeepestOperator || !running[depth].written) {
         Py_RETURN_NONE;
     }
@@ -208,9 +219,9 @@ PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         Py_RETURN_NONE;
     }
     const std::uint32_t stack = stack_for_columns(scope);
-    write_accesses(scope, *plan, accesses, stack);
+    write_accesses(scope, *plan, accesses, flags, stack);
     if (recorder::is_selected(kSelectLaunch)) {
-        write_operator(scope, format::EventKind::kAtenEnd, running[depth].device, plan->name_id, stack);
+        write_operator(scope, format::EventKind::kAtenEnd, running[depth].device, plan->name_id, flags, stack);
     }
     Py_RETURN_NONE;
 }

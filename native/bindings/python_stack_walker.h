@@ -12,7 +12,7 @@ namespace msmemscope {
 
 // Frames of this code are left out of stacks: the collector's own, which the program did not write. The
 // code objects must never be freed. At most kMostHiddenCodes; false beyond.
-inline constexpr std::size_t kMostHiddenCodes = 8;
+inline constexpr std::size_t kMostHiddenCodes = 32;
 bool hide_code(PyCodeObject* code) noexcept;
 
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept;

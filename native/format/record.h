@@ -44,6 +44,11 @@ enum class EventKind : std::uint8_t {
     // process; -1 where it does not say. On the device cpu only this process's resident memory is known. Not a row of a
     // dump either.
     kDeviceUsage = 52,
+    // A label was given to a block that is alive: to its owner, whatever allocated it. Not a row of a dump; the
+    // block's MALLOC shows it.
+    kOwner = 53,
+    // An allocation failed for lack of memory.
+    kOom = 54,
     kFunctionCall = 60,
 };
 
@@ -71,6 +76,8 @@ enum RecordFlag : std::uint8_t {
     // FUNCTION_CALL: the call had not returned when tracing ended, so
     // extra (the end) is unknown (0).
     kFlagEndUnknown = 1U << 2U,
+    // MALLOC, FREE, ACCESS_*, ATEN_*: during an operator of a backward pass.
+    kFlagBackward = 1U << 3U,
 };
 
 // Values of Record::device other than an accelerator's index (0..127).
@@ -86,12 +93,12 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS: first byte concerned. Otherwise 0.
+    // MALLOC, FREE, ACCESS, OWNER: first byte concerned. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
     // that ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
-    // Otherwise 0.
+    // OWNER: bytes of the block. OOM: bytes asked for. Otherwise 0.
     std::int64_t size;
     // Linux thread id.
     std::uint32_t thread_id;
@@ -100,10 +107,11 @@ struct Record {
     Pool pool;
     std::uint8_t flags;
     // String id. MALLOC, FREE: the outermost operator running on this thread,
-    // or 0. FUNCTION_CALL: what was called, if it is not Python code.
+    // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
+    // function that failed.
     std::uint32_t name_id;
-    // String id. MALLOC: owner labels, and behind a comma what the allocator
-    // says ("CANN@RUNTIME,page_type:huge,alloc_type:alloc"). ACCESS: dtype and shape.
+    // String id. MALLOC: the owner as the allocator knows it, and behind a comma what else it
+    // says ("CANN@RUNTIME,page_type:huge,alloc_type:alloc"). ACCESS: dtype and shape. OWNER: labels.
     // Otherwise the text of the remaining attributes, or 0.
     std::uint32_t attribute_id;
     // Stack ids, 0 where no stack was taken.
@@ -114,7 +122,9 @@ struct Record {
     // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
     // RANGE_*: range id. MARK, RANGE_START: stream id in attribute_id's text.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
-    // say that the figure is not known.
+    // say that the figure is not known. MALLOC: string id of the labels in force.
+    // OWNER: sequence of the block's MALLOC. OOM: how many of the latest and how many
+    // of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for them.
     std::uint64_t extra;
 };
 

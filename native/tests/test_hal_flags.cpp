@@ -179,14 +179,14 @@ void recorded() {
     constexpr format::EventKind kFree = format::EventKind::kFree;
     const char* const huge = "CANN@RUNTIME,page_type:huge,alloc_type:alloc";
     const Expected expected[] = {
-        {kMalloc, 2, 200, 0, ""},
+        {kMalloc, 2, 200, 0, "CANN@SLOG,page_type:normal,alloc_type:alloc"},  // from before
         {kFree, 2, 200, 0, ""},
         {kMalloc, 6, 500, 3, huge},
         {kMalloc, 7, 500, 3, huge},
         {kMalloc, 8, 600, format::kDeviceCpu, "pinned:true"},
         {kMalloc, 9, 700, format::kDeviceCpu, "pinned:true"},
         {kFree, 6, 500, 3, ""},
-        {kMalloc, 6, 500, 3, ""},  // the driver kept it
+        {kMalloc, 6, 500, 3, huge},  // the driver kept it
         {kFree, 6, 500, 3, ""},
         {kFree, 8, 600, format::kDeviceCpu, ""},
         {kMalloc, 10, 800, 3, "CANN@GE,page_type:giant,alloc_type:create"},

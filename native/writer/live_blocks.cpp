@@ -23,14 +23,8 @@ std::uint64_t pack(std::uint64_t size_bytes, std::int8_t device) noexcept {
     return (size_bytes & kSizeMask) | (static_cast<std::uint64_t>(static_cast<std::uint8_t>(device)) << kDeviceShift);
 }
 
-LiveBlock unpack(std::uint64_t key, std::uint64_t size_and_device, std::uint64_t sequence) noexcept {
-    LiveBlock block{};
-    block.address = key & kSizeMask;
-    block.pool = static_cast<format::Pool>(key >> 56U);
-    block.size_bytes = size_and_device & kSizeMask;
-    block.device = static_cast<std::int8_t>(size_and_device >> kDeviceShift);
-    block.sequence = sequence;
-    return block;
+std::uint64_t pack_texts(const LiveBlock& block) noexcept {
+    return (static_cast<std::uint64_t>(block.attributes) << 32U) | block.labels;
 }
 
 struct BucketPair {
@@ -45,6 +39,21 @@ BucketPair buckets_of(std::uint64_t hash, std::size_t count) noexcept {
 
 }  // namespace
 
+LiveBlock LiveBlocks::block_in(const Bucket& bucket, unsigned slot, std::uint64_t key,
+                               std::uint64_t sequence) noexcept {
+    const std::uint64_t size_and_device = bucket.sizes_and_devices[slot].load(std::memory_order_relaxed);
+    const std::uint64_t texts = bucket.texts[slot].load(std::memory_order_relaxed);
+    LiveBlock block{};
+    block.address = key & kSizeMask;
+    block.pool = static_cast<format::Pool>(key >> 56U);
+    block.size_bytes = size_and_device & kSizeMask;
+    block.device = static_cast<std::int8_t>(size_and_device >> kDeviceShift);
+    block.sequence = sequence;
+    block.attributes = static_cast<std::uint32_t>(texts >> 32U);
+    block.labels = static_cast<std::uint32_t>(texts);
+    return block;
+}
+
 bool LiveBlocks::insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock& block) noexcept {
     for (unsigned slot = 0; slot < kSlots; ++slot) {
         std::uint64_t expected = 0;
@@ -52,6 +61,7 @@ bool LiveBlocks::insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock&
             bucket.keys[slot].compare_exchange_strong(expected, kFilling, std::memory_order_acquire)) {
             bucket.sizes_and_devices[slot].store(pack(block.size_bytes, block.device), std::memory_order_relaxed);
             bucket.sequences[slot].store(block.sequence, std::memory_order_relaxed);
+            bucket.texts[slot].store(pack_texts(block), std::memory_order_relaxed);
             bucket.keys[slot].store(key, std::memory_order_release);
             return true;
         }
@@ -125,7 +135,7 @@ bool LiveBlocks::remove(format::Pool pool, std::uint64_t address, LiveBlock& blo
         // Only a block without a record can be claimed meanwhile.
         sequence = bucket->sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
     }
-    block = unpack(key, bucket->sizes_and_devices[slot].load(std::memory_order_relaxed), sequence);
+    block = block_in(*bucket, slot, key, sequence);
     bucket->keys[slot].store(0, std::memory_order_release);
     return true;
 }
@@ -137,9 +147,49 @@ bool LiveBlocks::find(format::Pool pool, std::uint64_t address, LiveBlock& block
     if (!locate(key, bucket, slot)) {
         return false;
     }
-    block = unpack(key, bucket->sizes_and_devices[slot].load(std::memory_order_relaxed),
-                   bucket->sequences[slot].load(std::memory_order_relaxed));
+    block = block_in(*bucket, slot, key, bucket->sequences[slot].load(std::memory_order_relaxed));
     return block.sequence != kTaken;
+}
+
+bool LiveBlocks::find_around(std::uint64_t address, LiveBlock& block) const noexcept {
+    bool found = false;
+    for_each([&](const LiveBlock& candidate) noexcept {
+        // Blocks of a pool lie in blocks of the driver: the smallest one is meant.
+        if (candidate.address <= address && address - candidate.address < candidate.size_bytes &&
+            (!found || candidate.size_bytes < block.size_bytes)) {
+            block = candidate;
+            found = true;
+        }
+    });
+    return found;
+}
+
+void LiveBlocks::set_labels(const LiveBlock& block, std::uint32_t labels) noexcept {
+    Bucket* bucket = nullptr;
+    unsigned slot = 0;
+    if (locate(key_of(block.pool, block.address), bucket, slot)) {
+        LiveBlock changed = block;
+        changed.labels = labels;
+        bucket->texts[slot].store(pack_texts(changed), std::memory_order_relaxed);
+    }
+}
+
+std::uint64_t LiveBlocks::live_bytes(format::Pool pool, std::int8_t device) const noexcept {
+    std::uint64_t bytes = 0;
+    for_each([&](const LiveBlock& block) noexcept {
+        bytes += block.pool == pool && block.device == device ? block.size_bytes : 0;
+    });
+    return bytes;
+}
+
+bool LiveBlocks::read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
+    const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
+    const std::uint64_t sequence = bucket.sequences[slot].load(std::memory_order_acquire);
+    if (key <= kFilling || sequence == kTaken) {
+        return false;
+    }
+    block = block_in(bucket, slot, key, sequence);
+    return true;
 }
 
 bool LiveBlocks::read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
@@ -147,7 +197,7 @@ bool LiveBlocks::read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block
     if (key <= kFilling || bucket.sequences[slot].load(std::memory_order_acquire) != 0) {
         return false;
     }
-    block = unpack(key, bucket.sizes_and_devices[slot].load(std::memory_order_relaxed), 0);
+    block = block_in(bucket, slot, key, 0);
     return true;
 }
 
@@ -157,7 +207,7 @@ bool LiveBlocks::claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept
         return false;
     }
     const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
-    block = unpack(key, bucket.sizes_and_devices[slot].load(std::memory_order_relaxed), block.sequence);
+    block = block_in(bucket, slot, key, block.sequence);
     return key > kFilling;
 }
 

@@ -27,11 +27,15 @@ struct LiveBlock {
     std::uint64_t sequence;
     format::Pool pool;
     std::int8_t device;
+    // Numbers of texts, see texts.h; 0: none. What the allocator says of a block that has no MALLOC record yet; and
+    // labels: of a block without a record all of them, else those that were given last.
+    std::uint32_t attributes = 0;
+    std::uint32_t labels = 0;
 };
 
 class LiveBlocks {
 public:
-    // 511 * 2048 buckets of 8: about eight million blocks, 200 MB if all are alive at once.
+    // 511 * 2048 buckets of 8: about eight million blocks, 270 MB if all are alive at once.
     static constexpr unsigned kLevels = 9;
     static constexpr std::size_t kFirstLevelBuckets = 2048;
 
@@ -42,6 +46,31 @@ public:
     bool remove(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept;
 
     bool find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept;
+
+    // The block that an address lies in. Reads the whole table: for rare questions.
+    bool find_around(std::uint64_t address, LiveBlock& block) const noexcept;
+
+    // Gives a live block other labels; nothing happens if it is gone.
+    void set_labels(const LiveBlock& block, std::uint32_t labels) noexcept;
+
+    // Bytes of all live blocks of a pool on a device. Reads the whole table.
+    std::uint64_t live_bytes(format::Pool pool, std::int8_t device) const noexcept;
+
+    // Calls visit(const LiveBlock&) for each live block. Blocks that come or go meanwhile may be missed.
+    template <typename Visit>
+    void for_each(Visit visit) const noexcept {
+        for (unsigned level = 0; level < kLevels; ++level) {
+            const Level view = level_view(level);
+            for (std::size_t bucket = 0; view.buckets != nullptr && bucket < view.count; ++bucket) {
+                for (unsigned slot = 0; slot < kSlots; ++slot) {
+                    LiveBlock block{};
+                    if (read_live(view.buckets[bucket], slot, block)) {
+                        visit(block);
+                    }
+                }
+            }
+        }
+    }
 
     // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. assign returns the
     // sequence number to give it, or 0 to leave the block; it is then claimed for it unless it was freed
@@ -84,6 +113,7 @@ private:
         std::atomic<std::uint64_t> keys[kSlots];
         std::atomic<std::uint64_t> sizes_and_devices[kSlots];
         std::atomic<std::uint64_t> sequences[kSlots];
+        std::atomic<std::uint64_t> texts[kSlots];  // attributes << 32 | labels
     };
     struct Level {
         Bucket* buckets;
@@ -95,6 +125,8 @@ private:
     }
     Bucket* level_for_insert(unsigned level) noexcept;
     static bool insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock& block) noexcept;
+    static LiveBlock block_in(const Bucket& bucket, unsigned slot, std::uint64_t key, std::uint64_t sequence) noexcept;
+    static bool read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
     static bool read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
     // Reads the block again once it is claimed: the slot may have changed hands since.
     static bool claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;

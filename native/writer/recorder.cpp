@@ -6,12 +6,15 @@
 #include "stacks/python_stack.h"
 #include "writer/process_state.h"
 #include "writer/steps.h"
+#include "writer/texts.h"
 
 namespace msmemscope {
 namespace {
 
 Settings current_settings;
 std::atomic<std::uint32_t> known_python_version{0};
+// Of stacks that are taken whatever the settings say.
+constexpr std::uint32_t kDepthOnRequest = 50;
 
 inline std::uint64_t clock_ns() noexcept {
     timespec now{};
@@ -45,7 +48,9 @@ __attribute__((noinline)) void count_lost_event(ProcessState& state) noexcept {
 }
 
 // The hot path, inlined where events are made, so that they are never put together in memory first.
-__attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& state, const Event& event) noexcept {
+// numbers: that the record takes, of which it has the first.
+__attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& state, const Event& event,
+                                                                std::uint64_t numbers = 1) noexcept {
     ThreadState* const thread = this_thread(state);
     if (thread == nullptr || state.failed.load(std::memory_order_relaxed) ||
         (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
@@ -54,7 +59,7 @@ __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& st
     }
     // Fresh pages are not in the cache; a prefetch past the end of the chunk does no harm.
     __builtin_prefetch(thread->events.cursor + 4 * sizeof(format::Record), 1);
-    const std::uint64_t sequence = state.sequence.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t sequence = state.sequence.fetch_add(numbers, std::memory_order_relaxed);
     write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
     thread->events.cursor += sizeof(format::Record);
     return sequence;
@@ -163,10 +168,11 @@ void start_collecting(const RecordingScope& scope) noexcept {
             event.flags = format::kFlagShadow;
             event.address = block.address;
             event.size = static_cast<std::int64_t>(block.size_bytes);
+            event.attribute_id = texts::string_id(scope, block.attributes);
+            event.extra = texts::string_id(scope, block.labels);
             write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, block.sequence);
             thread->events.cursor += sizeof(format::Record);
         });
-    static_cast<void>(scope);
 }
 
 void stop_collecting(const RecordingScope& scope) noexcept {
@@ -180,8 +186,16 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     return append_here(*process_state, event);
 }
 
+std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept {
+    event.python_stack_id = take_python_stack(scope, kDepthOnRequest);
+    event.native_stack_id = take_native_stack(scope, kDepthOnRequest, site);
+    // A dump has rows of its own behind an OOM, which need numbers of theirs.
+    const std::uint64_t rows_behind = event.kind == format::EventKind::kOom ? 2 * event.extra : 0;
+    return append_here(*process_state, event, 1 + rows_behind);
+}
+
 void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
-                        const CallSite& site, std::uint32_t attribute_id) noexcept {
+                        const CallSite& site, std::uint32_t attributes) noexcept {
     const RecordingScope scope(true);
     if (!scope) {
         return;
@@ -191,15 +205,17 @@ void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t add
         count_lost_event(state);
         return;
     }
-    LiveBlock block{address, size_bytes, 0, pool, device};
+    LiveBlock block{address, size_bytes, 0, pool, device, attributes, thread_handle.labels};
     if (is_selected(kSelectAlloc)) {
         Event event{format::EventKind::kMalloc};
         event.pool = pool;
         event.device = device;
+        event.flags = backward_flag();
         event.address = address;
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
-        event.attribute_id = attribute_id;
+        event.attribute_id = texts::string_id(scope, attributes);
+        event.extra = texts::string_id(scope, thread_handle.labels);
         take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
         block.sequence = append_here(state, event);
     }
@@ -236,11 +252,12 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
     if (site == nullptr) {
         event.flags = format::kFlagShadow;
     } else {
+        event.flags = backward_flag();
         event.name_id = thread_handle.operator_id;
         if (is_selected(kSelectFree)) {
             take_stacks(scope, event, *site, current_settings.write_python_stack);
         } else {
-            event.flags = format::kFlagShadow;
+            event.flags |= format::kFlagShadow;
         }
     }
     append_here(state, event);
@@ -254,6 +271,52 @@ void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site
 
 void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept { end_block(pool, address, nullptr); }
 
+namespace {
+
+bool find_block_of_any_pool(std::uint64_t address, LiveBlock& block) noexcept {
+    using format::Pool;
+    // The innermost pool first: the driver knows the beginnings of the blocks that pools are cut from.
+    constexpr Pool kOrder[] = {Pool::kPta, Pool::kHost, Pool::kPtaWorkspace, Pool::kMindSpore, Pool::kAtb, Pool::kHal};
+    for (const Pool pool : kOrder) {
+        if (process_state->live_blocks.find(pool, address, block)) {
+            return true;
+        }
+    }
+    return process_state->live_blocks.find_around(address, block);
+}
+
+}  // namespace
+
+bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
+    const RecordingScope scope(false);
+    LiveBlock block{};
+    if (!scope || labels == 0 || !find_block_of_any_pool(address, block)) {
+        return false;
+    }
+    ProcessState& state = *process_state;
+    if (block.labels == labels) {
+        return true;
+    }
+    if (block.sequence == 0) {
+        state.live_blocks.set_labels(block, texts::joined(block.labels, labels));
+        return true;
+    }
+    state.live_blocks.set_labels(block, labels);
+    Event event{format::EventKind::kOwner};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.address = block.address;
+    event.size = static_cast<std::int64_t>(block.size_bytes);
+    event.attribute_id = texts::string_id(scope, labels);
+    event.extra = block.sequence;
+    append_here(state, event);
+    return true;
+}
+
+std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept {
+    return process_state == nullptr ? 0 : process_state->live_blocks.live_bytes(pool, device);
+}
+
 bool find_live_block(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept {
     return process_state != nullptr && process_state->live_blocks.find(pool, address, block);
 }
@@ -265,6 +328,9 @@ std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noex
 
 void set_current_operator(std::uint32_t name_id) noexcept { thread_handle.operator_id = name_id; }
 std::uint32_t current_operator() noexcept { return thread_handle.operator_id; }
+void set_backward(bool runs) noexcept { thread_handle.flags = runs ? std::uint32_t{format::kFlagBackward} : 0U; }
+std::uint8_t backward_flag() noexcept { return static_cast<std::uint8_t>(thread_handle.flags); }
+void set_thread_labels(std::uint32_t labels) noexcept { thread_handle.labels = labels; }
 
 std::uint64_t epoch() noexcept {
     return process_state == nullptr ? 0 : process_state->epoch.load(std::memory_order_acquire);

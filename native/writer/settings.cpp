@@ -104,6 +104,8 @@ bool apply(const Line& line, Settings& settings) noexcept {
         settings.native_stack_depth = limited_depth(line);
     } else if (line.is("maximum_size")) {
         settings.maximum_size_bytes = line.number(10);
+    } else if (line.is("oom_top")) {
+        settings.oom_top = static_cast<std::uint32_t>(line.number(10));
     } else if (line.is("utc_offset")) {
         settings.utc_offset_seconds = std::strtoll(line.value, nullptr, 10);
     } else if (line.is("collect_mode")) {

@@ -1,6 +1,6 @@
 // What the core needs to know of the user's configuration.
 //
-// It arrives as text, lines of key=value (see src/msmemscope/config.py, which writes
+// It arrives as text, lines of key=value (see src/msmemscope/configuration/settings.py, which writes
 // it), through the environment or from Python. The whole text is kept, because every
 // line is also recorded as a fact in the event log.
 #pragma once
@@ -41,6 +41,8 @@ struct Settings {
     // the summary.
     bool write_python_stack;
     std::uint64_t maximum_size_bytes;
+    // How many of the latest and of the largest blocks are asked for where memory runs out.
+    std::uint32_t oom_top;
     // Seconds east of Greenwich, for the folder's name: the C library's own conversion takes locks.
     std::int64_t utc_offset_seconds;
     bool collect_immediately;

@@ -18,6 +18,8 @@ ATEN_START, ATEN_END, MARK, STEP, RESERVED, DEVICE_USAGE, FUNCTION_CALL = 10, 11
 HAL, HOST, PTA, PTA_WORKSPACE, ATB, MIND_SPORE = 1, 2, 3, 4, 5, 6
 CPU, NO_DEVICE = -2, -1
 STATE_OPEN, STATE_CLOSED = 1, 2
+OWNER = 53
+SHADOW, BACKWARD = 1, 8
 
 _DATA_OFFSET = 4096
 _RECORD = "QQQqIbBBBIIIIQ"
@@ -57,7 +59,7 @@ class EventLogBuilder:
     root: Path
     process_id: int = 4242
     big_endian: bool = False
-    format_version: int = 2
+    format_version: int = 3
     state: int = STATE_CLOSED
     header_fields: dict[str, int] = field(default_factory=dict)
     """Fields of the process header other than the ones above, by name."""
@@ -94,6 +96,18 @@ class EventLogBuilder:
     def free(self, malloc: int, address: int, size: int, *, pool: int = HOST, segment: int = 0, **fields: int) -> int:
         """Appends the free of a block; `malloc` is the number of its allocation."""
         return self.add(FREE, address=address, size=size, pool=pool, extra=malloc, segment=segment, **fields)
+
+    def access(self, malloc: int, address: int, *, kind: int = READ, pool: int = HOST, **fields: int) -> int:
+        """Appends the use of a block by an operator; `malloc` is the number of its allocation."""
+        return self.add(kind, address=address, size=8, pool=pool, extra=malloc, **fields)
+
+    def labels(self, *lines: str) -> int:
+        """Defines a set of labels, each a digit and the label, and returns the id of its text."""
+        return self.string("\n".join(lines))
+
+    def owner(self, malloc: int, *lines: str, pool: int = HOST, **fields: int) -> int:
+        """Appends that a block was given labels; `malloc` is the number of its allocation."""
+        return self.add(OWNER, extra=malloc, attribute_id=self.labels(*lines), pool=pool, **fields)
 
     def zero_slots(self, count: int, *, segment: int = 0) -> None:
         """Appends slots that were reserved and never committed."""

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <cstdlib>
-
-#include "writer/recorder.h"
+#include <cstring>
 
 namespace msmemscope::hal {
 namespace {
@@ -132,6 +130,10 @@ bool is_ready(std::uint64_t epoch, bool& loaded) noexcept {
     return absence == nullptr;
 }
 
+bool was_loaded(std::uint64_t epoch) noexcept {
+    return progress.load(std::memory_order_acquire) == ((epoch << 2U) | kReady);
+}
+
 std::uint64_t device_bytes(const Place& place) noexcept {
     HbmInformation information{};
     return get_hbm(place.card, place.device, &information) == 0 ? information.used_mib << 20U : kUnknown;
@@ -160,21 +162,39 @@ bool replace(Written& last, std::uint64_t epoch, std::uint64_t device, std::uint
     return !same_epoch || !same_device || !same_process;
 }
 
-// Bytes of this process that are in memory: the second number of statm, in pages.
-std::uint64_t resident_bytes() noexcept {
-    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+// The beginning of a file of the kernel; its length, 0 if it cannot be read.
+std::size_t read_beginning(const char* path, char* text, std::size_t room) noexcept {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        return kUnknown;
+        return 0;
     }
-    char text[128];
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
+    const ssize_t bytes = read(file, text, room - 1);
     close(file);
     text[bytes > 0 ? bytes : 0] = '\0';
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+// The second number of statm, in pages.
+std::uint64_t resident_bytes() noexcept {
+    char text[128];
+    if (read_beginning("/proc/self/statm", text, sizeof(text)) == 0) {
+        return kUnknown;
+    }
     char* rest = text;
     std::strtoull(text, &rest, 10);
     char* end = rest;
     const unsigned long long pages = std::strtoull(rest, &end, 10);
     return end != rest ? pages * static_cast<unsigned long long>(sysconf(_SC_PAGESIZE)) : kUnknown;
+}
+
+// A line of meminfo ("MemTotal:       16384 kB") as bytes.
+bool find_line(const char* text, const char* key, std::uint64_t& bytes) noexcept {
+    const char* const line = std::strstr(text, key);
+    if (line == nullptr) {
+        return false;
+    }
+    bytes = std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
+    return true;
 }
 
 void append_usage(const RecordingScope& scope, std::int8_t device, Written& last, std::uint64_t in_use,
@@ -217,6 +237,49 @@ void record_host_usage() noexcept {
     if (scope) {
         append_usage(scope, format::kDeviceCpu, written_of_host, kUnknown, resident_bytes());
     }
+}
+
+void prepare_device_memory() noexcept {
+    bool loaded = false;
+    {
+        const RecordingScope scope(false);
+        if (scope) {
+            is_ready(recorder::epoch(), loaded);
+        }
+    }
+    if (loaded) {
+        note_result();
+    }
+}
+
+bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& memory) noexcept {
+    static_cast<void>(scope);
+    HbmInformation information{};
+    if (device >= kMostDevices || !was_loaded(recorder::epoch()) || !places[device].known ||
+        get_hbm(places[device].card, places[device].device, &information) != 0 ||
+        information.used_mib > information.total_mib) {
+        return false;
+    }
+    memory.total = information.total_mib << 20U;
+    memory.free = (information.total_mib - information.used_mib) << 20U;
+    return true;
+}
+
+bool ask_device_memory(unsigned device, MemoryBytes& memory) noexcept {
+    prepare_device_memory();
+    const RecordingScope scope(false);
+    return scope && device_memory(scope, device, memory);
+}
+
+bool host_memory(MemoryBytes& memory) noexcept {
+    char text[512];  // both lines are among the first three
+    return read_beginning("/proc/meminfo", text, sizeof(text)) != 0 && find_line(text, "MemTotal:", memory.total) &&
+           find_line(text, "MemAvailable:", memory.free);
+}
+
+bool resident_memory(std::uint64_t& bytes) noexcept {
+    bytes = resident_bytes();
+    return bytes != kUnknown;
 }
 
 }  // namespace msmemscope::hal

@@ -5,9 +5,11 @@
 
 #include "interpose/real_function.h"
 #include "observers/hal/device_usage.h"
+#include "observers/out_of_memory.h"
 #include "writer/keep_errno.h"
 #include "writer/live_blocks.h"
 #include "writer/recorder.h"
+#include "writer/texts.h"
 
 namespace msmemscope::hal {
 
@@ -28,18 +30,18 @@ constexpr const char* kRuntimeImplementation = "libascendcl_impl.so";
 // What the functions of old drivers and runtimes that lack one return.
 constexpr int kDriverNotSupported = 0xFFFE;
 constexpr int kDriverReserved = 0xFFFF;
+constexpr int kDriverOutOfMemory = 6;
 constexpr int kRuntimeInternalError = 500000;
 
 constexpr std::uint32_t kRegisterPinned = 0x10000000;
 constexpr const char* kPinned = "pinned:true";
 
-// Ids of attribute texts, one place for each combination, and the last one for pinned memory: the epoch for which the
-// id holds above the id.
+// Numbers of attribute texts, one place for each combination, and the last one for pinned memory.
 constexpr unsigned kModules = 256;
 constexpr unsigned kPageTypes = 3;
 constexpr unsigned kAllocationTypes = 2;
 constexpr unsigned kPinnedPlace = kModules * kPageTypes * kAllocationTypes;
-std::atomic<std::uint64_t> attribute_ids[kPinnedPlace + 1];
+std::atomic<std::uint32_t> attribute_numbers[kPinnedPlace + 1];
 
 // A driver function may be made of another: the outermost call is the one that the program knows.
 __attribute__((tls_model("initial-exec"))) __thread unsigned calls_under_way = 0;
@@ -61,25 +63,16 @@ unsigned place_of(const Allocation& allocation) noexcept {
            static_cast<unsigned>(allocation.type);
 }
 
-std::uint32_t attribute_id(unsigned place, const Allocation* allocation) noexcept {
-    if (!recorder::is_selected(kSelectAlloc)) {
-        return 0;  // and the capture stays unopened
+std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexcept {
+    std::uint32_t number = attribute_numbers[place].load(std::memory_order_relaxed);
+    if (number == 0) {
+        char text[96];
+        const std::size_t bytes = allocation != nullptr ? write_attribute(*allocation, text, sizeof(text)) : 0;
+        number =
+            allocation != nullptr ? texts::number_of(text, bytes) : texts::number_of(kPinned, std::strlen(kPinned));
+        attribute_numbers[place].store(number, std::memory_order_relaxed);
     }
-    const RecordingScope scope(false);
-    if (!scope) {
-        return 0;
-    }
-    const std::uint64_t epoch = recorder::epoch() << 32U;
-    const std::uint64_t known = attribute_ids[place].load(std::memory_order_relaxed);
-    if ((known & ~std::uint64_t{0xFFFFFFFF}) == epoch && known != epoch) {
-        return static_cast<std::uint32_t>(known);
-    }
-    char text[96];
-    const std::size_t bytes = allocation != nullptr ? write_attribute(*allocation, text, sizeof(text)) : 0;
-    const std::uint32_t id = allocation != nullptr ? recorder::intern_string(scope, text, bytes)
-                                                   : recorder::intern_string(scope, kPinned, std::strlen(kPinned));
-    attribute_ids[place].store(epoch | id, std::memory_order_relaxed);
-    return id;
+    return number;
 }
 
 void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
@@ -88,7 +81,7 @@ void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site)
         record_host_usage();
     }
     recorder::observe_allocation(format::Pool::kHal, format::kDeviceCpu, number_of(address), bytes, site,
-                                 attribute_id(kPinnedPlace, nullptr));
+                                 attributes_of(kPinnedPlace, nullptr));
 }
 
 void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
@@ -107,7 +100,16 @@ void note_allocation(const Allocation& allocation, const void* address, std::uin
         record_device_usage(allocation.device);  // before the MALLOC, which shows what is in use with it
     }
     recorder::observe_allocation(format::Pool::kHal, static_cast<std::int8_t>(allocation.device), number_of(address),
-                                 bytes, site, attribute_id(place_of(allocation), &allocation));
+                                 bytes, site, attributes_of(place_of(allocation), &allocation));
+}
+
+void note_out_of_memory(const char* function, const Allocation& allocation, std::uint64_t bytes, std::uint64_t flag,
+                        const CallSite& site) noexcept {
+    if (allocation.on_host) {
+        out_of_memory::record({function, format::kDeviceCpu, bytes, flag}, site);
+    } else if (recorder::settings().observes_npu(static_cast<int>(allocation.device))) {
+        out_of_memory::record({function, static_cast<std::int8_t>(allocation.device), bytes, flag}, site);
+    }
 }
 
 void note_usage_after_end(const LiveBlock& block) noexcept {
@@ -140,7 +142,8 @@ int release(void* address, Release* real, const CallSite& site) noexcept {
         if (result == 0) {
             note_usage_after_end(block);
         } else {
-            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, site);
+            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, site,
+                                         block.attributes);
         }
     }
     return result;
@@ -172,7 +175,10 @@ int hooked_alloc(void** pointer, unsigned long long size, unsigned long long fla
     const CallUnderWay call;
     const int result = real(pointer, size, flag);
     if (result == 0 && call.is_outermost() && pointer != nullptr && *pointer != nullptr) {
+        out_of_memory::forget();
         note_allocation(decode_flag(flag), *pointer, size, MSMEMSCOPE_CALL_SITE());
+    } else if (result == kDriverOutOfMemory && call.is_outermost()) {
+        note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, MSMEMSCOPE_CALL_SITE());
     }
     return result;
 }
@@ -190,7 +196,10 @@ int hooked_create(void** handle, std::size_t size, const MemoryProperties* prope
     const CallUnderWay call;
     const int result = real(handle, size, properties, flag);
     if (result == 0 && call.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
+        out_of_memory::forget();
         note_allocation(decode_properties(*properties), *handle, size, MSMEMSCOPE_CALL_SITE());
+    } else if (result == kDriverOutOfMemory && call.is_outermost() && properties != nullptr) {
+        note_out_of_memory("halMemCreate", decode_properties(*properties), size, flag, MSMEMSCOPE_CALL_SITE());
     }
     return result;
 }

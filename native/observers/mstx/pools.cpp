@@ -242,4 +242,16 @@ void unregister_regions(void* handle, const RegionsUnregisterBatch* batch) {
     }
 }
 
+bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept {
+    for (const Domain& domain : domains) {
+        if (domain.pool == pool && device >= 0 && static_cast<std::size_t>(device) < kDevices &&
+            domain.is_known.load(std::memory_order_relaxed)) {
+            const std::int64_t reserved = domain.reserved[device].load(std::memory_order_relaxed);
+            bytes = reserved > 0 ? static_cast<std::uint64_t>(reserved) : 0;
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace msmemscope::mstx

@@ -7,6 +7,9 @@
 // torch_npu calls while it holds its allocator's lock: nothing here waits for another thread or takes the GIL.
 #pragma once
 
+#include <cstdint>
+
+#include "format/record.h"
 #include "observers/mstx/protocol.h"
 
 namespace msmemscope::mstx {
@@ -18,5 +21,8 @@ void* register_heap(void* domain, const HeapDescription* description);
 void unregister_heap(void* domain, void* heap);
 void register_regions(void* domain, const RegionsRegisterBatch* batch);
 void unregister_regions(void* domain, const RegionsUnregisterBatch* batch);
+
+// What a pool holds on a device, as last told; device is the driver's number. False if nobody has such a pool.
+bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept;
 
 }  // namespace msmemscope::mstx

@@ -1,8 +1,10 @@
 #include "observers/torch_cpu/torch_cpu.h"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 
+#include "observers/out_of_memory.h"
 #include "writer/recorder.h"
 
 namespace msmemscope::torch_cpu {
@@ -15,6 +17,8 @@ int hooked_posix_memalign(void** memory, std::size_t alignment, std::size_t size
     if (result == 0 && *memory != nullptr && recorder::settings().observe_cpu) {
         recorder::observe_allocation(format::Pool::kHost, format::kDeviceCpu, reinterpret_cast<std::uint64_t>(*memory),
                                      size_bytes, MSMEMSCOPE_CALL_SITE());
+    } else if (result == ENOMEM) {
+        out_of_memory::record({"posix_memalign", format::kDeviceCpu, size_bytes, 0}, MSMEMSCOPE_CALL_SITE());
     }
     return result;
 }

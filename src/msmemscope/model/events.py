@@ -40,6 +40,8 @@ class EventKind(IntEnum):
     SNAPSHOT = 50
     RESERVED = 51
     DEVICE_USAGE = 52
+    OWNER = 53
+    OOM = 54
     FUNCTION_CALL = 60
 
 
@@ -64,6 +66,8 @@ class EventFlag(IntFlag):
     """FUNCTION_CALL that was already running when tracing began."""
     END_UNKNOWN = 4
     """FUNCTION_CALL that had not returned when tracing ended."""
+    BACKWARD = 8
+    """During an operator of a backward pass."""
 
 
 DEVICE_NONE: Final = -1
@@ -111,6 +115,7 @@ EVENT_WORDS: Final[dict[int, str]] = {
     EventKind.STOP_TRACE: "SYSTEM",
     EventKind.STEP: "SYSTEM",
     EventKind.SNAPSHOT: "SNAPSHOT",
+    EventKind.OOM: "OOM_DETAIL",
 }
 """Kind to the word of column `Event`; kinds without one are no rows of a dump."""
 
@@ -136,15 +141,29 @@ EVENT_TYPE_WORDS: Final[dict[int, str]] = {
     EventKind.STOP_TRACE: "STOP_TRACE",
     EventKind.STEP: "STEP",
     EventKind.SNAPSHOT: "SNAPSHOT",
+    EventKind.OOM: "OOM_TRIGGER",
 }
 """Kind to the word of column `Event Type`; MALLOC and FREE take the word of their pool."""
 
-ROWLESS_KINDS: Final = (EventKind.FUNCTION_CALL, EventKind.RESERVED, EventKind.DEVICE_USAGE)
+OOM_TRIGGER_NAME: Final = "OOM_Trigger"
+"""Column `Name` of the row of an allocation that failed for lack of memory."""
+OOM_RECENT_WORDS: Final = ("OOM_RECENT_ALLOC", "OOM_RecentAlloc")
+"""Columns `Event Type` and `Name` of the rows behind it that show the latest blocks alive."""
+OOM_TOP_WORDS: Final = ("OOM_TOP_ALLOC", "OOM_TopAlloc")
+"""The same of the rows that show the largest ones."""
+OOM_SNAPSHOT_NAME: Final = "OOM_Snapshot"
+"""Name of the snapshot that is taken inside an allocation that failed."""
+OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
+"""Name of the snapshot of what torch holds once it has given an allocation up."""
+
+ROWLESS_KINDS: Final = (EventKind.FUNCTION_CALL, EventKind.RESERVED, EventKind.DEVICE_USAGE, EventKind.OWNER)
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""
 MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
 LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)
 """Kinds that tell a value which holds until the next of them."""
+DEVICE_POOLS: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE, Pool.HAL)
+"""Pools of memory of a device: those of frameworks, and the driver's, which they are made of."""
 ACCESS_KINDS: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
 """Kinds that tell of a use of memory."""
 MSTX_KINDS: Final = (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)

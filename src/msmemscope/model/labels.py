@@ -1,0 +1,59 @@
+"""Labels of owners: who a block belongs to, from the component of a framework down to the user's own words.
+
+A set of labels is recorded as text, one line per label: a digit, the level, and the label. This module is imported
+inside the observed process, so it imports nothing but `enum` and `typing`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class LabelLevel(IntEnum):
+    """The place of a label in an owner; the owner's labels stand in this order behind the name of the allocator."""
+
+    COMPONENT = 1
+    """A framework: `vllm`, `fsdp2`."""
+    PROCESS = 2
+    """What it does: `profile`, `backward`."""
+    DETAIL_1 = 3
+    """What the memory is: `weights`, `model@gradient`."""
+    DETAIL_2 = 4
+    USER_1 = 5
+    USER_2 = 6
+    USER_3 = 7
+
+
+USER_LEVELS: Final = (LabelLevel.USER_1, LabelLevel.USER_2, LabelLevel.USER_3)
+"""Where the user's labels go, the outermost first."""
+
+MODEL_WEIGHT: Final = "model@weight"
+MODEL_GRADIENT: Final = "model@gradient"
+MODEL_OPTIMIZER_STATE: Final = "model@optimizer_state"
+MODEL_ACTIVATION: Final = "model@activation"
+OPS_ATEN: Final = "ops@aten"
+
+
+def encode_labels(labels: Iterable[tuple[str, LabelLevel]]) -> str:
+    r"""Write labels as they are recorded: `"2profile\n5test1"`.
+
+    Args:
+        labels: Each with its level; without control characters.
+    """
+    return "\n".join(f"{int(level)}{label}" for label, level in labels)
+
+
+def decode_labels(text: str) -> dict[LabelLevel, str]:
+    """Read what `encode_labels` wrote; of two labels on one level the later one counts, as does an unknown level not."""
+    labels: dict[LabelLevel, str] = {}
+    for line in text.split("\n"):
+        if line[:1].isdigit() and int(line[0]) in _LEVELS:
+            labels[LabelLevel(int(line[0]))] = line[1:]
+    return labels
+
+
+_LEVELS: Final = frozenset(map(int, LabelLevel))
