@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from msmemscope.config.options import OPTIONS, Option, OptionGroup
+from msmemscope.configuration.options import OPTIONS, Option, OptionGroup
 
 HEAD = """\
 # Options
 
-<!-- Generated from src/msmemscope/config/options.py by `make docs`; do not edit. -->
+<!-- Generated from src/msmemscope/configuration/options.py by `make docs`; do not edit. -->
 
 `msmemscope [options] program [arguments]` observes a program; the program may be a script, as in
 `msmemscope [options] bash user.sh`. The long options are also recognised after the program; `--` ends ours:

@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "msmemscope"
 
-BELOW_THE_EXTENSION = frozenset({"model", "config", "units", "errors"})
+BELOW_THE_EXTENSION = frozenset({"model", "configuration", "units", "errors"})
 """Layers that the extension is beside or above: they may not import it."""
 
-STANDARD_LIBRARY_ONLY = frozenset({"config", "errors", "units"})
+STANDARD_LIBRARY_ONLY = frozenset({"configuration", "errors", "units"})
 """Layers that are imported inside the observed process, whatever that has installed."""
 
 

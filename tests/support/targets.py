@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from msmemscope.config import CANN_VARIABLES
+from msmemscope.configuration import CANN_VARIABLES
 
 SOURCES = Path(__file__).parents[1] / "target_programs"
 FLAGS = ("-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.config import Analysis, CollectionItem, CollectMode, DataFormat, Level, LogLevel
+from msmemscope.configuration import DEFAULT_OOM_TOP, Analysis, CollectionItem, CollectMode, DataFormat, Level, LogLevel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from enum import Enum
 
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
 
 _EVENT_BITS: Final[Sequence[Enum]] = (
     CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH, CollectionItem.ACCESS, CollectionItem.TRACEBACK,
 )  # fmt: skip
 _LEVEL_BITS: Final[Sequence[Enum]] = (Level.OP, Level.KERNEL)
-_ANALYSIS_BITS: Final[Sequence[Enum]] = (Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.INEFFICIENT)
+_ANALYSIS_BITS: Final[Sequence[Enum]] = (Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.INEFFICIENT, Analysis.OOM)
 _LOG_LEVELS: Final = (LogLevel.INFO, LogLevel.WARN, LogLevel.ERROR)
 _STEP_LIST_LENGTH: Final = 5
 _NPU_SLOTS: Final = 32
@@ -29,7 +29,7 @@ def config_text(settings: Config) -> str:
     """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
 
     Bit masks have the bits of their kind in the order alloc, free, launch,
-    access, traceback; op, kernel; leaks, decompose, inefficient. What a mask
+    access, traceback; op, kernel; leaks, decompose, inefficient, oom. What a mask
     says is repeated in words under `settings`.
     """
     return json.dumps(config_content(settings), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
@@ -57,6 +57,7 @@ def config_content(settings: Config) -> Mapping[str, object]:
         "isEffective": True,
         "levelType": _mask(settings.level, _LEVEL_BITS),
         "logLevel": _LOG_LEVELS.index(settings.log_level),
+        "oomTopK": settings.oom_top or DEFAULT_OOM_TOP,
         "npuSlots": (1 << _NPU_SLOTS) - 1 if all_npus else sum(1 << slot for slot in set(slots)),
         "outputDir": str(settings.output),
         "pyStackDepth": settings.python_stack_depth,

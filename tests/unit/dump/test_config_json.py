@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from msmemscope.config import Analysis, CollectionItem, CollectMode, Config, DataFormat, Level, LogLevel
+from msmemscope.configuration import Analysis, CollectionItem, CollectMode, Config, DataFormat, Level, LogLevel
 from msmemscope.dump.config_json import config_text
 
 
@@ -18,7 +18,7 @@ def test_default_settings() -> None:
         "SelectedStepList": {"stepCount": 0, "stepIdList": [0, 0, 0, 0, 0]},
         "analysisType": 1, "cStackDepth": 0, "collectAllNpu": False, "collectCpu": True, "collectMode": 0,
         "dataFormat": 0, "dumpEventType": 7, "enableCStack": False, "enableCompare": False, "enablePyStack": False,
-        "eventType": 7, "isEffective": True, "levelType": 1, "logLevel": 1, "npuSlots": 0, "outputDir": "/x",
+        "eventType": 7, "isEffective": True, "levelType": 1, "logLevel": 1, "npuSlots": 0, "oomTopK": 10, "outputDir": "/x",
         "pyStackDepth": 50,
         "watchConfig": {"end": "", "fullContent": False, "isWatched": False, "outputId": 4294967295, "start": ""},
     }  # fmt: skip
@@ -35,7 +35,7 @@ def test_everything_set() -> None:
     assert content["npuSlots"] == 0x80000001
     assert content["eventType"] == 31
     assert content["levelType"] == 3
-    assert content["analysisType"] == 7
+    assert content["analysisType"] == 15
     assert content["SelectedStepList"] == {"stepCount": 2, "stepIdList": [2, 5, 0, 0, 0]}
     assert [content[key] for key in ("collectMode", "dataFormat", "logLevel", "cStackDepth")] == [1, 1, 2, 9]
     assert not content["collectCpu"]

@@ -12,9 +12,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msmemscope.config.settings import (
+from msmemscope.configuration.settings import (
     CONTROL_CHARACTERS,
+    DEFAULT_OOM_TOP,
     DEFAULT_STACK_DEPTH,
+    MAXIMUM_OOM_TOP,
     MAXIMUM_STACK_DEPTH,
     WHOLE_NUMBER,
     Analysis,
@@ -115,8 +117,21 @@ def parse_events(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 
 
 def parse_analysis(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Read the analyses to run."""
-    return {"analysis": _chosen(accepted, spelling, text, ANALYSES, message="not an analysis")}
+    """Read the analyses to run; `oom:20` also says how many blocks to show."""
+    names = []
+    oom_top = 0
+    for token in split_list(text):
+        name, colon, number = (part.strip() for part in token.partition(":"))
+        if name == Analysis.OOM.value:
+            is_count = WHOLE_NUMBER.fullmatch(number) and 1 <= int(number) <= MAXIMUM_OOM_TOP
+            if colon and not is_count:
+                raise _refuse(accepted, spelling, token, "not a number of blocks")
+            oom_top = int(number) if colon else DEFAULT_OOM_TOP
+            names.append(name)
+        else:
+            names.append(token)
+    chosen = _chosen(accepted, spelling, ",".join(names), ANALYSES, message="not an analysis")
+    return {"analysis": chosen, "oom_top": oom_top}
 
 
 def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.config import (
+from msmemscope.configuration import (
     OPTION_BY_SPELLING,
     OPTIONS,
     Analysis,
@@ -17,6 +18,7 @@ from msmemscope.config import (
     GivenOption,
     Level,
     LogLevel,
+    unavailable_keywords,
     with_keywords,
     with_options,
 )
@@ -76,7 +78,9 @@ def test_events_come_with_what_they_need(text: str, expected: set[CollectionItem
     "analysis, expected",
     [
         ("leaks", {ALLOC, FREE, LAUNCH}),
-        ("decompose", {ALLOC, FREE, LAUNCH}),
+        ("decompose", {ALLOC, FREE, LAUNCH, ACCESS}),
+        ("oom", {ALLOC, FREE, LAUNCH}),
+        ("oom:20", {ALLOC, FREE, LAUNCH}),
         ("inefficient", {ALLOC, FREE, LAUNCH, ACCESS}),
         ("", {ALLOC, FREE, LAUNCH}),
     ],
@@ -208,8 +212,62 @@ def test_python_callers_get_the_same_validation() -> None:
     assert isinstance(caught.value, ConfigurationError)
     with pytest.raises(ConfigurationError, match="unknown setting: 'colour'"):
         with_keywords(Config(), {"colour": "red"})
-    with pytest.raises(ConfigurationError, match="steps: must be a string, not int"):
-        with_keywords(Config(), {"steps": 1})
+
+
+@pytest.mark.parametrize(
+    "keyword, value, text",
+    [
+        ("steps", 3, "3"),
+        ("steps", [1, 2], "1,2"),
+        ("steps", (2,), "2"),
+        ("events", {"alloc"}, "alloc"),
+        ("events", ["alloc", "launch"], "alloc,launch"),
+        ("level", 1, "1"),
+        ("device", ["npu:0", "cpu"], "npu:0,cpu"),
+        ("call_stack", {"python": 10, "c": 5}, "python:10,c:5"),
+        ("call_stack", True, "python"),
+        ("call_stack", False, ""),
+        ("output", pathlib.Path("/tmp/results"), "/tmp/results"),
+        ("max_size", 1 << 30, str(1 << 30)),
+        ("analysis", ["leaks", "oom:5"], "leaks,oom:5"),
+        ("analysis", [], ""),
+    ],
+)
+def test_python_callers_may_pass_values(keyword: str, value: object, text: str) -> None:
+    """Lists, numbers, paths and switches mean what their text means."""
+    base = Config()
+    assert with_keywords(base, {keyword: value}) == with_keywords(base, {keyword: text})
+
+
+@pytest.mark.parametrize(
+    "keyword, value, reason",
+    [
+        ("steps", 1.5, r"steps: cannot be a float: '1\.5'"),
+        ("events", True, "events: cannot be a bool"),
+        ("output", b"/tmp", "output: cannot be a bytes"),
+        ("steps", [0], "steps: not a step: '0'"),
+        ("analysis", "oom:0", "analysis: not a number of blocks: 'oom:0'"),
+        ("analysis", "oomx", "analysis: not an analysis: 'oomx'"),
+    ],
+)
+def test_values_that_python_callers_may_not_pass(keyword: str, value: object, reason: str) -> None:
+    """The keyword, the value, what is accepted."""
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        with_keywords(Config(), {keyword: value})
+    assert caught.value.accepted
+
+
+def test_keywords_that_are_none_are_not_given() -> None:
+    """A caller may pass its own options on."""
+    assert with_keywords(Config(), {"steps": None, "output": None}) == with_keywords(Config(), {})
+
+
+def test_keywords_of_a_later_version_are_told_apart() -> None:
+    """They change nothing, and can be named."""
+    keywords = {"watch": "op0,op1,full-content", "events": "alloc"}
+    assert unavailable_keywords(keywords) == ("watch",)
+    assert unavailable_keywords({"watch": ""}) == ()
+    assert with_keywords(Config(), keywords) == with_keywords(Config(), {"events": "alloc"})
 
 
 def test_overrides_keep_what_they_do_not_name() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from msmemscope.config import option_values as values
-from msmemscope.config.settings import (
+from msmemscope.configuration import option_values as values
+from msmemscope.configuration.settings import (
     DEFAULT_OUTPUT,
     DEFAULT_STACK_DEPTH,
     MAXIMUM_DEVICE,
@@ -37,7 +38,9 @@ _IMPLIED_ITEMS: Mapping[CollectionItem, frozenset[CollectionItem]] = {
 }
 _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
     Analysis.LEAKS: _BOTH_BLOCK_EVENTS,
-    Analysis.DECOMPOSE: _BOTH_BLOCK_EVENTS,
+    # Accesses and operators tell activations from what lives for one operator.
+    Analysis.DECOMPOSE: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
+    Analysis.OOM: _BOTH_BLOCK_EVENTS,
     Analysis.INEFFICIENT: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
 }
 
@@ -47,6 +50,7 @@ class OptionGroup(enum.Enum):
 
     COLLECT = "What to collect"
     OUTPUT = "What to do with it"
+    COMPARE = "Comparing two results"
     LATER = "Not available in this version"
     GENERAL = "General"
 
@@ -153,7 +157,7 @@ OPTIONS: tuple[Option, ...] = (
         OptionGroup.OUTPUT,
         "The analyses to run; each brings the events that it needs. Empty: none.",
         "LIST",
-        _list_of(values.ANALYSES),
+        "leaks, decompose, inefficient, oom[:{1..1000}], separated by commas",
         "leaks",
         values.parse_analysis,
     ),
@@ -195,17 +199,17 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "compare",
-        OptionGroup.LATER,
-        "Compare the memory of two runs.",
-        parse=values.not_available,
+        OptionGroup.COMPARE,
+        "Compare two results instead of running a program; --level says whether operators or kernels. The verb compare "
+        "does the same and has more options.",
         after_program=False,
     ),
     Option(
         "input",
-        OptionGroup.LATER,
-        "The two results to compare.",
+        OptionGroup.COMPARE,
+        "The two results to compare, the base first.",
         "PATH,PATH",
-        parse=values.not_available,
+        "two dump files or capture folders, separated by a comma; :step=N behind one takes a step of it",
         other_spellings=("--input-path", "-i"),
         after_program=False,
     ),
@@ -254,29 +258,71 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     return dataclasses.replace(base, **fields)
 
 
+OPTION_BY_KEYWORD: Mapping[str, Option] = {
+    spelling[2:].replace("-", "_"): option
+    for spelling, option in OPTION_BY_SPELLING.items()
+    if spelling.startswith("--") and option.after_program
+}
+"""What a Python caller calls the options: their names with underscores."""
+
+
 def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
-    """Apply the keyword arguments of a Python caller: the options' names with underscores, every value a string.
+    """Apply the keyword arguments of a Python caller.
+
+    Args:
+        base: What holds where nothing is given.
+        keywords: Names of `OPTION_BY_KEYWORD` to text as on the command line, or to a value: an int, a path, a list
+            or tuple of words, a dict of words with their numbers (`{"python": 10}`), True for what needs no value.
+            None stands for "not given".
 
     Raises:
-        ConfigurationError: If a keyword is unknown, or its value is no string or not accepted.
+        ConfigurationError: If a keyword is unknown, or its value is not accepted.
     """
-    options = {
-        spelling[2:].replace("-", "_"): option
-        for spelling, option in OPTION_BY_SPELLING.items()
-        if spelling.startswith("--") and option.after_program
-    }
     given = []
     for keyword, value in keywords.items():
-        if keyword not in options:
+        option = OPTION_BY_KEYWORD.get(keyword)
+        if option is None:
             message = "unknown setting"
-            raise ConfigurationError(message, value=keyword, accepted=", ".join(sorted(options)))
-        if not isinstance(value, str):
-            message = f"must be a string, not {type(value).__name__}"
-            raise ConfigurationError(message, option=keyword, value=repr(value), accepted=options[keyword].accepted)
-        given.append(GivenOption(options[keyword], keyword, value))
+            raise ConfigurationError(message, value=keyword, accepted=", ".join(sorted(OPTION_BY_KEYWORD)))
+        if value is None or option.parse is values.not_available:
+            continue
+        given.append(GivenOption(option, keyword, _text_of(option, keyword, value)))
     try:
         return with_options(base, given)
     except UsageError as error:
         raise ConfigurationError(
             error.reason, option=error.option, value=error.value, accepted=error.accepted, hint=error.hint
         ) from error
+
+
+def unavailable_keywords(keywords: Mapping[str, object]) -> tuple[str, ...]:
+    """The keywords that were given for something that a later version will have."""
+    return tuple(
+        keyword
+        for keyword, value in keywords.items()
+        if value and keyword in OPTION_BY_KEYWORD and OPTION_BY_KEYWORD[keyword].parse is values.not_available
+    )
+
+
+def _text_of(option: Option, keyword: str, value: object) -> str:
+    """A value of a Python caller as it would be written on the command line."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        words = _WORDS_OF_SWITCHES.get(option.name)
+        if words is not None:
+            return words[value]
+    elif isinstance(value, int):
+        return str(value)
+    elif isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    elif isinstance(value, Mapping):
+        return ",".join(f"{word}:{number}" for word, number in value.items())
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(_text_of(option, keyword, item) for item in value)
+    message = f"cannot be {'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+    raise ConfigurationError(message, option=keyword, value=repr(value), accepted=option.accepted)
+
+
+_WORDS_OF_SWITCHES: Mapping[str, tuple[str, str]] = {"call-stack": ("", "python")}
+"""Options that a Python caller can switch off and on: what False and True stand for."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.config import (
+from msmemscope.configuration import (
     CANN_VARIABLES,
     Analysis,
     CollectionItem,
@@ -39,6 +39,7 @@ KEYS = [
     "native_stack",
     "native_stack_depth",
     "analysis",
+    "oom_top",
     "data_format",
     "log_level",
     "maximum_size",
@@ -66,6 +67,7 @@ configs = st.builds(
     native_stack=st.booleans(),
     native_stack_depth=depths,
     analysis=st.frozensets(st.sampled_from(Analysis)),
+    oom_top=st.integers(0, 1000),
     data_format=st.sampled_from(DataFormat),
     log_level=st.sampled_from(LogLevel),
     maximum_size=st.integers(0, 2**63 - 1),
@@ -89,6 +91,21 @@ def test_facts_give_back_the_same_config(config: Config) -> None:
     assert Config.from_facts({**facts, "argument": ("python",)}) == config
 
 
+def test_what_was_asked_for_at_any_time_is_shown() -> None:
+    """A program may choose other settings for each part of it; the results are one."""
+    facts = {
+        "setting.analysis": ("leaks,decompose", "leaks", "oom"),
+        "setting.oom_top": ("0", "20", "10"),
+        "setting.python_stack": ("1", "0"),
+        "setting.native_stack": ("0", "0"),
+        "setting.events": ("alloc,free", "launch"),
+    }
+    config = Config.from_facts(facts)
+    assert config.analysis == {Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.OOM}
+    assert (config.oom_top, config.python_stack, config.native_stack) == (20, True, False)
+    assert config.events == {CollectionItem.LAUNCH}
+
+
 def test_settings_text_has_every_key_in_a_fixed_order() -> None:
     """The native core and the readers rely on the keys; every field of the configuration is among them."""
     text = Config().to_settings_text()
@@ -104,7 +121,7 @@ def test_lists_are_written_in_a_fixed_order() -> None:
     lines = config.to_settings_text().split("\n")
     assert "events=alloc,free,launch,access,traceback" in lines
     assert "level=op,kernel" in lines
-    assert "analysis=leaks,decompose,inefficient" in lines
+    assert "analysis=leaks,decompose,inefficient,oom" in lines
     assert "steps=1,3" in lines
 
 
@@ -180,7 +197,7 @@ def test_importing_the_configuration_loads_standard_library_only() -> None:
     code = """
 import sys
 before = set(sys.modules)
-import msmemscope.config
+import msmemscope.configuration
 own = {name.partition(".")[0] for name in set(sys.modules) - before}
 print(sorted(name for name in own if name not in sys.stdlib_module_names and name != "msmemscope"))
 """

@@ -7,17 +7,21 @@ process: standard library only.
 
 from __future__ import annotations
 
-from msmemscope.config.options import (
+from msmemscope.configuration.option_values import split_list
+from msmemscope.configuration.options import (
+    OPTION_BY_KEYWORD,
     OPTION_BY_SPELLING,
     OPTIONS,
     GivenOption,
     Option,
     OptionGroup,
+    unavailable_keywords,
     with_keywords,
     with_options,
 )
-from msmemscope.config.settings import (
+from msmemscope.configuration.settings import (
     CANN_VARIABLES,
+    DEFAULT_OOM_TOP,
     NO_SESSION,
     SETTINGS_VARIABLE,
     Analysis,
@@ -33,8 +37,10 @@ from msmemscope.config.settings import (
 
 __all__ = [
     "CANN_VARIABLES",
+    "DEFAULT_OOM_TOP",
     "NO_SESSION",
     "OPTIONS",
+    "OPTION_BY_KEYWORD",
     "OPTION_BY_SPELLING",
     "SETTINGS_VARIABLE",
     "Analysis",
@@ -49,6 +55,8 @@ __all__ = [
     "OptionGroup",
     "cann_directory",
     "observable_devices",
+    "split_list",
+    "unavailable_keywords",
     "with_keywords",
     "with_options",
 ]

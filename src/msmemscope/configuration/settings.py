@@ -7,10 +7,12 @@ capture can be exported later the way it was meant (`Config.from_facts`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import os
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,9 +25,12 @@ SETTINGS_VARIABLE = "MSMEMSCOPE_SETTINGS"
 """The environment variable that carries the settings text to observed processes."""
 
 DEFAULT_OUTPUT = "memscopeDumpResults"
+OLDER_OUTPUT = "leaksDumpResults"
 DEFAULT_STACK_DEPTH = 50
 MAXIMUM_STACK_DEPTH = 1000
 MAXIMUM_DEVICE = 31
+DEFAULT_OOM_TOP = 10
+MAXIMUM_OOM_TOP = 1000
 NO_SESSION = "0" * 16
 
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -62,6 +67,7 @@ class Analysis(str, enum.Enum):
     LEAKS = "leaks"
     DECOMPOSE = "decompose"
     INEFFICIENT = "inefficient"
+    OOM = "oom"
 
 
 class DataFormat(str, enum.Enum):
@@ -94,7 +100,12 @@ def observable_devices() -> tuple[str, ...]:
 
 
 def _default_output() -> str:
-    return os.path.abspath(DEFAULT_OUTPUT)  # noqa: PTH100 - pathlib would be loaded into the observed process
+    return os.path.abspath(OLDER_OUTPUT if _uses_older_name() else DEFAULT_OUTPUT)  # noqa: PTH100 - no pathlib here
+
+
+def _uses_older_name() -> bool:
+    """Whether this process knows us as msleaks, our older name: its command, or its import."""
+    return "msleaks" in sys.modules or os.path.basename(sys.argv[0] if sys.argv else "") == "msleaks"  # noqa: PTH119
 
 
 def _package_directory() -> str:
@@ -136,6 +147,8 @@ class Config:
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
+    oom_top: int = 0
+    """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
     data_format: DataFormat = DataFormat.CSV
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
@@ -172,13 +185,22 @@ class Config:
     def from_facts(cls, facts: Mapping[str, tuple[str, ...]]) -> Config:
         """Rebuild the settings in force from the facts of a capture (`setting.<key>`; of several, the last holds).
 
+        What the results are to show was asked for if it was at any time.
+
         Raises:
             ConfigurationError: If the value of a known key is not one that could have been written.
         """
         prefix = "setting."
-        return cls._from_texts(
-            {key[len(prefix) :]: texts[-1] for key, texts in facts.items() if key.startswith(prefix) and texts}
-        )
+        texts = {key[len(prefix) :]: texts for key, texts in facts.items() if key.startswith(prefix) and texts}
+        config = cls._from_texts({key: told[-1] for key, told in texts.items()})
+        wishes: dict[str, Any] = {}
+        for key in _WISHES & texts.keys():
+            earlier = []
+            for text in dict.fromkeys(texts[key]):
+                with contextlib.suppress(ValueError):  # what no longer holds need not be readable
+                    earlier.append(_SETTING_KINDS[key].decode(text))
+            wishes[key] = frozenset().union(*earlier) if isinstance(earlier[0], frozenset) else max(earlier)
+        return dataclasses.replace(config, **wishes)
 
     @classmethod
     def _from_texts(cls, texts: Mapping[str, str]) -> Config:
@@ -262,6 +284,9 @@ def values_of(members: Iterable[enum.Enum]) -> str:
     return ", ".join(str(member.value) for member in members)
 
 
+_WISHES = frozenset({"analysis", "oom_top", "python_stack", "native_stack"})
+"""Settings that say what the results show, which `config()` may change while the program runs."""
+
 _ANY_PATH = _text_kind("a path", ".*")
 _SWITCH = _SettingKind("0 or 1", lambda on: str(int(on)), lambda text: bool(("0", "1").index(text)))
 _SETTING_KINDS: Mapping[str, _SettingKind] = {
@@ -280,6 +305,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "native_stack": _SWITCH,
     "native_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),
     "analysis": _enum_set_kind(Analysis),
+    "oom_top": _number_kind(MAXIMUM_OOM_TOP),
     "data_format": _enum_kind(DataFormat),
     "log_level": _enum_kind(LogLevel),
     "maximum_size": _number_kind(2**63 - 1),
