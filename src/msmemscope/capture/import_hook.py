@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
+from _thread import get_ident
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
@@ -17,48 +18,120 @@ def when_imported(name: str, action: Callable[[], None]) -> None:
     """Call `action` once, after the module of that name has been executed for the first time.
 
     Args:
-        name: A top-level module that is not imported yet.
+        name: A module that is not imported yet; of a submodule the full name.
         action: Must not raise.
     """
-    sys.meta_path.insert(0, _ModuleWatcher(name, action))
+    _finder.watch(_Watch(name, action, is_once=True))
 
 
-class _ModuleWatcher(importlib.abc.MetaPathFinder):
-    """Lets the other finders find the module, and wraps its loader."""
+def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[], None] | None = None) -> EndWatch:
+    """Call `action` each time the module of that name has been executed, until the returned function is called.
 
-    def __init__(self, name: str, action: Callable[[], None]) -> None:
-        self._name = name
-        self._action = action
+    A module is executed again when it is reloaded, or imported after somebody took it out of `sys.modules`.
+
+    Args:
+        name: The full name of the module. If it is imported already, that does not count.
+        action: Must not raise.
+        missing: Called when the program looks for the module and there is none. Must not raise.
+    """
+    watch = _Watch(name, action, missing=missing)
+    _finder.watch(watch)
+    return lambda: _finder.forget(watch)
+
+
+class _Watch:
+    """One who waits for a module."""
+
+    def __init__(
+        self, name: str, action: Callable[[], None], *, is_once: bool = False, missing: Callable[[], None] | None = None
+    ) -> None:
+        self.name = name
+        self.action = action
+        self.is_once = is_once
+        self.missing = missing
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Lets the finders behind it find the modules that somebody waits for, and wraps their loaders.
+
+    One for all: two that ask each other for the same module would never end.
+    """
+
+    def __init__(self) -> None:
+        # Names -> who waits, in the order in which they came. The tuples are replaced, never changed: imports go on in
+        # several threads.
+        self._watches: dict[str, tuple[_Watch, ...]] = {}
+        self._searches: set[tuple[str, int]] = set()
+
+    def watch(self, watch: _Watch) -> None:
+        """Stand first in line: a finder before us could answer for the module."""
+        self._watches[watch.name] = (*self._watches.get(watch.name, ()), watch)
+        if not sys.meta_path or sys.meta_path[0] is not self:
+            self._leave()
+            sys.meta_path.insert(0, self)
+
+    def forget(self, watch: _Watch) -> bool:
+        """Let somebody wait no more. False if that was so."""
+        waiting = self._watches.get(watch.name, ())
+        if watch not in waiting:
+            return False
+        remaining = tuple(other for other in waiting if other is not watch)
+        if remaining:
+            self._watches[watch.name] = remaining
+        else:
+            self._watches.pop(watch.name, None)
+            if not self._watches:
+                self._leave()
+        return True
+
+    def _leave(self) -> None:
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Answer for our module only, with what the finders behind us say."""
-        if fullname != self._name:
+        """Answer for modules that somebody waits for only, with what the finders behind us say."""
+        search = (fullname, get_ident())
+        # A finder behind us may ask all finders in turn: then we are not the one to answer.
+        if fullname not in self._watches or search in self._searches:
             return None
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
+        self._searches.add(search)
+        try:
+            spec = self._ask_others(fullname, path, target)
+        finally:
+            self._searches.discard(search)
+        if spec is None:
+            for watch in self._watches.get(fullname, ()):
+                if watch.missing is not None:
+                    watch.missing()
+        elif hasattr(spec.loader, "exec_module"):
+            spec.loader = _ActingLoader(spec.loader, fullname)
+        return spec
+
+    def _ask_others(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        finders = list(sys.meta_path)
+        place = next((index for index, finder in enumerate(finders) if finder is self), -1)
+        for finder in finders[place + 1 :]:
+            if not hasattr(finder, "find_spec"):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                if spec.loader is not None:
-                    spec.loader = _ActingLoader(spec.loader, self)
                 return spec
         return None
 
-    def module_is_there(self) -> None:
-        """Act, once."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-            self._action()
+    def module_is_there(self, name: str) -> None:
+        """Act."""
+        for watch in self._watches.get(name, ()):
+            if not watch.is_once or self.forget(watch):
+                watch.action()
 
 
 class _ActingLoader(importlib.abc.Loader):
-    """The real loader, and the action after it."""
+    """The real loader, and the actions after it."""
 
-    def __init__(self, loader: Any, watcher: _ModuleWatcher) -> None:
+    def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader
-        self._watcher = watcher
+        self._name = name
 
     def __getattr__(self, name: str) -> Any:
         # Resource readers, get_source and the like belong to the real loader.
@@ -75,4 +148,10 @@ class _ActingLoader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._watcher.module_is_there()
+        _finder.module_is_there(self._name)
+
+
+if TYPE_CHECKING:
+    EndWatch = Callable[[], object]
+
+_finder = _Finder()

@@ -1,0 +1,107 @@
+"""Hooks that come with `analysis="decompose"` by themselves, for the frameworks and versions that the program uses."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from msmemscope import _native
+from msmemscope.capture.frameworks.patching import patcher
+from msmemscope.capture.frameworks.targets import HookType, find_decompose_sets, known_frameworks
+from msmemscope.capture.import_hook import whenever_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msmemscope.capture.frameworks.targets import Framework
+    from msmemscope.capture.import_hook import EndWatch
+
+_HOLDER = "automatic"
+
+
+class _AutomaticHooks:
+    """Whether automatic hooks are on, and which frameworks are still waited for."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.is_left_to_program = False
+        self._watches: list[EndWatch] = []
+        self._told: set[str] = set()
+
+    def enable(self) -> None:
+        """Hook what is there, and the rest when it is imported."""
+        if self.is_on or self.is_left_to_program:
+            return
+        self.is_on = True
+        for framework in known_frameworks():
+            if not any(each.hook_type is HookType.DECOMPOSE for each in framework.hook_sets):
+                continue
+            self._watches.append(whenever_imported(framework.package, self._hook_when_asked(framework)))
+            if framework.package in sys.modules:
+                self._hook(framework)
+
+    def disable(self) -> None:
+        """Give back what only these hooks have."""
+        self.is_on = False
+        while self._watches:
+            self._watches.pop()()
+        patcher.release(_HOLDER)
+
+    def _hook_when_asked(self, framework: Framework) -> Callable[[], None]:
+        return lambda: self._hook(framework)
+
+    def _hook(self, framework: Framework) -> None:
+        """Never raises: it may run in the middle of the program's imports."""
+        if not self.is_on:
+            return
+        try:
+            version = _version_in_use(framework)
+            hook_sets = find_decompose_sets(framework, version)
+        except Exception as error:  # noqa: BLE001 - the program goes on, whatever this framework is like
+            self._note(f"{framework.name}: its version is not known ({type(error).__name__}: {error})")
+            return
+        if not hook_sets:
+            self._note(f"{framework.name} {version} has no labels of its own")
+        patcher.install(hook_sets, _HOLDER)
+
+    def _note(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            _native.note_fact("unobserved.framework_hooks", text)
+
+
+def _version_in_use(framework: Framework) -> str:
+    """The version that an imported framework says it has, or the one that is installed.
+
+    Raises:
+        PackageNotFoundError: If neither says it.
+    """
+    stated = getattr(sys.modules[framework.package], "__version__", None)
+    if isinstance(stated, str):
+        return str(stated)
+    import importlib.metadata  # slow to import: only where a framework is in use
+
+    return importlib.metadata.version(framework.distribution)
+
+
+_hooks = _AutomaticHooks()
+
+
+def enable_automatic_hooks() -> None:
+    """Label the memory of every known framework in the version that the program uses.
+
+    What is imported already is hooked now, the rest when it is imported. Does nothing if they are on, or if the program
+    has called `init_framework_hooks` for labels itself.
+    """
+    _hooks.enable()
+
+
+def disable_automatic_hooks() -> None:
+    """Give back what `enable_automatic_hooks` hooked. What the program hooked itself stays."""
+    _hooks.disable()
+
+
+def leave_to_program() -> None:
+    """Hook nothing automatically any more in this process: the program says which labels it wants."""
+    _hooks.is_left_to_program = True
+    _hooks.disable()

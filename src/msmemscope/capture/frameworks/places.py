@@ -1,0 +1,280 @@
+"""One function of a program, wrapped: what happens around its calls, and how it is given back.
+
+The wrapper is transparent. It has the name, signature and kind (method, coroutine function, generator) of what it wraps,
+passes on every exception, and rests when nobody wants anything of it. What goes wrong on our side is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.decorating import run_within
+from msmemscope.capture.frameworks.targets import Callback
+from msmemscope.capture.frameworks.wrapper_chain import leads_to
+from msmemscope.capture.labels import pop_labels, push_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from msmemscope.capture.frameworks.targets import Label, Target
+
+_ABSENT: Any = object()
+
+
+class NotAFunctionError(Exception):
+    """What stands in a place cannot be wrapped; the text says what it is."""
+
+
+class Place:
+    """An attribute of a module or class that holds a function, with our wrapper in front of it.
+
+    Args:
+        owner: The module or class.
+        name: The name of the attribute.
+
+    Raises:
+        NotAFunctionError: If there is none of that name, or something that is no function.
+    """
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner = owner
+        self._name = name
+        self._claims: tuple[tuple[str, Target, str], ...] = ()
+        self._is_own = True
+        self._raw: Any = None
+        self._wrapper: Any = None
+        self._attribute: Any = None
+        self._complaints: set[str] = set()
+        self.labels: tuple[Label, ...] = ()
+        self.snapshot_name = ""
+        self.callbacks: tuple[Callback, ...] = ()
+        self._put()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A program may send a class with our wrappers to another process (Ray does): there they rest.
+        return (object.__new__, (RestingPlace,))
+
+    def claim(self, holder: str, target: Target, module: str) -> None:
+        """Do what a target says, as long as its holder wants it.
+
+        Args:
+            holder: Who wants it.
+            target: What is wanted.
+            module: The name of the module that it was found in, for snapshots.
+        """
+        if not self._is_reached():
+            self._put()
+        claim = (holder, target, module)
+        if claim not in self._claims:
+            self._claims = (*self._claims, claim)
+            self._settle()
+
+    def release(self, holder: str) -> bool:
+        """Drop what a holder wanted. True if the original is in its place again."""
+        self._claims = tuple(claim for claim in self._claims if claim[0] != holder)
+        self._settle()
+        return not self._claims and self._take_away()
+
+    def _settle(self) -> None:
+        targets = [target for _, target, _ in self._claims]
+        self.labels = tuple(dict.fromkeys(label for target in targets for label in target.labels))
+        self.callbacks = tuple(dict.fromkeys(target.callback for target in targets if target.callback is not None))
+        names = [
+            f"{module}@{target.class_name}@{target.function}"
+            for _, target, module in self._claims
+            if target.is_snapshot
+        ]
+        self.snapshot_name = names[0] if names else ""
+
+    def _put(self) -> None:
+        _wrapped.pop(id(self._attribute), None)
+        raw = vars(self._owner).get(self._name, _ABSENT)
+        self._is_own = raw is not _ABSENT
+        if not self._is_own:
+            raw = self._inherited()
+        # A name that was imported from another place of ours: each of the two names stands for itself.
+        first = _wrapped.get(id(raw))
+        self._raw = raw if first is None else first._raw  # noqa: SLF001 - of the same class
+        if isinstance(self._raw, (staticmethod, classmethod)):
+            wrapper = self._wrapped(self._raw.__func__)
+            self._attribute = type(self._raw)(wrapper)
+        elif not callable(self._raw):
+            text = f"is of type {type(self._raw).__name__}, no function"
+            raise NotAFunctionError(text)
+        else:
+            wrapper = self._wrapped(self._raw)
+            # Callables of other kinds are not bound to an instance, unlike our function.
+            is_bound = not isinstance(self._owner, type) or hasattr(type(self._raw), "__get__")
+            self._attribute = wrapper if is_bound else staticmethod(wrapper)
+        self._wrapper = wrapper
+        setattr(self._owner, self._name, self._attribute)
+        _wrapped[id(self._attribute)] = self
+
+    def _inherited(self) -> Any:
+        """What the class has from its bases; a plain method is looked up at each call, as others may replace it."""
+        if not isinstance(self._owner, type):
+            raise NotAFunctionError
+        raw = next((vars(base)[self._name] for base in self._owner.__mro__ if self._name in vars(base)), _ABSENT)
+        if raw is _ABSENT:
+            raise NotAFunctionError
+        if not isinstance(raw, FunctionType) or inspect.iscoroutinefunction(raw) or _is_generator(raw):
+            return raw
+        owner, name = self._owner, self._name
+
+        @functools.wraps(raw)
+        def inherited(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(super(owner, self), name)(*args, **kwargs)
+
+        _hide(inherited)
+        return inherited
+
+    def _wrapped(self, function: Callable[..., Any]) -> Any:
+        with_results = _with_results(self, function)
+        with_labels = run_within(functools.partial(_Labels, self), with_results, pauses=True)
+        wrapper = run_within(functools.partial(_Snapshots, self), with_labels)
+        for layer in (with_results, with_labels, wrapper):
+            if layer is not function:
+                _hide(layer)
+        return wrapper
+
+    def _take_away(self) -> bool:
+        if vars(self._owner).get(self._name, _ABSENT) is not self._attribute:
+            return False  # somebody wrapped our wrapper: it stays, and rests
+        if self._is_own:
+            setattr(self._owner, self._name, self._raw)
+        else:
+            delattr(self._owner, self._name)
+        _wrapped.pop(id(self._attribute), None)
+        return True
+
+    def _is_reached(self) -> bool:
+        """Whether our wrapper is still called; not after a reload, for example."""
+        return leads_to(vars(self._owner).get(self._name, _ABSENT), self._wrapper)
+
+    def complain(self, what: str, error: Exception) -> None:
+        """Say what went wrong on our side, once for each kind of thing."""
+        if what not in self._complaints:
+            self._complaints.add(what)
+            owner = getattr(self._owner, "__qualname__", getattr(self._owner, "__name__", "?"))
+            _native.say(f"{what} of {owner}.{self._name} failed: {type(error).__name__}: {error}")
+
+    def returned(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Do what is done with the result of a call. Never raises."""
+        for callback in self.callbacks:
+            self._call(callback, result, args, kwargs)
+
+    def _call(self, callback: Callback, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            from msmemscope.capture.frameworks import vllm_labels
+
+            act = vllm_labels.label_weights if callback is Callback.WEIGHTS else vllm_labels.label_kv_cache
+            act(result, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            self.complain(f"labels ({callback.value})", error)
+
+
+class RestingPlace(Place):
+    """What a place is in a process that it was sent to: nobody wants anything of it."""
+
+    labels = ()
+    snapshot_name = ""
+    callbacks = ()
+
+
+_wrapped: dict[int, Place] = {}
+"""By the identity of the attribute that we put there."""
+
+
+class _Labels:
+    """The labels of one call."""
+
+    __slots__ = ("_place", "_pushed")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._pushed: tuple[Label, ...] = ()
+
+    def __enter__(self) -> None:
+        labels = self._place.labels
+        if labels:
+            try:
+                push_labels(labels)
+                self._pushed = labels
+            except Exception as error:  # noqa: BLE001 - the program goes on
+                self._place.complain("labels", error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._pushed:
+            try:
+                pop_labels(self._pushed)
+            except Exception as problem:  # noqa: BLE001 - the program goes on, with its own exception if it has one
+                self._place.complain("labels", problem)
+
+
+class _Snapshots:
+    """The snapshots before and after one call."""
+
+    __slots__ = ("_name", "_place")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._name = place.snapshot_name
+
+    def __enter__(self) -> None:
+        self._take("Start")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._take("End")
+
+    def _take(self, moment: str) -> None:
+        if self._name:
+            try:
+                from msmemscope.capture.snapshot import take_snapshot
+
+                take_snapshot(None, name=f"{self._name}@{moment}")
+            except Exception as error:  # noqa: BLE001 - the program goes on
+                self._place.complain("snapshots", error)
+
+
+def _with_results(place: Place, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a place see what a function returns; a generator has no result of its own."""
+    if _is_generator(function):
+        return function
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def reporting(*args: Any, **kwargs: Any) -> Any:
+            result = await function(*args, **kwargs)
+            place.returned(result, args, kwargs)
+            return result
+
+    else:
+
+        @functools.wraps(function)
+        def reporting(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            place.returned(result, args, kwargs)
+            return result
+
+    return reporting
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _hide(function: Any) -> None:
+    """Leave our frames out of the stacks that are recorded."""
+    try:
+        _native.hide_code((function.__code__,))
+    except ValueError as error:
+        _native.note_fact("unobserved.framework_hooks", f"our frames show in stacks: {error}")

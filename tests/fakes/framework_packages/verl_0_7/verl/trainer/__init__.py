@@ -1,0 +1,1 @@
+"""Of the framework's shape only."""

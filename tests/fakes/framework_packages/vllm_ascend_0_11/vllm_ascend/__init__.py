@@ -1,0 +1,1 @@
+"""The shape of vllm_ascend 0.11: it has no __version__ of its own."""
