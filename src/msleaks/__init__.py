@@ -1,4 +1,4 @@
-"""The older name of msmemscope: the same public names, nothing else."""
+"""The older name of msmemscope: the same public names, nothing else. Results go to the older folder by default."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msmemscope
 
 if TYPE_CHECKING:
-    from msmemscope import __version__, start, step, stop
+    from msmemscope import *  # noqa: F403
 
-__all__ = ["__version__", "start", "step", "stop"]
+__all__ = list(msmemscope.__all__)
 
 
 def __getattr__(name: str) -> object:

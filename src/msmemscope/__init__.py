@@ -1,7 +1,7 @@
 """Shows where device memory goes in AI training and inference, and what is wrong with it.
 
-Inside a program: `import msmemscope`, then `start()`, `step()` after each training step, and `stop()`. Under the
-command line `msmemscope python train.py` nothing of this is needed.
+Inside a program: `import msmemscope`, then `config()` to choose what is collected, `start()`, `step()` after each
+training step, and `stop()`. Under the command line `msmemscope python train.py` nothing of this is needed.
 
 Importing this module is cheap, because it happens in training processes: it loads the native core, which begins to
 follow the blocks of memory that are alive (so that `start()` can tell what was there already), and nothing else.
@@ -11,13 +11,46 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from msmemscope.capture.session import start, step, stop
+    from msmemscope import describe, tracer
+    from msmemscope.capture.collection import collect
+    from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
+    from msmemscope.capture.record_function import RecordFunction
+    from msmemscope.capture.session import config, start, step, stop
+    from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "start", "step", "stop"]
+__all__ = [
+    "RecordFunction",
+    "TakeSnapshot",
+    "__version__",
+    "cleanup_framework_hooks",
+    "collect",
+    "config",
+    "describe",
+    "init_framework_hooks",
+    "start",
+    "step",
+    "stop",
+    "take_snapshot",
+    "tracer",
+]
 
-_HOMES = dict.fromkeys(("start", "step", "stop"), "msmemscope.capture.session")
+_HOMES = {
+    "RecordFunction": "msmemscope.capture.record_function",
+    "TakeSnapshot": "msmemscope.capture.snapshot",
+    "cleanup_framework_hooks": "msmemscope.capture.frameworks",
+    "collect": "msmemscope.capture.collection",
+    "config": "msmemscope.capture.session",
+    "describe": "",
+    "init_framework_hooks": "msmemscope.capture.frameworks",
+    "start": "msmemscope.capture.session",
+    "step": "msmemscope.capture.session",
+    "stop": "msmemscope.capture.session",
+    "take_snapshot": "msmemscope.capture.snapshot",
+    "tracer": "",
+}
+"""Public name to the module that has it; a name without one is a module of this package."""
 
 
 def __getattr__(name: str) -> object:
@@ -27,7 +60,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(message)
     import importlib
 
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOMES[name]
+    value = getattr(importlib.import_module(home), name) if home else importlib.import_module(f"{__name__}.{name}")
     globals()[name] = value
     return value
 

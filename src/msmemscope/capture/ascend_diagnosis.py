@@ -15,7 +15,7 @@ from elftools.common.exceptions import ELFError
 
 from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.shared_library import exported_functions, imported_functions
-from msmemscope.config import CANN_VARIABLES
+from msmemscope.configuration import CANN_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -31,6 +31,6 @@ def attach_at_import() -> None:
 def _is_own_command_line() -> bool:
     """Whether this interpreter was started to run msmemscope itself."""
     words = sys.orig_argv
-    if len(words) > 1 and os.path.basename(words[1]) == "msmemscope":  # noqa: PTH119 - pathlib is not loaded here
+    if len(words) > 1 and os.path.basename(words[1]) in {"msmemscope", "msleaks"}:  # noqa: PTH119 - pathlib is not loaded here
         return True
     return any(words[index] == "-m" and words[index + 1] == "msmemscope" for index in range(1, len(words) - 1))

@@ -23,7 +23,7 @@ from msmemscope.capture.ledger import create_launch_directory, read_ledger
 from msmemscope.capture.operators import OLDEST_TORCH, version_numbers
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
 from msmemscope.capture.shared_library import imported_functions
-from msmemscope.config import SETTINGS_VARIABLE, Config
+from msmemscope.configuration import SETTINGS_VARIABLE, Config
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from msmemscope.config import SETTINGS_VARIABLE
+from msmemscope.configuration import SETTINGS_VARIABLE
 
 if TYPE_CHECKING:
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
 
 
 def write_results(config: Config) -> None:

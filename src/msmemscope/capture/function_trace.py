@@ -1,7 +1,12 @@
-"""The Python function trace (`--events=traceback`): switching the native profile function on and off."""
+"""The Python function trace: switching the native profile function on and off.
+
+There is one trace per process. Two may ask for it: the session (`events="traceback"`), and the program itself
+(`msmemscope.tracer`). It runs while at least one of them wants it, so that neither ends what the other began.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from types import CodeType
@@ -9,37 +14,86 @@ from typing import Any
 
 from msmemscope import _native
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120 - no pathlib here
+
+
+_is_waiting_for_torch: list[bool] = []
+
 
 class FunctionTrace:
-    """Traces the calls of every Python thread while it is on."""
+    """One who wants the calls of every Python thread traced.
 
-    def __init__(self) -> None:
-        self._previous_thread_profile: Any = None
+    Args:
+        is_unconditional: Whether calls are written also while no events are collected, and whatever was chosen to be
+            collected.
+    """
 
-    def start(self) -> None:
-        """Trace from now on, unless another profiler is at work: there can be only one."""
-        if _native.function_trace_is_on():
-            return
-        if sys.getprofile() is not None or threading.getprofile() is not None:
-            _native.say("function calls are not traced: another profiler is active (sys.setprofile)")
-            _native.note_fact("unobserved.python_trace", "another profiler was active")
-            return
-        threading.setprofile(_native.trace_this_thread)
-        _native.start_function_trace(_dispatch_code(), _module_call_code())
-        _native.note_fact("observed.python_trace", f"Python {sys.version.partition(' ')[0]}")
+    _wanted_by: list[FunctionTrace] = []  # noqa: RUF012 - shared on purpose: the trace is one for all
+
+    def __init__(self, *, is_unconditional: bool = False) -> None:
+        self.is_unconditional = is_unconditional
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this one wants the trace now, and has it."""
+        return self in self._wanted_by and _native.function_trace_is_on()
+
+    def start(self) -> bool:
+        """Trace from now on, unless another profiler is at work: there can be only one.
+
+        Returns:
+            Whether calls are traced now.
+        """
+        if not _native.function_trace_is_on():
+            if sys.getprofile() is not None or threading.getprofile() is not None:
+                _native.say("function calls are not traced: another profiler is active (sys.setprofile)")
+                _native.note_fact("unobserved.python_trace", "another profiler was active")
+                return False
+            _describe_program()
+            threading.setprofile(_native.trace_this_thread)
+            _native.start_function_trace()
+            _native.note_fact("observed.python_trace", f"Python {sys.version.partition(' ')[0]}")
+        if self not in self._wanted_by:
+            self._wanted_by.append(self)
+        self._settle()
+        return True
 
     def stop(self) -> None:
-        """Stop tracing; calls that have not returned are written as open."""
-        if not _native.function_trace_is_on():
+        """Stop tracing, unless somebody else still wants it; calls that have not returned are written as open."""
+        if self not in self._wanted_by:
+            return
+        self._wanted_by.remove(self)
+        if self._wanted_by:
+            self._settle()
             return
         _native.stop_function_trace()
-        threading.setprofile(None)
+        _native.write_calls_always(False)
+        if threading.getprofile() == _native.trace_this_thread:
+            threading.setprofile(None)
+
+    def _settle(self) -> None:
+        _native.write_calls_always(any(one.is_unconditional for one in self._wanted_by))
 
 
-def _dispatch_code() -> CodeType | None:
+def _describe_program() -> None:
+    """Tell the native side what is not the program's; again once torch is there, if it is not yet."""
+    from msmemscope.capture import record_function, tracer
+
+    torch_is_ready = hasattr(sys.modules.get("torch"), "__version__")
+    dispatch = (_dispatch_code(),) if torch_is_ready else ()
+    module_call = _module_call_code() if torch_is_ready else None
+    _native.describe_program(
+        (*record_function.UNTRACED_CODES, *tracer.UNTRACED_CODES, *dispatch), module_call, _PACKAGE
+    )
+    if not torch_is_ready and not _is_waiting_for_torch:
+        from msmemscope.capture.import_hook import when_imported
+
+        _is_waiting_for_torch.append(True)
+        when_imported("torch", _describe_program)
+
+
+def _dispatch_code() -> CodeType:
     """Code of our own dispatch function: it and what it calls are not the program's."""
-    if "torch" not in sys.modules:
-        return None
     from msmemscope.capture.torch_operators import OperatorMode
 
     function: Any = OperatorMode.__torch_dispatch__

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
@@ -16,7 +17,7 @@ from msmemscope.capture.import_hook import when_imported
 
 if TYPE_CHECKING:
     from msmemscope.capture.torch_operators import OperatorMode
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
 
 OLDEST_TORCH = (2, 3, 1)
 """From here on a dispatch mode sees what the collector needs (the seeds ask for the same version)."""
@@ -27,15 +28,21 @@ _SOURCE = "torch_operators"
 class OperatorCollector:
     """Puts a dispatch mode on every Python thread of the program, and takes it away again."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self) -> None:
+        self._config: Config | None = None
         self._is_enabled = False
         self._is_waiting = False
-        self._modes = threading.local()
+        self._mode_of_thread = threading.local()
+        self._modes: weakref.WeakSet[OperatorMode] = weakref.WeakSet()
         self._original_bootstrap: Any = None
 
-    def enable_with_torch(self) -> None:
-        """Enable now if the program has torch already, else as soon as it imports it."""
+    def enable_with_torch(self, config: Config) -> None:
+        """Enable now if the program has torch already, else as soon as it imports it.
+
+        Args:
+            config: Which devices are observed.
+        """
+        self._config = config
         if "torch" in sys.modules and hasattr(sys.modules["torch"], "__version__"):
             self.enable()
         elif not self._is_waiting:
@@ -49,7 +56,7 @@ class OperatorCollector:
 
     def enable(self) -> None:
         """Watch the operators of this thread, and of threads started from now on. Never raises."""
-        if self._is_enabled:
+        if self._is_enabled or self._config is None:
             return
         try:
             version = sys.modules["torch"].__version__
@@ -65,12 +72,14 @@ class OperatorCollector:
             _native.note_fact(f"unobserved.{_SOURCE}", str(error))
             return
         self._is_enabled = True
+        for mode in list(self._modes):
+            mode.wake()
         self._enter()
         self._watch_new_threads()
         _native.note_fact(f"observed.{_SOURCE}", f"torch {version}")
 
     def disable(self) -> None:
-        """Stop watching. Threads other than this one stop at their next operator."""
+        """Stop watching. In threads other than this one the mode stays, and rests."""
         if self._is_waiting:
             self._is_waiting = False
         if not self._is_enabled:
@@ -78,24 +87,26 @@ class OperatorCollector:
         self._is_enabled = False
         threading.Thread._bootstrap_inner = self._original_bootstrap  # type: ignore[attr-defined] # noqa: SLF001
         self._leave()
+        for mode in list(self._modes):
+            mode.rest()
 
     def _enter(self) -> None:
+        if getattr(self._mode_of_thread, "mode", None) is not None:
+            return  # it stayed when watching ended
         from msmemscope.capture.torch_operators import OperatorMode
 
         mode = OperatorMode()
         mode.__enter__()
-        self._modes.current = mode
+        self._mode_of_thread.mode = mode
+        self._modes.add(mode)
 
     def _leave(self) -> None:
-        mode: OperatorMode | None = getattr(self._modes, "current", None)
-        if mode is None:
-            return
-        self._modes.current = None
-        if mode.is_on_top():
+        mode: OperatorMode | None = getattr(self._mode_of_thread, "mode", None)
+        # Where the program has pushed modes of its own above it, order must be kept: it stays, and rests.
+        if mode is not None and mode.is_on_top():
             mode.__exit__(None, None, None)
-        else:
-            # The program has pushed modes of its own above it, and order must be kept: it stays, and does nothing.
-            mode.rest()
+            self._mode_of_thread.mode = None
+            self._modes.discard(mode)
 
     def _watch_new_threads(self) -> None:
         """Mode stacks are per thread. A mode must be gone before its thread is: torch would drop it without the GIL."""

@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.config import SETTINGS_VARIABLE
+from msmemscope.configuration import SETTINGS_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
 
 CORE_LIBRARY = "lib64/libmsmemscope_core.so"
 BOOTSTRAP_DIRECTORY = "bootstrap"

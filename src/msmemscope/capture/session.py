@@ -1,4 +1,4 @@
-"""The session of the Python API: `start()`, `step()` and `stop()`.
+"""The session of the Python API: `config()`, `start()`, `step()` and `stop()`.
 
 There is one session per process. Under the launcher it begins by itself (`begin_launched`), and `start()` and
 `stop()` then choose what is collected; without it, `start()` brings the default settings.
@@ -11,37 +11,79 @@ import dataclasses
 import os
 import secrets
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.config import SETTINGS_VARIABLE, CollectionItem, CollectMode, Config, Level
+from msmemscope.configuration import (
+    OPTION_BY_KEYWORD,
+    SETTINGS_VARIABLE,
+    Analysis,
+    CollectionItem,
+    CollectMode,
+    Config,
+    Level,
+    unavailable_keywords,
+    with_keywords,
+)
 from msmemscope.errors import MsmemscopeError
 from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE, EventKind
 
 if TYPE_CHECKING:
     from msmemscope.capture.function_trace import FunctionTrace
     from msmemscope.capture.operators import OperatorCollector
+    from msmemscope.capture.optimizer_labels import OptimizerLabels
 
 _OPERATOR_ITEMS = frozenset({CollectionItem.LAUNCH, CollectionItem.ACCESS})
+_BLOCK_ITEMS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
+
+_FIXED_ONCE_OPEN = ("output", "data_format", "maximum_size", "session", "launch_directory", "utc_offset")
+"""Settings that the log of a process is made with: they can be chosen until it is there."""
 
 
 class Session:
-    """What this process collects, and whether it does so now."""
+    """What this process collects, and whether it does so now.
+
+    Its methods may be called from any thread; each waits for the one that runs.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()
+        # A thread that holds the lock while another one forks is not there to release it in the child.
+        os.register_at_fork(after_in_child=self._renew_lock)
         self._config: Config | None = None
+        self._defaults = Config()
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
+        self._was_stopped = False
+        self._chosen_once: set[str] = set()
+        self.writes_results = True
+        """Whether results are written when a process ends that no launcher waits for."""
         self._operators: OperatorCollector | None = None
+        self._optimizer_labels: OptimizerLabels | None = None
         self._function_trace: FunctionTrace | None = None
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()
 
     @property
     def config(self) -> Config:
         """The settings in force; the first access decides where they come from."""
         if self._config is None:
-            self._config = self._settle_config()
+            self._config = self._defaults = self._settle_config()
         return self._config
+
+    @property
+    def is_tracing(self) -> bool:
+        """Whether collection is on; a choice of steps may still leave the running one out."""
+        return self._is_tracing
+
+    @property
+    def records_marks(self) -> bool:
+        """Whether what the program marks itself is wanted: not where collection waits for `start()`, or has ended."""
+        self.begin_launched()
+        return self._is_tracing or not (self._is_launched or self._was_stopped)
 
     def _settle_config(self) -> Config:
         inherited = os.environ.get(SETTINGS_VARIABLE)
@@ -51,13 +93,60 @@ class Session:
         else:
             config = Config(session=secrets.token_hex(8), collect_mode=CollectMode.DEFERRED)
             atexit.register(_finish_at_exit)
+            _native.note_fact("observed.python", sys.version.partition(" ")[0])
         if not self._is_launched or _native.settings_text() != inherited:
             # Not launched, or launched without the preload: a program that cleans its environment, for example.
-            if not _native.configure(config.to_settings_text()):
-                message = "the settings cannot be used by the native core"
-                raise MsmemscopeError(message, hint="shorten the output path")
+            _use(config)
             _native.install_hooks()
         return config
+
+    def configure(self, **keywords: Any) -> None:
+        """Choose what is collected from now on; see `config`."""
+        with self._lock:
+            self.begin_launched()
+            before = self.config
+            config = with_keywords(self._defaults, keywords)
+            config = dataclasses.replace(
+                config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
+            )
+            for keyword in unavailable_keywords(keywords):
+                _native.say(f"{keyword} is not available in this version of msmemscope and is left out")
+            if config == before:
+                return
+            was_tracing = self._is_tracing
+            if was_tracing:
+                self._end_python_collection()
+                _native.end_tracing()
+            try:
+                _use(config)
+            finally:
+                if _native.capture_directory():
+                    _note_changes(before, config)
+                self._config = config
+                if was_tracing:
+                    _native.begin_tracing()
+                    self._begin_python_collection()
+
+    def _what_stays(self, before: Config, config: Config, keywords: dict[str, Any]) -> dict[str, Any]:
+        """The settings that can be chosen only once, as they were; a warning for each that was to be another."""
+        is_open = bool(_native.capture_directory())
+        stays: dict[str, Any] = {}
+        for name in _FIXED_ONCE_OPEN:
+            keyword = next((word for word in keywords if _field_of(word) == name), None)
+            was_chosen = self._is_launched or is_open or name in self._chosen_once
+            if keyword is not None and keywords[keyword] is not None and not was_chosen:
+                self._chosen_once.add(name)
+                continue
+            stays[name] = getattr(before, name)
+            if keyword is not None and getattr(config, name) != stays[name]:
+                reason = (
+                    "the command line has chosen it"
+                    if self._is_launched
+                    else "it can be set only once in a process, before anything is recorded"
+                )
+                shown = getattr(stays[name], "value", stays[name])
+                _native.say(f"config: {keyword} stays {str(shown)!r}: {reason}")
+        return stays
 
     def begin_launched(self) -> None:
         """Begin under the launcher; without one, or if that has been done, do nothing.
@@ -65,35 +154,39 @@ class Session:
         The bootstrap begins the session when the program imports torch. A program that calls us earlier, or has no
         torch, begins it by that call.
         """
-        config = self.config
-        if self._has_begun or not self._is_launched:
-            return
-        self._has_begun = True
-        atexit.register(self.finish)
-        if config.collect_mode is CollectMode.IMMEDIATE:
-            self._is_tracing = True
-            _native.begin_tracing()
-            self._begin_python_collection()
+        with self._lock:
+            config = self.config
+            if self._has_begun or not self._is_launched:
+                return
+            self._has_begun = True
+            atexit.register(self.finish)
+            if config.collect_mode is CollectMode.IMMEDIATE:
+                self._is_tracing = True
+                _native.begin_tracing()
+                self._begin_python_collection()
 
     def start(self) -> None:
         """Begin to collect. Blocks that are alive now appear as existing."""
-        self.begin_launched()
-        if self._is_tracing:
-            return
-        self._is_tracing = True
-        _native.record_system_event(EventKind.START_TRACE, DEVICE_NONE)
-        _native.begin_tracing()
-        self._begin_python_collection()
+        with self._lock:
+            self.begin_launched()
+            if self._is_tracing:
+                return
+            self._is_tracing = True
+            _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
+            _native.begin_tracing()
+            self._begin_python_collection()
 
     def stop(self) -> None:
         """Stop collecting. Which blocks are alive is followed on, and `start()` may come again."""
-        self.begin_launched()
-        if not self._is_tracing:
-            return
-        self._is_tracing = False
-        self._end_python_collection()
-        _native.end_tracing()
-        _native.record_system_event(EventKind.STOP_TRACE, DEVICE_NONE)
+        with self._lock:
+            self.begin_launched()
+            if not self._is_tracing:
+                return
+            self._is_tracing = False
+            self._was_stopped = True
+            self._end_python_collection()
+            _native.end_tracing()
+            _native.record_event(EventKind.STOP_TRACE, DEVICE_NONE)
 
     def step(self) -> None:
         """Say that a training or inference step has ended, and the next one begins."""
@@ -114,19 +207,26 @@ class Session:
 
     def _begin_python_collection(self) -> None:
         config = self.config
+        if config.events & _BLOCK_ITEMS:
+            from msmemscope.capture.snapshot import observe_out_of_memory
+
+            observe_out_of_memory()
         if config.devices != ("cpu",):
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
             observe_with_torch_npu()
-        if config.python_stack_depth > 0 and not _native.collect_python_stacks(True):
+        # Also with a depth of 0: a failure for lack of memory takes its stack whatever the settings say.
+        if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))
             _native.note_fact("unobserved.python_stacks", f"the frames of Python {version} are not known")
         if config.events & _OPERATOR_ITEMS and Level.OP in config.level:
             if self._operators is None:
                 from msmemscope.capture.operators import OperatorCollector
 
-                self._operators = OperatorCollector(config)
-            self._operators.enable_with_torch()
+                self._operators = OperatorCollector()
+            self._operators.enable_with_torch(config)
+        if Analysis.DECOMPOSE in config.analysis:
+            self._begin_decomposition()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:
                 from msmemscope.capture.function_trace import FunctionTrace
@@ -134,9 +234,24 @@ class Session:
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
 
+    def _begin_decomposition(self) -> None:
+        from msmemscope.capture.frameworks.automatic import enable_automatic_hooks
+
+        if self._optimizer_labels is None:
+            from msmemscope.capture.optimizer_labels import OptimizerLabels
+
+            self._optimizer_labels = OptimizerLabels()
+        self._optimizer_labels.enable_with_torch()
+        enable_automatic_hooks()
+
     def _end_python_collection(self) -> None:
         if self._function_trace is not None:
             self._function_trace.stop()
+        if self._optimizer_labels is not None:
+            from msmemscope.capture.frameworks.automatic import disable_automatic_hooks
+
+            self._optimizer_labels.disable()
+            disable_automatic_hooks()
         if self._operators is not None:
             self._operators.disable()
 
@@ -146,41 +261,88 @@ class Session:
             self._end_python_collection()
 
 
-_session = Session()
+def _use(config: Config) -> None:
+    if not _native.configure(config.to_settings_text()):
+        message = "the settings cannot be used by the native core"
+        raise MsmemscopeError(message, hint="shorten the output path")
+
+
+def _note_changes(before: Config, after: Config) -> None:
+    """The settings of a log are in it as facts, of which the last one holds."""
+    old = dict(line.partition("=")[::2] for line in before.to_settings_text().split("\n"))
+    for line in after.to_settings_text().split("\n"):
+        name, _, text = line.partition("=")
+        if old.get(name) != text:
+            _native.note_fact(f"setting.{name}", text)
+
+
+def _field_of(keyword: str) -> str:
+    """The field of `Config` that a keyword sets, of those that can be set once."""
+    name = OPTION_BY_KEYWORD[keyword].name.replace("-", "_")
+    return {"max_size": "maximum_size"}.get(name, name)
+
+
+session = Session()
+
+
+def config(**settings: Any) -> None:
+    """Choose what is collected. Call it before `start()`, and again to change it; each call begins from the defaults.
+
+    The settings are the options of the command line, with underscores, and take the same text::
+
+        msmemscope.config(call_stack="c:10,python:5", events="launch,alloc,free", level="0", device="npu",
+                          analysis="leaks,decompose", data_format="db", output="/home/projects/output")
+
+    or values: `call_stack={"python": 5}`, `events=["alloc", "free"]`, `steps=[2, 3]`, `output=pathlib.Path("out")`.
+    While collection is on, the new settings hold at once. Under the command line the settings given there are the
+    defaults.
+
+    Args:
+        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `data_format` (or
+            `format`), `output` (or `output_path`), `log_level`. What a log is made with (`output`, `data_format`,
+            `max_size`) can be set once; a later call that wants it otherwise is told so on stderr. A setting that is
+            None counts as not given.
+
+    Raises:
+        ConfigurationError: If a setting is unknown or not accepted; nothing was changed. It is a ValueError.
+    """
+    session.configure(**settings)
 
 
 def start() -> None:
     """Begin to collect memory events; blocks that are alive now appear as existing at this moment.
 
-    Without the launcher, collects what the command line collects by default. Does nothing if collection is on.
+    Without the launcher and `config()`, collects what the command line collects by default. Does nothing if collection
+    is on.
 
     Raises:
         MsmemscopeError: If the settings cannot be used.
     """
-    _session.start()
+    session.start()
 
 
 def stop() -> None:
     """Stop collecting memory events; `start()` may be called again. Does nothing if collection is off."""
-    _session.stop()
+    session.stop()
 
 
 def step() -> None:
     """Mark the end of a step and the beginning of the next. Does nothing if collection is off."""
-    _session.step()
+    session.step()
 
 
 def begin_launched() -> None:
     """Begin the session of a process that runs under the launcher; called by the bootstrap."""
-    _session.begin_launched()
+    session.begin_launched()
 
 
 def _finish_at_exit() -> None:
     """Without a launcher nobody else writes the results: a process of our own does, while this one waits."""
-    _session.finish()
+    session.finish()
     directory = _native.capture_directory()
     if directory:
         _native.close()
+    if directory and session.writes_results:
         from msmemscope.capture.finish import write_results
 
-        write_results(dataclasses.replace(_session.config))
+        write_results(dataclasses.replace(session.config))

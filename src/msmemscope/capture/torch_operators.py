@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
 
 NOT_OBSERVED = -128
 """What `describe_device` answers for devices whose tensors are not recorded; the native collector knows it."""
@@ -31,6 +31,7 @@ _skip_code: Callable[[CodeType], None] | None = getattr(torch._C._dynamo.eval_fr
 _operator_begins = _native.operator_begins
 _operator_ends = _native.operator_ends
 _mode_count = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
+_graph_task = torch._C._current_graph_task_id  # noqa: SLF001 - no public name
 _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
 _TRACING_KEYS = tuple(
     getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
@@ -129,8 +130,12 @@ class OperatorMode(TorchDispatchMode):
         return _get_current_dispatch_mode() is self
 
     def rest(self) -> None:
-        """Record nothing any more, where the mode cannot be taken away."""
+        """Record nothing for now, where the mode cannot be taken away."""
         self._is_resting = True
+
+    def wake(self) -> None:
+        """Record again."""
+        self._is_resting = False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -148,7 +153,7 @@ class OperatorMode(TorchDispatchMode):
             plan = _make_plan(func)
         if plan < 0 or self._is_resting:
             return func(*args, **kwargs) if kwargs else func(*args)
-        _operator_begins(plan, args, kwargs)
+        _operator_begins(plan, args, kwargs, _graph_task())
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException:

@@ -1,0 +1,126 @@
+"""The labels in force in a thread or an asyncio task, and labels of blocks that exist already.
+
+The native core keeps the labels of each thread; here is the truth from which they follow: a context variable, so that
+tasks of asyncio, which share a thread, keep their own.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.model.labels import USER_LEVELS, LabelLevel, encode_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Label = tuple[str, LabelLevel]
+
+_in_force: contextvars.ContextVar[tuple[Label, ...]] = contextvars.ContextVar("msmemscope_labels", default=())
+_texts: dict[tuple[Label, ...], str] = {(): ""}
+_MOST_TEXTS = 4096
+_follows_tasks = False
+
+
+def push_labels(labels: Sequence[Label]) -> None:
+    """Put labels in force for what the calling thread or task allocates, until `pop_labels` takes them back.
+
+    Args:
+        labels: Each with its level. Of two on one level the later one counts. All levels of the user are one: up to
+            three different labels of it count, in the order in which they were pushed.
+    """
+    _put_in_force((*_in_force.get(), *labels))
+
+
+def pop_labels(labels: Sequence[Label]) -> bool:
+    """Take labels back, of equal ones the innermost. False if one of them was not in force."""
+    remaining = list(_in_force.get())
+    found = True
+    for label in reversed(labels):
+        for place in range(len(remaining) - 1, -1, -1):
+            if remaining[place] == label:
+                del remaining[place]
+                break
+        else:
+            found = False
+    _put_in_force(tuple(remaining))
+    return found
+
+
+def user_labels_in_force() -> tuple[str, ...]:
+    """The different labels of the user that are in force, the outermost first; more of them than count, if there are."""
+    return tuple(dict.fromkeys(label for label, level in _in_force.get() if level in USER_LEVELS))
+
+
+def label_tensor(tensor: Any, labels: Sequence[Label]) -> bool:
+    """Label the block that a tensor lies in. False if it has none, or none that is followed.
+
+    Args:
+        tensor: A torch tensor; of a DTensor, the local part is meant.
+        labels: Each with its level; they take the place of what the block had on these levels.
+    """
+    address = _storage_address(getattr(tensor, "_local_tensor", tensor))
+    return address != 0 and label_address(address, labels)
+
+
+def label_address(address: int, labels: Sequence[Label]) -> bool:
+    """Label the block that contains an address. False if none is followed there."""
+    return _native.label_block(address, encode_labels(labels))
+
+
+def _storage_address(tensor: Any) -> int:
+    torch = sys.modules["torch"]
+    # In spite of its name, this is where the storage begins; it materialises nothing, as data_ptr() could.
+    read = getattr(torch._C, "_data_address", None)  # noqa: SLF001 - no public name
+    try:
+        return int(read(tensor) if read is not None else tensor.untyped_storage().data_ptr())
+    except (RuntimeError, TypeError, NotImplementedError):
+        return 0  # sparse, fake or meta: there is no memory
+
+
+def _put_in_force(labels: tuple[Label, ...]) -> None:
+    _in_force.set(labels)
+    _native.set_thread_labels(_text_of(labels))
+    if not _follows_tasks:
+        _follow_tasks_of_a_running_loop()
+
+
+def _text_of(labels: tuple[Label, ...]) -> str:
+    text = _texts.get(labels)
+    if text is None:
+        text = encode_labels(_with_places(labels))
+        if len(_texts) < _MOST_TEXTS:
+            _texts[labels] = text
+    return text
+
+
+def _with_places(labels: tuple[Label, ...]) -> Iterator[Label]:
+    """The labels that count, those of the user on their levels."""
+    yield from {level: (label, level) for label, level in labels if level not in USER_LEVELS}.values()
+    users = dict.fromkeys(label for label, level in labels if level in USER_LEVELS)
+    yield from zip(users, USER_LEVELS, strict=False)
+
+
+def _follow_tasks_of_a_running_loop() -> None:
+    """Let labels change with the task, once labels are used where an event loop runs.
+
+    Every step of a task is a handle of the loop, run in the context of the task: a wrapper around it tells the native
+    core which labels are in force there, and which are when it is over.
+    """
+    global _follows_tasks  # noqa: PLW0603 - there is one asyncio
+    events = sys.modules.get("asyncio.events")
+    if events is None or events._get_running_loop() is None:  # noqa: SLF001 - does not raise where there is none
+        return
+    _follows_tasks = True
+    original = events.Handle._run  # noqa: SLF001 - no public name
+
+    def _run(handle: Any) -> Any:
+        _native.set_thread_labels(_text_of(handle._context.get(_in_force, ())))  # noqa: SLF001
+        try:
+            return original(handle)
+        finally:
+            _native.set_thread_labels(_text_of(_in_force.get()))
+
+    events.Handle._run = _run  # noqa: SLF001

@@ -1,0 +1,75 @@
+"""Snapshots of NPUs: torch's own figures for those in use, the management interface's for the others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.ascend.conftest import Observe
+    from tests.support.ascend import Observation
+
+PROGRAM = "snapshots_of_devices.py"
+SMALL = {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "2"}
+UNUSED = {
+    "reserved": "0", "max_reserved": "0", "allocated": "0", "max_allocated": "0", "total": str(1 << 30),
+    "free": str(1 << 30), "device_rate": "0.000000", "reserved_rate": "0.000000",
+}  # fmt: skip
+
+
+def said(seen: Observation) -> dict[str, Any]:
+    """What the program said, by moment."""
+    lines = [json.loads(line) for line in seen.run.stdout.splitlines() if line.startswith("{")]
+    return {line["moment"]: line for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"), [("", (0, 1)), ("1,0", (1, 0))], ids=["all devices", "in another order"]
+)
+def test_figures_and_devices(observe: Observe, visible: str, numbers: tuple[int, int]) -> None:
+    """None takes what is used, everything if nothing is; nothing is touched by it. Rows have the driver's numbers."""
+    variables = SMALL | ({"ASCEND_RT_VISIBLE_DEVICES": visible} if visible else {})
+    seen = observe(["--device=npu"], PROGRAM, variables=variables)
+    words = said(seen)
+    first, second = numbers
+    assert words["nothing used"]["contexts"] == [False, False]
+    assert words["nothing used"]["used"] == [0, 0]
+    assert words["one used"]["contexts"] == [True, False]
+    assert words["one used"]["used"][second] == 0
+    assert words["wrong"]["error"] == "device_mask: no such device: '2' (accepted: 0 to 1)"
+    of_first = {row["Name"]: row for row in seen.of(first, event="SNAPSHOT")}
+    of_second = {row["Name"]: row for row in seen.of(second, event="SNAPSHOT")}
+    assert list(of_first) == ["nothing used", "one used", "both"]
+    assert list(of_second) == ["nothing used", "the other", "both"]
+    assert of_first["nothing used"]["attributes"] == UNUSED
+    for row in of_second.values():
+        assert row["attributes"] == UNUSED
+        assert row["Device Id"] == str(second)
+    figures = words["torch"]["figures"]
+    in_use = figures["total"] - figures["free"]
+    assert of_first["one used"]["attributes"] == {
+        **{key: str(value) for key, value in figures.items()},
+        "device_rate": f"{in_use / figures['total'] * 100:.6f}",
+        "reserved_rate": f"{figures['allocated'] / figures['reserved'] * 100:.6f}",
+    }
+    assert seen.run.stderr.count("msmemscope: snapshots leave out npu 1") == 1
+    assert seen.run.stderr.count("msmemscope: no snapshot of device 7: there is no such npu") == 1
+    assert "cpu" not in seen.rows
+
+
+def test_with_the_cpu(observe: Observe) -> None:
+    """The cpu has a row of its own beside the NPUs if it is observed; an NPU that is not observed has none."""
+    seen = observe(["--device=npu:0,cpu"], PROGRAM, variables=SMALL)
+    assert [row["Name"] for row in seen.of("cpu", event="SNAPSHOT")] == ["nothing used", "one used"]
+    assert [row["Name"] for row in seen.of(1, event="SNAPSHOT")] == ["the other", "both"]
+    for row in seen.of("cpu", event="SNAPSHOT"):
+        assert int(row["attributes"]["reserved"]) > 0
+
+
+def test_the_cpu_alone(observe: Observe) -> None:
+    """A program that has torch_npu is not asked about NPUs if only the cpu is observed."""
+    seen = observe(["--device=cpu"], PROGRAM, variables=SMALL)
+    assert [row["Name"] for row in seen.of("cpu", event="SNAPSHOT")] == ["nothing used", "one used"]
+    assert [row["Name"] for row in seen.of(1, event="SNAPSHOT")] == ["the other", "both"]

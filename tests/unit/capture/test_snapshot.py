@@ -1,0 +1,120 @@
+"""Arguments and texts of snapshots, and which devices torch may be asked about."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from msmemscope.capture.device_figures import Accelerators, accelerators_of_process, host_figures
+from msmemscope.capture.snapshot import TakeSnapshot, attributes_text, take_snapshot
+from msmemscope.errors import ConfigurationError
+
+ACCEPTED = "None, a device number from 0 to 31, or a list or tuple of those"
+
+
+@pytest.mark.parametrize(
+    ("mask", "reason"),
+    [
+        (True, "cannot be or hold bool: 'True'"),
+        ("0", "cannot be or hold str: \"'0'\""),
+        (1.0, "cannot be or hold float: '1.0'"),
+        ([0, None], r"cannot be or hold NoneType: '[0, None]'"),
+        ({0}, "cannot be or hold set: '{0}'"),
+        (-1, "not a device number: '-1'"),
+        (32, "not a device number: '32'"),
+        ((0, 99), "not a device number: '(0, 99)'"),
+        ([], "names no device: '[]'"),
+    ],
+)
+@pytest.mark.parametrize("take", [take_snapshot, TakeSnapshot])
+def test_wrong_devices(take: Any, mask: Any, reason: str) -> None:
+    """Each is an error that says what is accepted, of the function and when the context manager is made."""
+    with pytest.raises(ConfigurationError) as raised:
+        take(device_mask=mask)
+    assert str(raised.value) == f"device_mask: {reason} (accepted: {ACCEPTED})"
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize(("name", "reason"), [(5, "cannot be int"), ("", "empty"), ("x" * 1025, "too long")])
+def test_wrong_names(name: Any, reason: str) -> None:
+    """A name is text of a length that a table can show."""
+    with pytest.raises(ConfigurationError, match=f"name: {reason}: .*accepted: text of at most 1024 characters"):
+        TakeSnapshot(name=name)
+
+
+def test_names_are_made_printable() -> None:
+    """Control characters and text that is no Unicode become escapes."""
+    assert repr(TakeSnapshot((0, 1, 0), name="a\nb\udc80")) == (
+        r"TakeSnapshot(device_mask=(0, 1), name='a\\nb\\udc80')"
+    )
+
+
+def test_only_functions_are_decorated() -> None:
+    """Anything else is an error where it stands, not when it is called."""
+    with pytest.raises(TypeError, match="it is not a function"):
+        TakeSnapshot()(5)  # type: ignore[type-var]
+
+
+def test_attributes_in_their_order() -> None:
+    """Bytes, then percentages with six decimals; what is not known is left out, and nothing is divided by zero."""
+    figures = {"free": 1, "total": 3, "max_allocated": 4, "allocated": 2, "max_reserved": 8, "reserved": 6}
+    assert attributes_text(figures) == (
+        "reserved:6,max_reserved:8,allocated:2,max_allocated:4,total:3,free:1,"
+        "device_rate:66.666667,reserved_rate:33.333333"
+    )
+    assert attributes_text({"total": 0, "free": 0}) == "total:0,free:0,device_rate:0.000000"
+    assert attributes_text({"reserved": 0, "allocated": 0}) == "reserved:0,allocated:0,reserved_rate:0.000000"
+    assert attributes_text({}) == ""
+
+
+def test_figures_of_the_host() -> None:
+    """Of this process and this machine, in bytes; tensors only where they are followed."""
+    figures = host_figures(with_tensors=False)
+    assert set(figures) == {"reserved", "max_reserved", "total", "free"}
+    assert 1 << 20 < figures["reserved"] <= figures["max_reserved"] < figures["total"]
+    assert all(value % 1024 == 0 for value in figures.values())
+    assert "allocated" in host_figures(with_tensors=True)
+
+
+def test_an_old_torch_cannot_tell_which_devices_are_used() -> None:
+    """Then only the current one counts; without initialisation none does."""
+    module = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 1, device_count=lambda: 2)
+    accelerators = Accelerators(module, SimpleNamespace(), "cuda")
+    assert [accelerators.is_used(device) for device in range(2)] == [False, True]
+    module.is_initialized = lambda: False
+    assert not accelerators.is_used(1)
+
+
+@pytest.mark.parametrize(
+    ("visible", "numbers"), [(None, [0, 1]), ("5, 3", [5, 3]), ("GPU-abc,GPU-def", [0, 1]), ("7", [7, 1])]
+)
+def test_numbers_of_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None, numbers: list[int]) -> None:
+    """The driver's where the environment says them."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    accelerators = Accelerators(SimpleNamespace(), SimpleNamespace(), "cuda")
+    assert [accelerators.driver_number(device) for device in range(2)] == numbers
+
+
+def test_an_allocator_that_was_replaced() -> None:
+    """Statistics that are not there are left out; those of a device without any are an error for the caller."""
+    module = SimpleNamespace(
+        is_initialized=lambda: True,
+        memory_stats=lambda _device: {"allocated_bytes.all.current": 5},
+        mem_get_info=lambda _device: (1, 2),
+    )
+    extension = SimpleNamespace(_npu_hasPrimaryContext=lambda _device: True)
+    assert Accelerators(module, extension, "npu").figures(0) == {"allocated": 5, "total": 2, "free": 1}
+
+
+def test_no_torch_no_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch for CPUs has none either."""
+    monkeypatch.setitem(sys.modules, "torch_npu", None)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=SimpleNamespace(), cuda=object()))
+    assert accelerators_of_process() is None
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert accelerators_of_process() is None
