@@ -6,6 +6,7 @@ The tree::
     ├── UsageError                  an option of the command line is wrong; exit status 2
     │   └── ConfigurationError      the same, for Python callers; also a ValueError
     ├── EventLogError               an event log cannot be read
+    ├── InputError                  a path holds nothing that analyses can read
     ├── DumpError                   a dump file cannot be written
     └── LaunchError                 a program cannot be started; carries its exit status
 
@@ -90,6 +91,12 @@ class ConfigurationError(UsageError, ValueError):
 
 class EventLogError(MsmemscopeError):
     """An event log is missing, damaged, or of a version that this reader does not know."""
+
+
+class InputError(MsmemscopeError):
+    """A path is missing, unreadable, or holds nothing that analyses can read."""
+
+    exit_status = EXIT_STATUS_USAGE
 
 
 class DumpError(MsmemscopeError):

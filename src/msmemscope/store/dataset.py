@@ -1,0 +1,114 @@
+"""What analyses work on: one process, whatever its facts were read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from msmemscope.model.events import EventKind
+from msmemscope.store.schema import BLOCK_SCHEMA
+
+DATASET_BLOCK_SCHEMA: Final = pl.Schema({**BLOCK_SCHEMA, "owner": pl.String()})
+"""BLOCK_SCHEMA and one more column.
+
+owner: who a dump says the block belongs to (attribute `owner` of its MALLOC), null if it says nothing. Event logs do
+    not have this text: they have the labels that it is made of.
+"""
+
+STEP_SCHEMA: Final = pl.Schema(
+    {
+        "number": pl.Int64(),
+        "begin_sequence": pl.UInt64(),
+        "end_sequence": pl.UInt64(),
+        "device": pl.Int8(),
+    }
+)
+"""One row per step of a program, in the order of their begins. See `steps`."""
+
+STEP_RANGE_NAME: Final = "step start"
+"""Text of an mstx range that is a step."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything that analyses need of one process, whatever it was read from.
+
+    What an input does not have is absent from the tables (0 or null, as their schemas say), and `coverage` names it.
+    """
+
+    source: str
+    """The path that was read, for messages."""
+    form: str
+    """What it is: `event log`, `csv`, `db`, `torch snapshot`."""
+    process_id: int
+    """The process, 0 if the input does not say."""
+    events: pl.DataFrame
+    """EVENT_SCHEMA, in sequence order. The sequence numbers of a dump are its IDs."""
+    blocks: pl.DataFrame
+    """DATASET_BLOCK_SCHEMA, in MALLOC order."""
+    strings: pl.DataFrame
+    """STRING_SCHEMA: names and attribute texts, by the ids of `events`."""
+    python_stacks: pl.DataFrame
+    """STRING_SCHEMA: `<file>(<line>): <function>` and a line feed per frame, innermost first, by `python_stack_id`."""
+    native_stacks: pl.DataFrame
+    """STRING_SCHEMA: one frame per line, innermost first, by `native_stack_id`."""
+    coverage: tuple[str, ...]
+    """What this input cannot show, one line each."""
+    problems: tuple[str, ...]
+    """What was skipped and why, one line each, with line numbers where there are lines."""
+
+
+def steps(dataset: Dataset) -> pl.DataFrame:
+    """Returns the steps that a program told of.
+
+    A program tells of steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
+    that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins behind
+    the call before it, the first one with the process. A range is a step of its own device; ranges
+    are counted from 1 over all devices of the process, in the order in which they begin.
+
+    Args:
+        dataset: Any.
+
+    Returns:
+        A table of STEP_SCHEMA. Both bounds are part of the step. `end_sequence` is null for a range that never ended.
+    """
+    marked = dataset.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]))
+    is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
+    names = dataset.strings.filter(is_step_name)["id"]
+    is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
+    first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
+    if first.is_empty():
+        return STEP_SCHEMA.to_frame()
+    if first["kind"][0] == EventKind.STEP:
+        return _called_steps(marked)
+    return _marked_steps(marked, is_begin)
+
+
+def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:
+    """Returns the steps of `step()`: each call ends one."""
+    return (
+        marked.filter(pl.col("kind") == EventKind.STEP)
+        .select(
+            pl.col("size").alias("number"),
+            (pl.col("sequence").shift(1) + 1).fill_null(0).alias("begin_sequence"),
+            pl.col("sequence").alias("end_sequence"),
+            "device",
+        )
+        .cast(STEP_SCHEMA)
+    )
+
+
+def _marked_steps(marked: pl.DataFrame, is_begin: pl.Expr) -> pl.DataFrame:
+    """Returns the steps of mstx ranges: from a begin to the end of the same range."""
+    # `extra` is the number of the range, the same at its begin and its end.
+    begins = marked.filter(is_begin).select("sequence", "device", "extra").with_row_index("number", offset=1)
+    ends = marked.filter(pl.col("kind") == EventKind.RANGE_END).select(
+        pl.col("sequence").alias("end_sequence"), "sequence", "extra"
+    )
+    return (
+        begins.join_asof(ends, on="sequence", by="extra", strategy="forward", check_sortedness=False)
+        .select("number", pl.col("sequence").alias("begin_sequence"), "end_sequence", "device")
+        .cast(STEP_SCHEMA)
+    )

@@ -1,0 +1,306 @@
+"""Rows of a dump, as texts, become rows of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.events import (
+    ACCESS_KINDS,
+    DEVICE_CPU,
+    DEVICE_NONE,
+    MEMORY_KINDS,
+    MSTX_KINDS,
+    NOT_AVAILABLE,
+    EventKind,
+    Pool,
+)
+from msmemscope.store.readers.dump_attributes import attribute_columns
+from msmemscope.store.readers.interning import LocalTexts, local_texts
+from msmemscope.store.readers.vocabulary import DERIVED, UNKNOWN, device_of, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+COLUMNS: Final[dict[str, bool]] = {
+    "ID": True,
+    "Event": True,
+    "Event Type": True,
+    "Name": True,
+    "Timestamp(ns)": True,
+    "Process Id": False,
+    "Thread Id": False,
+    "Device Id": True,
+    "Ptr": True,
+    "Attr": True,
+    "Call Stack(Python)": False,
+    "Call Stack(C)": False,
+}
+"""Columns of a dump in their usual order, and whether it is one only with them."""
+
+INTEGERS: Final = ("ID", "Timestamp(ns)", "Process Id", "Thread Id")
+"""Columns that are numbers."""
+NULL_VALUES: Final = {"Process Id": NOT_AVAILABLE, "Thread Id": NOT_AVAILABLE}
+"""What stands for no number in them."""
+
+TEXT_COLUMNS: Final = ("name", "rest", "python_stack", "native_stack")
+"""Columns of `DumpPiece.rows` that are numbers of `DumpPiece.texts`."""
+
+_RANGE_END_PREFIX: Final = "Range end from id "
+_NO_STACK: Final = frozenset({"NA", NOT_AVAILABLE, ""})
+_PADDED_DIGITS: Final = 16
+_EXCERPT_CHARACTERS: Final = 80
+_MOST_PROBLEMS: Final = 20
+"""Broken rows of one file that are named; the others are counted."""
+
+
+@dataclass(frozen=True)
+class DumpPiece:
+    """Some rows of a dump."""
+
+    rows: pl.DataFrame
+    """One row per row that could be read; TEXT_COLUMNS are numbers of `texts`."""
+    texts: dict[str, list[str]]
+    """The texts of each of TEXT_COLUMNS, from 1."""
+    problems: tuple[str, ...]
+    """What was skipped and why."""
+    unknown: dict[str, int]
+    """Event and type of rows that are of no kind which is known, and how many there were."""
+
+
+def text_columns(fields: Iterable[str]) -> list[str | None]:
+    """Returns what the columns of a file are called in COLUMNS; None for a column of no dump.
+
+    Args:
+        fields: Names of columns in any case, with blanks around them.
+    """
+    known = {name.lower(): name for name in COLUMNS}
+    # Files of microseconds had the same header; a file that says so in its header is welcome too.
+    known["timestamp(us)"] = "Timestamp(ns)"
+    names = [known.get(field.strip().lower()) for field in fields]
+    return [name if name not in names[:place] else None for place, name in enumerate(names)]
+
+
+def text_schema(columns: Sequence[str | None]) -> dict[str, pl.DataType]:
+    """Returns the types by which the columns of a file are read.
+
+    Args:
+        columns: Of the file in their order, as COLUMNS names them; None for others.
+    """
+    return {
+        name or f"other {place}": pl.Int64() if name in INTEGERS else pl.String() for place, name in enumerate(columns)
+    }
+
+
+def excerpt(text: str) -> str:
+    """Returns the begin of a text, with all control characters escaped, for a message."""
+    return repr(text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}...")
+
+
+def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: list[str], *, place: str) -> DumpPiece:
+    """Turns rows of texts into rows of numbers.
+
+    Args:
+        frames: Line (or row) number of the first row, and rows: columns as in COLUMNS, of which those that are numbers
+            (INTEGERS) are integers already.
+        problems: Of reading the texts.
+        place: What the numbers count: `line` or `row`.
+    """
+    tables = [frame.select(_present(frame)) for _, frame in frames]
+    if not tables:
+        return DumpPiece(pl.DataFrame(), {}, tuple(problems), {})
+    table = pl.concat(tables, how="vertical")
+    words = local_texts(table.select(_words()).to_series())
+    kinds = [UNKNOWN, *map(kind_of, words.texts)]
+    devices = local_texts(table["Device Id"])
+    device_numbers = [DEVICE_NONE, *map(device_of, devices.texts)]
+    attributes = attribute_columns(table["Attr"])
+    kind = _gathered(words, [entry.kind for entry in kinds], pl.UInt8())
+    pinned = _gathered(words, [entry.pinned for entry in kinds], pl.Boolean()) | attributes.numbers["pinned"]
+    is_memory = kind.is_in([*MEMORY_KINDS])
+    rows = table.select(
+        pl.col("ID").cast(pl.UInt64).alias("sequence"),
+        pl.lit(kind).alias("kind"),
+        pl.when(pl.lit(is_memory & pinned))
+        .then(pl.lit(int(Pool.HAL), dtype=pl.UInt8))
+        .otherwise(pl.lit(_gathered(words, [entry.pool for entry in kinds], pl.UInt8())))
+        .alias("pool"),
+        pl.col("Timestamp(ns)").cast(pl.UInt64).alias("timestamp_ns"),
+        pl.col("Process Id").cast(pl.UInt32, strict=False).alias("process_id"),
+        pl.col("Thread Id").cast(pl.UInt32, strict=False).fill_null(0).alias("thread_id"),
+        pl.when(pl.lit(is_memory & pinned))
+        .then(pl.lit(DEVICE_CPU, dtype=pl.Int16))
+        .otherwise(pl.lit(_gathered(devices, device_numbers, pl.Int16())))
+        .alias("device"),
+        pl.lit(_addresses(table["Ptr"], attributes.numbers["addr"], kind)).alias("address"),
+        pl.lit(attributes.numbers["size"].abs()).alias("size"),
+        pl.lit(attributes.numbers["allocation_id"].fill_null(0)).alias("allocation_id"),
+        pl.lit(_extra(attributes.numbers)).alias("extra"),
+        pl.lit(attributes.rest.numbers).alias("rest"),
+        *(pl.lit(attributes.numbers[name]).alias(name) for name in ("total", "used", "process_used", "device_used")),
+    )
+    rows, names = _with_names(rows, table["Name"])
+    stacks = {
+        name: _stack_texts(table[column])
+        for name, column in (("python_stack", "Call Stack(Python)"), ("native_stack", "Call Stack(C)"))
+    }
+    rows = rows.with_columns(*(stack.numbers.alias(name) for name, stack in stacks.items()))
+    checked, unknown = _checked(rows, words, table, frames, problems, place)
+    texts = {
+        "name": names.texts,
+        "rest": attributes.rest.texts,
+        **{name: stack.texts for name, stack in stacks.items()},
+    }
+    return DumpPiece(checked, texts, tuple(problems), unknown)
+
+
+def capped(problems: Iterable[str]) -> list[str]:
+    """Returns the first problems, and a line that counts the others."""
+    lines = list(problems)
+    more = len(lines) - _MOST_PROBLEMS
+    return lines if more <= 0 else [*lines[:_MOST_PROBLEMS], f"and {more} more of this file"]
+
+
+def _present(frame: pl.DataFrame) -> list[pl.Expr]:
+    return [
+        pl.col(name)
+        if name in frame.columns
+        else pl.lit(None, dtype=pl.Int64 if name in INTEGERS else pl.String).alias(name)
+        for name in COLUMNS
+    ]
+
+
+def _words() -> pl.Expr:
+    return pl.concat_str(pl.col("Event", "Event Type"), separator="/", ignore_nulls=True)
+
+
+def _gathered(local: LocalTexts, values: Sequence[object], kind: pl.DataType) -> pl.Series:
+    return pl.Series(values, dtype=kind).gather(local.numbers)
+
+
+def _addresses(pointers: pl.Series, attributes: pl.Series, kinds: pl.Series) -> pl.Series:
+    """Returns addresses; null where there is none.
+
+    With `0x` they are hexadecimal. Without, the age of the tool decides: decimal numbers, or digits that are padded to
+    a fixed width or hold letters, which are hexadecimal, and then all of the piece are.
+    """
+    text = pl.when(pl.lit(pointers).is_null() | (pl.lit(pointers) == NOT_AVAILABLE)).then(pl.lit(attributes))
+    texts = pl.select(text.otherwise(pl.lit(pointers)).alias("text")).to_series()
+    texts = texts.set(~kinds.is_in([*MEMORY_KINDS, *ACCESS_KINDS]), None)
+    has_prefix = texts.str.starts_with("0x")
+    bare = texts.filter(~has_prefix)
+    is_hexadecimal = bare.str.contains("[a-fA-F]").any() or (
+        not bare.is_empty() and bool((bare.str.len_bytes() == _PADDED_DIGITS).all())
+    )
+    hexadecimal = texts.str.strip_prefix("0x").str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+    if is_hexadecimal or bare.is_empty():
+        return hexadecimal
+    decimal = texts.cast(pl.UInt64, strict=False)
+    return pl.select(pl.when(has_prefix).then(hexadecimal).otherwise(decimal)).to_series()
+
+
+def _extra(numbers: pl.DataFrame) -> pl.Series:
+    """Returns what a kernel has in `extra`: its stream and its task."""
+    if numbers["taskId"].null_count() == len(numbers):
+        return pl.repeat(0, len(numbers), dtype=pl.UInt64, eager=True)
+    return numbers.select(
+        pl.col("streamId").fill_null(0) % (1 << 32) * (1 << 32) + pl.col("taskId").fill_null(0) % (1 << 32)
+    ).to_series()
+
+
+def _with_names(rows: pl.DataFrame, names: pl.Series) -> tuple[pl.DataFrame, LocalTexts]:
+    """Takes names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
+    kind = pl.col("kind")
+    is_step, is_range_end = kind == EventKind.STEP, kind == EventKind.RANGE_END
+    name = pl.col("Name")
+    rows = rows.with_columns(names.alias("Name"))
+    if rows["kind"].is_in([EventKind.STEP, EventKind.RANGE_END]).any():
+        number = name.str.strip_chars('"').str.strip_prefix(_RANGE_END_PREFIX)
+        rows = rows.with_columns(
+            size=pl.when(is_step).then(number.cast(pl.Int64, strict=False)).otherwise("size"),
+            extra=pl.when(is_range_end).then(number.cast(pl.UInt64, strict=False)).otherwise("extra").fill_null(0),
+        )
+    is_none = kind.is_in([*MEMORY_KINDS, EventKind.STEP, EventKind.RANGE_END]) | (
+        (name == NOT_AVAILABLE) & ~kind.is_in([*MSTX_KINDS])
+    )
+    local = local_texts(rows.select(pl.when(is_none).then(None).otherwise(name).alias("Name")).to_series())
+    return rows.drop("Name").with_columns(local.numbers.alias("name")), local
+
+
+def _stack_texts(column: pl.Series) -> LocalTexts:
+    """Numbers the stacks of a column, without the quotes that databases of other tools leave around them."""
+    local = local_texts(column)
+    texts = [_stack_text(text) for text in local.texts]
+    if texts == local.texts:
+        return local
+    different = list(dict.fromkeys(text for text in texts if text))
+    number_of = {text: number for number, text in enumerate(different, 1)}
+    numbers = pl.Series([0, *(number_of.get(text, 0) for text in texts)], dtype=pl.UInt32)
+    return LocalTexts(numbers.gather(local.numbers), different)
+
+
+def _stack_text(text: str) -> str:
+    text = text.replace("\r\n", "\n")
+    if len(text) > 1 and text.startswith('"') and text.endswith('"'):
+        text = text[1:-1]
+    if text.strip() in _NO_STACK:
+        return ""
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def _checked(
+    rows: pl.DataFrame,
+    words: LocalTexts,
+    table: pl.DataFrame,
+    frames: Sequence[tuple[int, pl.DataFrame]],
+    problems: list[str],
+    place: str,
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Leaves out the rows that lack what their kind must have, and reports them."""
+    kind = pl.col("kind")
+    is_memory = kind.is_in([*MEMORY_KINDS])
+    is_access = kind.is_in([*ACCESS_KINDS])
+    reason = (
+        pl.when(kind == DERIVED.kind)
+        .then(pl.lit("derived"))
+        .when(kind == EventKind.NONE)
+        .then(pl.lit("unknown"))
+        .when(pl.col("device").is_null())
+        .then(pl.lit("its Device Id is no device"))
+        .when((is_memory | is_access) & pl.col("address").is_null())
+        .then(pl.lit("its Ptr is no address"))
+        .when(((kind == EventKind.MALLOC) | is_access) & pl.col("size").is_null())
+        .then(pl.lit("its Attr has no size"))
+        .when((kind == EventKind.MALLOC) & (pl.col("sequence") == 0))
+        .then(pl.lit("a MALLOC with the ID 0 cannot be referred to"))
+    )
+    reasons = rows.select(reason.alias("reason")).to_series()
+    kept = rows.with_columns(pl.col("size").fill_null(0), pl.col("address").fill_null(0))
+    if reasons.null_count() < len(rows):
+        is_reported = reasons.is_not_null() & ~reasons.is_in(["derived", "unknown"])
+        if is_reported.any():
+            lines = _numbers(table, frames, counts_lines=place == "line")
+            broken = zip(lines.filter(is_reported), reasons.filter(is_reported), strict=True)
+            problems.extend(f"{place} {line}: {why}" for line, why in broken)
+        kept = kept.filter(reasons.is_null())
+    unknown = words.numbers.filter(reasons == "unknown").value_counts()
+    counts = {words.texts[number - 1] if number else "": count for number, count in unknown.iter_rows()}
+    return kept.with_columns(pl.col("device").cast(pl.Int8)), counts
+
+
+def _numbers(table: pl.DataFrame, frames: Sequence[tuple[int, pl.DataFrame]], *, counts_lines: bool) -> pl.Series:
+    """Returns the number of each row, or of its first line."""
+    breaks = pl.repeat(1, len(table), dtype=pl.Int64, eager=True)
+    if counts_lines:
+        texts = pl.col("Name", "Attr", "Call Stack(Python)", "Call Stack(C)")
+        breaks += table.select(pl.sum_horizontal(texts.str.count_matches("\n", literal=True).fill_null(0))).to_series()
+    numbers = []
+    begin = 0
+    for line, frame in frames:
+        own = breaks.slice(begin, len(frame)).cast(pl.Int64)
+        numbers.append(own.cum_sum() - own + line)
+        begin += len(frame)
+    line_numbers: pl.Series = pl.concat(numbers)
+    return line_numbers

@@ -1,0 +1,93 @@
+"""One call for every input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.errors import EventLogError, InputError
+from msmemscope.eventlog import Capture
+from msmemscope.store.readers.csv_dump import csv_pieces
+from msmemscope.store.readers.dump_dataset import DumpRowsOfProcesses
+from msmemscope.store.readers.dump_rows import capped
+from msmemscope.store.readers.event_log import dataset_of_capture
+from msmemscope.store.readers.recognise import Form, Found, recognise
+from msmemscope.store.readers.sqlite_dump import database_pieces
+from msmemscope.store.readers.torch_snapshot import dataset_of_snapshot
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from msmemscope.store.dataset import Dataset
+
+
+def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, ...]:
+    """Reads whatever lies at a path: decided by content, never by the name of a file.
+
+    Args:
+        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend` or a folder of those; a dump of ours or of
+            MindStudio msMemScope of any age (CSV or DB), or a folder of those; a memory snapshot of torch or torch_npu
+            (`torch.cuda.memory._dump_snapshot`), which is read without running anything of it.
+
+    Returns:
+        One dataset per process, never none.
+
+    Raises:
+        InputError: the path is missing or unreadable, or holds nothing of that.
+        EventLogError: an event log is damaged beyond reading, and no dump lies beside it.
+    """
+    given = Path(path)
+    datasets = tuple(dataset for found in recognise(given) for dataset in _loaded(found, given))
+    if not datasets:
+        message = f"{given} holds no rows"
+        raise InputError(message, hint="was anything recorded?")
+    return datasets
+
+
+def load(path: str | os.PathLike[str]) -> Dataset:
+    """Reads the one process that lies at a path; see `load_dataset`.
+
+    Raises:
+        InputError: as `load_dataset`; or several processes lie there.
+    """
+    datasets = load_dataset(path)
+    if len(datasets) > 1:
+        processes = ", ".join(str(dataset.process_id) for dataset in datasets)
+        message = f"{Path(path)} holds {len(datasets)} processes: {processes}"
+        raise InputError(message, hint="load_all(path) returns all of them; or give the folder of one")
+    return datasets[0]
+
+
+def _loaded(found: Found, given: Path) -> tuple[Dataset, ...]:
+    if found.form is Form.EVENT_LOG:
+        return _event_log(found, given)
+    if found.form is Form.TORCH_SNAPSHOT:
+        return (dataset_of_snapshot(found.paths[0]),)
+    return _dumps(found.paths, found.form, given)
+
+
+def _event_log(found: Found, given: Path) -> tuple[Dataset, ...]:
+    source = found.paths[0] if len(found.paths) == 1 else given
+    try:
+        return (dataset_of_capture(Capture(found.paths[0]), source),)
+    except EventLogError as error:
+        if not found.fallback:
+            raise
+        form = recognise(found.fallback[0])[0].form
+        reason = f"the event log cannot be read, its dumps were read instead: {error.message}"
+        return _dumps(found.fallback, form, given, reason)
+
+
+def _dumps(files: Sequence[Path], form: Form, given: Path, reason: str | None = None) -> tuple[Dataset, ...]:
+    rows = DumpRowsOfProcesses(form.value)
+    if reason is not None:
+        rows.add_problem(reason)
+    for file in files:
+        problems: list[str] = []
+        for piece in csv_pieces(file) if form is Form.CSV else database_pieces(file):
+            rows.add(piece)
+            problems.extend(piece.problems)
+        for problem in capped(problems):
+            rows.add_problem(f"{file.name}: {problem}" if len(files) > 1 else problem)
+    return rows.datasets(given)

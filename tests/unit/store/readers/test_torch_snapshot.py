@@ -1,0 +1,122 @@
+"""Memory snapshots of torch and torch_npu, as far as they carry the facts."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, load
+
+SEGMENT, FIRST = 0x7F0000000000, 0x7F0000000000
+FRAMES = [
+    {"filename": "/torch/nn/linear.py", "line": 12, "name": "forward"},
+    {"filename": "train.py", "line": 40, "name": "<module>"},
+]
+STACK = "/torch/nn/linear.py(12): forward\ntrain.py(40): <module>\n"
+
+
+def event(action: str, address: int, size: int, time_us: int | None, **more: Any) -> dict[str, Any]:
+    """An event of a history."""
+    times = {} if time_us is None else {"time_us": time_us}
+    return {"action": action, "addr": address, "size": size, "stream": 0, "frames": FRAMES, **times, **more}
+
+
+def snapshot(*, with_times: bool = True) -> dict[str, Any]:
+    """A segment, a block that is freed, one that lives, and one that is older than the history."""
+    time = iter(range(1_000_000, 2_000_000)) if with_times else iter([None] * 100)
+    first, second, third = FIRST, FIRST + 512, FIRST + 1024
+    trace = [
+        event("segment_alloc", SEGMENT, 2 << 20, next(time)),
+        event("alloc", first, 512, next(time)),
+        event("alloc", second, 512, next(time)),
+        event("free_requested", first, 512, next(time)),
+        event("free_completed", first, 512, next(time)),
+        event("free_completed", third + 4096, 512, next(time)),
+        event("alloc", first, 256, next(time)),
+        event("oom", 0, 1 << 40, next(time), device_free=5),
+        event("snapshot", 0, 0, next(time)),
+    ]
+    blocks = [
+        {"size": 256, "requested_size": 200, "state": "active_allocated", "frames": FRAMES},
+        {"size": 256, "requested_size": 0, "state": "inactive", "frames": []},
+        {"size": 512, "requested_size": 512, "state": "active_allocated", "frames": FRAMES},
+        {"size": 512, "requested_size": 512, "state": "active_allocated", "frames": FRAMES},
+        {"size": (2 << 20) - 1536, "requested_size": 0, "state": "inactive", "frames": []},
+    ]
+    segment = {"device": 0, "address": SEGMENT, "total_size": 2 << 20, "segment_type": "small", "blocks": blocks}
+    return {"segments": [segment], "device_traces": [trace, []]}
+
+
+def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
+    """Each block once, from its allocation to the program's own free; older ones begin with the history."""
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(snapshot()))
+    dataset = load(path)
+    assert dataset.form == "torch snapshot"
+    assert dataset.events.schema == EVENT_SCHEMA
+    assert dataset.blocks.schema == DATASET_BLOCK_SCHEMA
+    rows = dataset.blocks.select("pool", "address", "size", "flags", pl.col("freed_ns")).rows()
+    assert rows == [
+        (Pool.PTA, FIRST + 1024, 512, int(EventFlag.SHADOW), None),
+        (Pool.HAL, SEGMENT, 2 << 20, 0, None),
+        (Pool.PTA, FIRST, 512, 0, 1_000_003_000),
+        (Pool.PTA, FIRST + 512, 512, 0, None),
+        (Pool.PTA, FIRST, 256, 0, None),
+    ]
+    assert dict(dataset.python_stacks.rows())[dataset.blocks["python_stack_id"][1]] == STACK
+    assert any("1 blocks and segments are older" in line for line in dataset.coverage)
+    frees = dataset.events.filter(pl.col("kind") == EventKind.FREE)
+    assert frees["extra"].to_list()[1] == 0  # of a block that was never seen
+    oom = dataset.events.filter(pl.col("kind") == EventKind.OOM)
+    assert oom["size"].to_list() == [1 << 40]
+    reserved = dataset.events.filter(pl.col("kind") == EventKind.RESERVED)
+    assert reserved.select("pool", "size").rows() == [(Pool.PTA, 2 << 20)]
+    assert dataset.events["sequence"].to_list() == list(range(1, len(dataset.events) + 1))
+
+
+@pytest.mark.parametrize("form", ["gzip", "zip", "protocol 2", "segments alone", "no times"])
+def test_other_forms_of_snapshots(form: str, tmp_path: Path) -> None:
+    """Packed, in the archive of torch.save, of an older protocol, without a history, and as torch_npu writes them."""
+    path = tmp_path / "any name"
+    content = snapshot(with_times=form != "no times")
+    if form == "gzip":
+        path.write_bytes(gzip.compress(pickle.dumps(content)))
+    elif form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps(content, 2))
+            archive.writestr("archive/version", "3")
+    elif form == "segments alone":
+        path.write_bytes(pickle.dumps(content["segments"]))
+    else:
+        path.write_bytes(pickle.dumps(content, 2))
+    dataset = load(path)
+    alive = dataset.blocks.filter(pl.col("free_sequence").is_null()).select("pool", "address", "size").rows()
+    assert sorted(alive) == [
+        (Pool.HAL, SEGMENT, 2 << 20), (Pool.PTA, FIRST, 256), (Pool.PTA, FIRST + 512, 512), (Pool.PTA, FIRST + 1024, 512),
+    ]  # fmt: skip
+    assert any("no times" in line for line in dataset.coverage) == (form == "no times")
+    assert any("no history" in line for line in dataset.coverage) == (form == "segments alone")
+
+
+def test_segments_that_grew_before_and_within_the_history(tmp_path: Path) -> None:
+    """Only what the pieces of the history do not explain is older."""
+    path = tmp_path / "snapshot.pickle"
+    trace = [
+        event("segment_map", SEGMENT + (4 << 20), 2 << 20, 5),
+        event("segment_map", SEGMENT + (6 << 20), 2 << 20, 6),
+    ]
+    segment = {"device": 1, "address": SEGMENT, "total_size": 8 << 20, "blocks": [], "is_expandable": True}
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[], trace]}))
+    dataset = load(path)
+    assert dataset.blocks.select("device", "pool", "size").rows() == [
+        (1, Pool.HAL, 4 << 20), (1, Pool.HAL, 2 << 20), (1, Pool.HAL, 2 << 20),
+    ]  # fmt: skip
+    reserved = dataset.events.filter(pl.col("kind") == EventKind.RESERVED)
+    assert reserved["size"].to_list() == [4 << 20, 6 << 20, 8 << 20]
