@@ -50,7 +50,7 @@ def check_rows_of_marks(observation: Observation, event: str = "MALLOC") -> None
 
 def test_marks_in_cpp(observe_c: Observe, marks: Path) -> None:
     """Every block of the driver, and the one that step 3 does not free."""
-    observation = observe_c(["--device=npu"], marks)
+    observation = observe_c(["--device=npu", "--analysis=decompose"], marks)
     check_rows_of_marks(observation)
     freed = {row["attributes"]["allocation_id"] for row in observation.of(0, event="FREE", event_type="HAL")}
     alive = [
@@ -77,7 +77,7 @@ def test_a_shell_with_the_preload_lines(cann_environment: dict[str, str], marks:
     """No launcher: the lines of `msmemscope env`, the program as it is, and the results written afterwards."""
     command = shlex.join([sys.executable, "-m", "msmemscope"])
     script = (
-        f'eval "$({command} env -- --device=npu --output={shlex.quote(str(output))})"\n'
+        f'eval "$({command} env -- --device=npu --analysis=decompose --output={shlex.quote(str(output))})"\n'
         f"{shlex.quote(str(marks))}\n"
         f'eval "$({command} env --unset)"\n'
         f"{command} recover {shlex.quote(str(output))}\n"

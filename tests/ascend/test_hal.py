@@ -26,7 +26,7 @@ NO_OVERHEAD = {"VNPU_OVERHEAD": ""}
 
 def test_every_flag(compile_c: CompileC, observe_c: Observe) -> None:
     """Page type, module and way of allocation are those of the flag's bits, and of the properties."""
-    seen = observe_c(["--device=npu"], compile_c(PROGRAM), "flags")
+    seen = observe_c(["--device=npu", "--analysis=decompose"], compile_c(PROGRAM), "flags")
     blocks = [row["attributes"] for row in seen.of(1, event="MALLOC", event_type="HAL")]
     assert len(blocks) == 77 * 4 + 3
     assert len(seen.of(1, event="FREE", event_type="HAL")) == len(blocks)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from msmemscope.analysis.out_of_memory import OutOfMemoryOptions, OutOfMemoryResult, describe_failures
 from msmemscope.analysis.peak import (
     NeverFreed,
     PoolPeak,
@@ -17,7 +18,7 @@ from msmemscope.analysis.peak import (
     peak_moments,
 )
 from msmemscope.analysis.source_lines import source_lines
-from msmemscope.model.events import MEMORY_KINDS, PINNED, Pool
+from msmemscope.model.events import MEMORY_KINDS, PINNED, EventKind, Pool
 from msmemscope.store import EVENT_SCHEMA, build_blocks
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class MemoryOverview:
     """`EventKind` value to number of events."""
     peaks: tuple[PoolPeak, ...]
     never_freed: tuple[NeverFreed, ...]
+    out_of_memory: OutOfMemoryResult | None = None
+    """None if no allocation failed for lack of memory."""
 
 
 def memory_events(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -75,6 +78,25 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
         events_by_kind=dict(capture.kind_counts()),
         peaks=find_peaks(blocks, moments, lines, limit, modules),
         never_freed=find_never_freed(blocks, lines, limit, modules),
+        out_of_memory=_out_of_memory(capture, blocks, modules, limit),
+    )
+
+
+def _out_of_memory(
+    capture: Capture, blocks: pl.DataFrame, modules: pl.DataFrame, limit: int
+) -> OutOfMemoryResult | None:
+    if EventKind.OOM not in capture.kind_counts():
+        return None
+    is_needed = pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT])
+    events = pl.concat([batch.filter(is_needed) for batch in capture.event_batches()])
+    package = capture.setting("package")
+    return describe_failures(
+        events,
+        blocks,
+        capture.string_frame(pl.concat([events.get_column("name_id"), events.get_column("attribute_id")])),
+        lambda stack_ids: source_lines(stack_ids, capture.python_stack_frames, package=package),
+        OutOfMemoryOptions(limit=limit),
+        modules,
     )
 
 

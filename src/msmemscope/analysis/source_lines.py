@@ -32,7 +32,13 @@ _FOREIGN_FILE = re.compile(
 )
 
 
-_DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
+DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
+"""End of the path of the wrapper through which torch calls our dispatch mode."""
+
+
+def is_foreign_file(file: str) -> bool:
+    """Whether a file belongs to PyTorch, to Python's own library or to msmemscope, and not to the program."""
+    return _FOREIGN_FILE.search(file) is not None
 
 
 class Frame(Protocol):
@@ -68,11 +74,11 @@ def blamed_frame(frames: Sequence[Frame], package: str = "") -> Frame | None:
     for frame in frames:
         is_ours = prefix is not None and frame.file.startswith(prefix)
         # torch calls our dispatch mode through a wrapper, which is there because of us.
-        if not is_ours and not (is_within_ours and frame.file.endswith(_DISPATCH_WRAPPER_FILE)):
+        if not is_ours and not (is_within_ours and frame.file.endswith(DISPATCH_WRAPPER_FILE)):
             others.append(frame)
         is_within_ours = is_ours
     for frame in others:
-        if not _FOREIGN_FILE.search(frame.file):
+        if not is_foreign_file(frame.file):
             return frame
     return others[0] if others else None
 

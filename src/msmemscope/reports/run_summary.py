@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from msmemscope.analysis.decomposition import Decomposition
     from msmemscope.analysis.overview import MemoryOverview
+
+ANALYSES_SHOWN: Final = frozenset({"decompose"})
+"""Values of `--analysis` whose results the summary shows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,8 @@ class ProcessSummary:
     files: tuple[ResultFile, ...] = ()
     overview: MemoryOverview | None = None
     """None if the capture could not be read."""
+    decomposition: Decomposition | None = None
+    """None if it was not asked for."""
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False

@@ -15,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from msmemscope.model.events import EVENT_WORDS, EventKind, device_name, pool_word
+from msmemscope.reports import out_of_memory_section
+from msmemscope.reports.decomposition_section import print_decomposition
+from msmemscope.reports.plain_text import cut_end, printable
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.FUNCTION_CALL: "function calls",
     EventKind.RESERVED: "totals of pools",
     EventKind.DEVICE_USAGE: "totals of devices",
+    EventKind.OWNER: "labels of blocks",
 }
 _HEADING: Final = "bold"
 _QUIET: Final = "dim"
@@ -66,11 +70,17 @@ class _Writer:
             self._process(processes[0])
         elif processes:
             self._table_of(processes)
+            failed = list(out_of_memory_section.by_process(processes))
+            if failed:
+                self._line("")
+            for sentence in failed:
+                self._wrapped(sentence)
             largest = max(processes, key=lambda process: process.peak_bytes)
             if largest.peak_bytes:
                 self._line("")
                 self._line(f"Process {largest.process_id}, the one with the highest peak:", _HEADING)
                 self._memory(largest)
+                self._owners(largest)
         self._coverage(summary)
         running = [str(process.process_id) for process in processes if process.is_running]
         if running:
@@ -82,6 +92,7 @@ class _Writer:
         self._files(process)
         self._events(process)
         self._memory(process)
+        self._owners(process)
 
     def _files(self, process: ProcessSummary) -> None:
         self._line(f"Files in {_relative(process.directory)}", _HEADING)
@@ -108,6 +119,7 @@ class _Writer:
     def _memory(self, process: ProcessSummary) -> None:
         if process.overview is None:
             return
+        self._out_of_memory(process)
         for peak in process.overview.peaks:
             after = ""
             if process.start_ns and peak.timestamp_ns >= process.start_ns:
@@ -128,18 +140,47 @@ class _Writer:
             self._line("  What a program keeps to its end, such as model parameters, is normal here.", _QUIET)
             self._block_set(rest.blocks, by_operator=False)
 
+    def _owners(self, process: ProcessSummary) -> None:
+        if process.decomposition is not None:
+            print_decomposition(process.decomposition, self._console)
+
+    def _out_of_memory(self, process: ProcessSummary) -> None:
+        result = process.overview.out_of_memory if process.overview is not None else None
+        if result is None or not result.failures:
+            return
+        failure = result.failures[-1]
+        self._line("")
+        self._line(out_of_memory_section.heading(failure, process.start_ns), _HEADING)
+        for sentence in out_of_memory_section.details(failure):
+            self._wrapped(f"  {sentence}", indent=4)
+        for blocks in out_of_memory_section.pools_to_show(failure):
+            self._block_set(blocks)
+        table = self._ranking_table()
+        _add_ranking(table, "largest blocks", out_of_memory_section.largest_blocks(failure), self._label_width())
+        self._console.print(table)
+        for sentence in out_of_memory_section.earlier_failures(result, process.start_ns):
+            self._wrapped(f"  before: {sentence}", indent=4)
+
     def _block_set(self, blocks: BlockSet, *, by_operator: bool = True) -> None:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        label_width = max(self._console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
-        table.add_column(no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
+        table = self._ranking_table()
+        label_width = self._label_width()
         if blocks.by_module is not None:
             _add_ranking(table, "by module", blocks.by_module, label_width)
         elif by_operator:
             _add_ranking(table, "by operator", blocks.by_operator, label_width)
         _add_ranking(table, "by source line", blocks.by_source_line, label_width)
         self._console.print(table)
+
+    def _label_width(self) -> int:
+        return max(self._console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
+
+    @staticmethod
+    def _ranking_table() -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        return table
 
     def _table_of(self, processes: Iterable[ProcessSummary]) -> None:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -153,7 +194,7 @@ class _Writer:
             totals[1] += process.never_freed_bytes
             table.add_row(
                 Text(f"{process.process_id}"),
-                Text(_cut_end(process.program, program_width)),
+                Text(cut_end(process.program, program_width)),
                 Text(format_count(process.event_count)),
                 Text(format_bytes(process.peak_bytes)),
                 Text(format_bytes(process.never_freed_bytes)),
@@ -182,6 +223,12 @@ class _Writer:
             lines.append(f"nothing to record in {summary.unrecorded_count} {are}: {names}")
         lines.extend(_grouped("", [(process, process.remarks) for process in summary.processes]))
         lines.extend(
+            _grouped(
+                "decompose",
+                [(one, one.decomposition.coverage) for one in summary.processes if one.decomposition is not None],
+            )
+        )
+        lines.extend(
             f"{analysis}: not run, this version has no such analysis yet" for analysis in summary.analyses_not_run
         )
         memory = sum(process.tool_memory_bytes for process in summary.processes)
@@ -200,11 +247,11 @@ class _Writer:
 
     def _line(self, text: str, style: str = "") -> None:
         """Write one line as it is: paths must stay whole, so that they can be copied."""
-        self._console.print(Text(_printable(text), style), soft_wrap=True)
+        self._console.print(Text(printable(text), style), soft_wrap=True)
 
     def _wrapped(self, text: str, indent: int = 2) -> None:
         """Write a sentence, wrapped at the width with its further lines indented."""
-        lines = Text(_printable(text)).wrap(self._console, max(self._console.width - indent, _SHORTEST_LABEL))
+        lines = Text(printable(text)).wrap(self._console, max(self._console.width - indent, _SHORTEST_LABEL))
         for number, line in enumerate(lines):
             line.rstrip()
             self._console.print(line if number == 0 else Text(" " * indent) + line, soft_wrap=True)
@@ -256,23 +303,9 @@ def _relative(path: Path) -> str:
 
 def _cut_label(label: str, width: int) -> str:
     """Shorten a label; of a source line the end is kept, which tells more than its folders."""
-    label = _printable(label).removeprefix("torch._ops.")
+    label = printable(label).removeprefix("torch._ops.")
     if label.startswith("/"):
         path, parenthesis, rest = label.partition("(")
         label = f"{_relative(Path(path))}{parenthesis}{rest}"
         return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
-    return _cut_end(label, width)
-
-
-def _cut_end(text: str, width: int) -> str:
-    text = _printable(" ".join(text.split()))
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _printable(text: str) -> str:
-    """Names of the observed program must not be able to steer the terminal."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    )
+    return cut_end(label, width)

@@ -1,0 +1,219 @@
+"""What memory is made of: totals per owner at the peak, at each step and over time, and the ledger of the driver.
+
+Owners are paths (`PTA@model@weight`, see `analysis.ownership`), so totals form a tree: the node `PTA@model` holds every
+block whose owner is `PTA@model` or begins with `PTA@model@`. Each block has one owner, so the nodes of a pool that are no
+part of another one add up to the pool, at every moment.
+
+The ledger of the driver's memory is in `analysis.driver_ledger`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.analysis.driver_ledger import driver_ledger
+from msmemscope.analysis.owner_tree import NODE_SCHEMA, node_totals
+from msmemscope.analysis.ownership import OwnerFinder, find_owners
+from msmemscope.analysis.peak import peak_moments
+from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, NOT_AVAILABLE, PINNED, POOL_WORDS, EventKind, Pool
+from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks, steps
+
+if TYPE_CHECKING:
+    from msmemscope.eventlog import Capture
+
+_MOMENT_COLUMNS: Final = {
+    "sequence": pl.UInt64(),
+    "timestamp_ns": pl.UInt64(),
+    "device": pl.Int8(),
+    "pool": pl.UInt8(),
+}
+STEP_NODE_SCHEMA: Final = pl.Schema({"step": pl.Int64(), **_MOMENT_COLUMNS, **NODE_SCHEMA})
+"""NODE_SCHEMA right after the last event of each step, for each pool.
+
+step: its number.
+sequence, timestamp_ns: of the event that ended it.
+"""
+TIME_NODE_SCHEMA: Final = pl.Schema({**_MOMENT_COLUMNS, **NODE_SCHEMA})
+"""NODE_SCHEMA right after some events, in their order, for each pool."""
+
+NO_DRIVER: Final = (
+    "ledger of the driver: its memory was not observed, so that what pools hold cannot be compared with it"
+)
+"""What a ledger without the driver cannot tell."""
+NO_OWNERS: Final = (
+    "owners: this input names none (it was not recorded with --analysis=decompose): only pools are told apart, and what "
+    "operators allocated or used"
+)
+"""What cannot be told of a dump without owners."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DecompositionOptions:
+    """What to work out."""
+
+    moments: int = 400
+    """About how many moments `Decomposition.over_time` has; 0 for none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.moments < 0:
+            message = f"moments: {self.moments}; expected 0 or more"
+            raise ValueError(message)
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolDecomposition:
+    """What one pool of one device was made of when it was fullest."""
+
+    device: int
+    pool: int
+    peak_bytes: int
+    sequence: int
+    """The event that first reached it."""
+    timestamp_ns: int
+    """CLOCK_REALTIME of that event."""
+    nodes: pl.DataFrame
+    """NODE_SCHEMA, ordered by path."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Decomposition:
+    """What the memory of one process is made of."""
+
+    pools: tuple[PoolDecomposition, ...]
+    """In the order of devices and pools; pools that never held a byte are left out."""
+    at_steps: pl.DataFrame
+    """STEP_NODE_SCHEMA."""
+    over_time: pl.DataFrame
+    """TIME_NODE_SCHEMA, at moments that lie evenly among the allocations and frees of the process, and at all peaks."""
+    ledger: pl.DataFrame
+    """`driver_ledger.PART_SCHEMA`; of the parts of a device, pools and modules without a byte are left out."""
+    devices: pl.DataFrame
+    """`driver_ledger.DEVICE_SCHEMA`."""
+    coverage: tuple[str, ...]
+    """What could not be told, one line each."""
+
+    def ledger_at_peak(self, device: int) -> pl.DataFrame:
+        """Returns the rows of the ledger that tell of a device when its driver memory was at its highest."""
+        return self.ledger.filter((pl.col("device") == device) & pl.col("step").is_null())
+
+
+def decompose_capture(capture: Capture, options: DecompositionOptions | None = None) -> Decomposition:
+    """Decomposes what a process recorded, in one pass over its events.
+
+    Only what is about memory as such is kept, so that operators and accesses of a long capture need not fit into memory.
+
+    Args:
+        capture: The process.
+        options: What to work out.
+
+    Raises:
+        EventLogError: the event log cannot be read.
+    """
+    finder = OwnerFinder(capture.strings)
+    kept = [*MEMORY_KINDS, *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]
+    parts = [EVENT_SCHEMA.to_frame()]
+    for batch in capture.event_batches():
+        finder.add(batch)
+        parts.append(batch.filter(pl.col("kind").is_in([int(kind) for kind in kept])))
+    events = pl.concat(parts)
+    found = finder.finish()
+    texts = capture.strings
+    strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
+    blocks = build_blocks(events, strings).with_columns(found.owners["owner"].cast(pl.String))
+    dataset = Dataset(
+        source=str(capture.directory),
+        form="event log",
+        process_id=capture.header.process_id,
+        events=events,
+        blocks=blocks.select(DATASET_BLOCK_SCHEMA.names()),
+        strings=strings,
+        python_stacks=STRING_SCHEMA.to_frame(),
+        native_stacks=STRING_SCHEMA.to_frame(),
+        coverage=found.coverage,
+        problems=capture.problems,
+    )
+    return decompose(dataset, options)
+
+
+def decompose(dataset: Dataset, options: DecompositionOptions | None = None) -> Decomposition:
+    """Works out what memory is made of.
+
+    Args:
+        dataset: Any. Owners that its blocks do not name are worked out from its events.
+        options: What to work out.
+    """
+    chosen = DecompositionOptions() if options is None else options
+    blocks, coverage = _owned_blocks(dataset)
+    ends = steps(dataset).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
+    times = dataset.events.select("sequence", "timestamp_ns")
+    peaks = _with_times(peak_moments(blocks).filter(pl.col("peak_bytes") > 0), times)
+    at_steps = ends.join(node_totals(blocks, ends["sequence"]), on="sequence", maintain_order="left_right")
+    over_time = node_totals(blocks, _evenly_spread(blocks, peaks["sequence"], chosen.moments))
+    ledger, devices = driver_ledger(dataset.events, blocks, peaks, ends)
+    if devices["driver_bytes"].null_count() > 0:
+        coverage = (*coverage, NO_DRIVER)
+    return Decomposition(
+        pools=_pools(peaks, node_totals(blocks, peaks["sequence"])),
+        at_steps=_with_times(at_steps, times).select(STEP_NODE_SCHEMA.names()),
+        over_time=_with_times(over_time, times).select(TIME_NODE_SCHEMA.names()),
+        ledger=ledger,
+        devices=devices,
+        coverage=coverage,
+    )
+
+
+def _pools(peaks: pl.DataFrame, nodes: pl.DataFrame) -> tuple[PoolDecomposition, ...]:
+    """Pairs the peak of each pool with the tree of that moment."""
+    found = []
+    for row in peaks.iter_rows(named=True):
+        is_here = pl.all_horizontal(pl.col(name) == row[name] for name in ("sequence", "device", "pool"))
+        tree = nodes.filter(is_here).select(NODE_SCHEMA.names())
+        found.append(
+            PoolDecomposition(row["device"], row["pool"], row["peak_bytes"], row["sequence"], row["timestamp_ns"], tree)
+        )
+    return tuple(found)
+
+
+def _with_times(table: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
+    """Adds `timestamp_ns` to a table by its `sequence`."""
+    return table.join(times, on="sequence", how="left", maintain_order="left").with_columns(
+        pl.col("timestamp_ns").fill_null(0)
+    )
+
+
+def _evenly_spread(blocks: pl.DataFrame, peaks: pl.Series, count: int) -> pl.Series:
+    """Returns moments that lie evenly among the allocations and frees, the last of them and the peaks included."""
+    if count == 0:
+        return peaks.clear()
+    sequences = pl.concat([blocks["malloc_sequence"], blocks["free_sequence"].drop_nulls()]).sort()
+    step = max(-(-len(sequences) // count), 1)
+    spread: pl.Series = pl.concat([sequences.reverse().gather_every(step), peaks])
+    return spread
+
+
+def _owned_blocks(dataset: Dataset) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Returns the blocks, each with an owner and pinned memory in the driver's pool, and what could not be told."""
+    coverage = dataset.coverage
+    blocks = dataset.blocks
+    missing = blocks["owner"].null_count()
+    if missing:
+        texts = dict(dataset.strings.iter_rows())
+        found = find_owners([dataset.events], texts)
+        if missing == len(blocks):
+            coverage = (*coverage, *found.coverage) if dataset.form == "event log" else (*coverage, NO_OWNERS)
+        derived = found.owners.select(malloc_sequence="sequence", derived=pl.col("owner").cast(pl.String))
+        # A pool stands for owners that nothing tells.
+        words = pl.col("pool").replace_strict(POOL_WORDS, default=NOT_AVAILABLE, return_dtype=pl.String)
+        blocks = (
+            blocks.join(derived, on="malloc_sequence", how="left", maintain_order="left")
+            .with_columns(owner=pl.coalesce("owner", "derived", words))
+            .drop("derived")
+        )
+    pinned = dataset.strings.filter(pl.col("text") == PINNED)["id"]
+    is_pinned = (pl.col("pool") == Pool.HOST) & pl.col("attribute_id").is_in(pinned.implode())
+    pool = pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
+    return blocks.with_columns(pool=pool), coverage

@@ -1,0 +1,56 @@
+"""What the peak of a pool would be without some of its blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+MOST_GROUPS: Final = 200
+"""Groups of a pool whose peak is worked out, the largest first."""
+
+
+def peaks_without(blocks: pl.DataFrame, removed: pl.DataFrame) -> tuple[int, int, dict[int, int]]:
+    """Work out the peak of one pool as it was, and as it would have been without some blocks.
+
+    Args:
+        blocks: All blocks of the pool: `malloc_sequence`, `free_sequence`, `size`.
+        removed: Those to leave out, and `group` (an integer) that each of them belongs to.
+
+    Returns:
+        Peak bytes; peak bytes without all that are left out; and for the MOST_GROUPS largest groups, the peak without
+        that group alone.
+    """
+    changes = _changes(blocks)
+    total = np.concatenate(([0], np.cumsum(changes["change"].to_numpy())))
+    peak = int(total.max())
+    out = _changes(removed, "group")
+    if out.is_empty():
+        return peak, peak, {}
+    # Between two changes of what is left out, only the highest total matters.
+    cuts = np.searchsorted(changes["sequence"].to_numpy(), out["sequence"].to_numpy()) + 1
+    highest = np.maximum.reduceat(total, np.concatenate(([0], cuts)))
+    change, group = out["change"].to_numpy(), out["group"].to_numpy()
+    largest = removed.group_by("group").agg(pl.col("size").sum()).sort(["size", "group"], descending=[True, False])
+    chosen = largest["group"].head(MOST_GROUPS).to_list()
+    by_group = {one: _peak(highest, np.where(group == one, change, 0)) for one in chosen}
+    return peak, _peak(highest, change), by_group
+
+
+def _peak(highest: Integers, change: Integers) -> int:
+    left_out = np.concatenate(([0], np.cumsum(change)))
+    return max(int((highest - left_out).max()), 0)
+
+
+def _changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    allocations = blocks.select(pl.col("malloc_sequence").alias("sequence"), pl.col("size").alias("change"), *columns)
+    frees = blocks.filter(pl.col("free_sequence").is_not_null()).select(
+        pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
+    )
+    return pl.concat([allocations, frees]).sort("sequence")

@@ -1,0 +1,96 @@
+"""Which blocks of the driver are the reserve of a memory pool.
+
+A pool takes large blocks from the driver and hands out parts of them. Such a block is judged by what the pool hands
+out, not by itself: otherwise the growth of a pool's reserve would be told of twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.model.events import EventKind, Pool
+
+POOLS_WITH_RESERVE: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
+"""Pools that take their memory from the driver."""
+
+_LATEST: Final = np.iinfo(np.uint64).max
+
+
+def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Returns the `malloc_sequence` of the blocks of accelerators' drivers that are a pool's when the last step ends.
+
+    Args:
+        placed: All blocks of the process, as `step_bounds.with_steps` returns them.
+        events: Of the process.
+    """
+    # What is alive at that moment does not overlap.
+    of_driver = placed.filter(
+        (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0) & (pl.col("last_end") == pl.col("ended"))
+    )
+    return of_driver.filter(pool_segments(of_driver, placed, events))["malloc_sequence"]
+
+
+def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Tell which blocks of the driver hold blocks of a pool.
+
+    A block of the driver is a pool's if a block of a pool lay in it while both were alive, or, for physical memory that
+    is mapped elsewhere (its address is a handle), if the next that its thread told of a pool's reserve is a growth by
+    the block and those that follow it.
+
+    Args:
+        driver_blocks: Rows of `store.BLOCK_SCHEMA` of the driver's pool that were alive at one same moment.
+        blocks: All blocks of the process.
+        events: Of the process; inputs without RESERVED events tell only of addresses.
+
+    Returns:
+        One boolean per row of `driver_blocks`.
+    """
+    return _holds_blocks(driver_blocks, blocks) | _precedes_growth(driver_blocks, events)
+
+
+def _holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series:
+    """Whether an address in it was handed out by a pool. Alive at one moment, the driver's blocks do not overlap."""
+    found = np.zeros(driver_blocks.height, dtype=np.bool_)
+    pooled = blocks.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))
+    for device in driver_blocks["device"].unique():
+        rows = np.flatnonzero((driver_blocks["device"] == device).to_numpy())
+        mine = driver_blocks[rows].with_row_index("row").sort("address")
+        starts = mine["address"].to_numpy()
+        parts = pooled.filter(pl.col("device") == device)
+        index = np.searchsorted(starts, parts["address"].to_numpy(), side="right") - 1
+        holder = mine[np.maximum(index, 0)]
+        is_inside = (
+            (index >= 0)
+            & (parts["address"].to_numpy() - holder["address"].to_numpy() < holder["size"].to_numpy().astype(np.uint64))
+            & (parts["malloc_sequence"].to_numpy() > holder["malloc_sequence"].to_numpy())
+            & (parts["malloc_sequence"].to_numpy() < holder["free_sequence"].fill_null(_LATEST).to_numpy())
+        )
+        found[rows[np.unique(holder["row"].to_numpy()[is_inside])]] = True
+    return pl.Series(found)
+
+
+def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    growths = (
+        events.filter((pl.col("kind") == EventKind.RESERVED) & pl.col("pool").is_in(POOLS_WITH_RESERVE))
+        .with_columns(growth=pl.col("size") - pl.col("size").shift(1).over("device", "pool").fill_null(0))
+        .select("sequence", "thread_id", "growth")
+    )
+    told = (
+        driver_blocks.with_row_index("row")
+        .join_asof(
+            growths,
+            left_on="malloc_sequence",
+            right_on="sequence",
+            by="thread_id",
+            strategy="forward",
+            check_sortedness=False,
+            coalesce=False,
+        )
+        .sort("row")
+    )
+    # The growth is made of the blocks right before it; those before them are the program's own.
+    until = pl.col("size").cum_sum(reverse=True).over("thread_id", "sequence")
+    return told.select((until <= pl.col("growth")).fill_null(value=False)).to_series()

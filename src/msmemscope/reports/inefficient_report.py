@@ -1,0 +1,147 @@
+"""Memory that is held without need, for a terminal, a pipe or a log file: readable at 80 columns and without colour."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Final
+
+from msmemscope.analysis.finding_rows import by_call_site
+from msmemscope.model.events import device_name, pool_word
+from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from msmemscope.analysis.inefficient import InefficientResult
+    from msmemscope.analysis.memory_patterns import PatternResult
+
+DEFAULT_LIMIT: Final = 10
+"""Call sites that are listed in each table."""
+
+_CHURN: Final = "short_lived_churn"
+_ADVICE: Final = {
+    "early_allocation": "allocate it right before the operator that uses it first",
+    "late_deallocation": "drop the last reference (del, or leave the function) right after the last use",
+    "temporary_idleness": "move it to the host between its uses, or compute it again",
+    "unused_allocation": "do not allocate it; if a library keeps it for itself, see whether it needs that much",
+    "redundant_allocation": "reuse the block that nobody needs any more, or free that one first",
+    "dead_write": "do not compute what nobody reads, or free it earlier",
+    _CHURN: "allocate once outside of the loop and write into it (out=, in-place operators)",
+}
+"""What to do about each kind of finding."""
+
+
+def render_inefficient(
+    result: InefficientResult,
+    out: IO[str],
+    *,
+    patterns: PatternResult | None = None,
+    width: int | None = None,
+    is_coloured: bool | None = None,
+    limit: int = DEFAULT_LIMIT,
+) -> None:
+    """Write what is held inefficiently, the worst call sites first.
+
+    Args:
+        result: What was found in one process.
+        out: Where to write it.
+        patterns: The other patterns of the same process, if they were looked for.
+        width: Columns; by default those of the terminal, 80 where there is none.
+        is_coloured: Whether to colour; by default if `out` is a terminal.
+        limit: How many call sites to list in each table.
+    """
+    writer = ReportWriter(out, width=width, is_coloured=is_coloured)
+    kinds = _inefficient(writer, result, limit)
+    if patterns is not None:
+        kinds += _patterns(writer, patterns, limit)
+    if kinds:
+        writer.line()
+        writer.line("What to do", HEADING)
+    for kind in kinds:
+        writer.sentence(f"{kind}: {_ADVICE[kind]}")
+    for remark in result.remarks:
+        writer.sentence(f"Not seen: {remark}", style=QUIET)
+
+
+def _inefficient(writer: ReportWriter, result: InefficientResult, limit: int) -> list[str]:
+    findings = result.findings
+    if findings.is_empty():
+        writer.line(f"No inefficient memory in {counted(result.operator_count, 'operator')}", HEADING)
+        return []
+    blocks = counted(findings.n_unique(["device", "pool", "allocation_id"]), "block")
+    writer.line(f"Inefficient memory: {counted(findings.height, 'finding')} in {blocks}", HEADING)
+    for pool in result.pools:
+        saved = pool.peak_bytes - pool.peak_if_fixed_bytes
+        less = f"{format_bytes(saved)} less if all of it were fixed" if saved else "the same if all of it were fixed"
+        share = f" ({100 * saved / pool.peak_bytes:.1f} %)" if saved else ""
+        where = f"{device_name(pool.device)} ({pool_word(pool.pool, pool.device)})"
+        writer.sentence(f"Peak on {where}: {format_bytes(pool.peak_bytes)}, {less}{share}")
+    _sites(writer, findings, limit)
+    return _in_order(findings)
+
+
+def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> list[str]:
+    kinds = _in_order(result.findings)
+    if kinds:
+        writer.line()
+        writer.line(f"Other patterns: {counted(result.findings.height, 'finding')}", HEADING)
+        _sites(writer, result.findings, limit)
+    if result.churn.is_empty():
+        return kinds
+    writer.line()
+    writer.line(f"{_CHURN}: the same size from the same place, allocated and freed again and again", HEADING)
+    writer.table(
+        ("times", "size", "all together", "allocated at"),
+        [
+            (
+                format_count(row["repetitions"]),
+                format_bytes(row["size"]),
+                format_bytes(row["allocated_bytes"]),
+                row["call_site"],
+            )
+            for row in result.churn.head(limit).iter_rows(named=True)
+        ],
+    )
+    _rest(writer, result.churn, limit)
+    return [*kinds, _CHURN]
+
+
+def _sites(writer: ReportWriter, findings: pl.DataFrame, limit: int) -> None:
+    """Write a table of call sites: what one block alone saves at the peak, then what all of them cost over time."""
+    sites = by_call_site(findings)
+    writer.table(
+        ("saves", "byte x operators", "operators", "blocks", "largest", "kind", "allocated at"),
+        [
+            (
+                format_bytes(row["saved_bytes"]),
+                _short_number(row["byte_operators"]),
+                format_count(row["operators_wasted"]),
+                format_count(row["blocks"]),
+                format_bytes(row["largest_bytes"]),
+                row["kind"],
+                row["call_site"],
+            )
+            for row in sites.head(limit).iter_rows(named=True)
+        ],
+        labels=2,
+    )
+    _rest(writer, sites, limit)
+    writer.sentence(
+        "saves: by how much the peak would be lower without one block of the place for that time", style=QUIET
+    )
+
+
+def _rest(writer: ReportWriter, table: pl.DataFrame, limit: int) -> None:
+    if table.height > limit:
+        writer.sentence(f"and {counted(table.height - limit, 'place')} more", style=QUIET)
+
+
+def _in_order(findings: pl.DataFrame) -> list[str]:
+    """The kinds that were found, in the order of the advice."""
+    found = set(findings["kind"].unique().to_list())
+    return [kind for kind in _ADVICE if kind in found]
+
+
+def _short_number(value: int) -> str:
+    """Write a number with three digits if it is a long one: `1.23e9`."""
+    return format_count(value) if value < 10**6 else f"{value:.2e}".replace("e+0", "e").replace("e+", "e")

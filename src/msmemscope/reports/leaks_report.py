@@ -1,0 +1,324 @@
+"""The report on leaks.
+
+First the lines that scripts of older tools look for, in their exact form: the leaked blocks of each device, the summary,
+and the tables of fluctuation; they are never wrapped. Then what helps to find the cause: call sites with their growth and
+confidence, what is kept and what lives long, slow leaks, and memory of the driver by module.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE, Pool, device_name, device_word, is_pinned_memory, pool_word
+from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from msmemscope.analysis.driver_leaks import DriverLeaks
+    from msmemscope.analysis.fluctuation import Fluctuation, StepExtreme
+    from msmemscope.analysis.growth import SlowLeaks
+    from msmemscope.analysis.leak_overview import LeakOverview
+    from msmemscope.analysis.leaks import StepLeaks
+    from msmemscope.analysis.mark_leaks import MarkLeaks
+
+_MEBIBYTE: Final = 1 << 20
+_COLUMN: Final = 25
+"""Width of a column of a table of fluctuation."""
+_PERCENT: Final = 100
+MOST_BLOCKS: Final = 100
+"""Leaked blocks of a device that are listed one by one."""
+MOST_SITES: Final = 10
+"""Call sites that are listed."""
+
+_POOL_LABELS: Final[dict[int, str]] = {
+    Pool.PTA: "Pytorch Caching memory pool",
+    Pool.ATB: "ATB memory pool",
+    Pool.MIND_SPORE: "Mindspore memory pool",
+    Pool.PTA_WORKSPACE: "Pytorch Workspace memory pool",
+    Pool.HOST: "Host memory",
+    Pool.HAL: "Hal memory",
+}
+"""What lines of the older form call a pool; they knew the first three, and the last one between marks."""
+
+
+def pool_label(pool: int, device: int) -> str:
+    """Returns what lines of the older form call a pool of a device."""
+    return "Pinned host memory" if is_pinned_memory(pool, device) else _POOL_LABELS.get(pool, "Unknown memory pool")
+
+
+def render_leaks(
+    found: LeakOverview, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
+) -> None:
+    """Write what was found about the leaks of one process.
+
+    Args:
+        found: By `analysis.leak_overview.find_leaks`.
+        out: Where to write it.
+        width: Columns; by default those of the terminal, 80 where there is none.
+        is_coloured: Whether to colour; by default if `out` is a terminal.
+    """
+    writer = ReportWriter(out, width=width, is_coloured=is_coloured)
+    _leaked_blocks(writer, found.step_leaks)
+    _fluctuation(writer, found.fluctuation)
+    _sites(writer, found.step_leaks)
+    _slow_leaks(writer, found.slow_leaks, found.step_leaks)
+    _driver(writer, found.driver_leaks)
+
+
+def render_mark_leaks(
+    found: MarkLeaks, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
+) -> None:
+    """Write what leaked between marks; arguments as for `render_leaks`."""
+    writer = ReportWriter(out, width=width, is_coloured=is_coloured)
+    for device in found.devices:
+        writer.exact_line(f"INFO: Starting to analyze data for device {device_word(device.device)}...")
+        writer.line()
+        writer.exact_line("Leak Analysis Results for the Custom Range:")
+        blocks = found.blocks.filter(pl.col("device") == device.device)
+        if blocks.is_empty():
+            writer.exact_line(f"No memory leaks detected on device {device_word(device.device)}.")
+            allocated = counted(device.allocated_blocks, "block")
+            writer.sentence(f"{allocated} of all pools allocated between A and B; all freed before C.", style=QUIET)
+        else:
+            _alarm(writer, device.device)
+            for row in blocks.head(MOST_BLOCKS).iter_rows(named=True):
+                writer.exact_line(
+                    f"Direct {pool_label(row['pool'], row['device'])} leak of {row['size'] / _MEBIBYTE} Mb(s) "
+                    f"at 0x{row['address']:016x} in Index {row['malloc_sequence']}."
+                )
+            _more_blocks(writer, blocks.height)
+            _summary(writer, int(blocks["size"].sum()), blocks.height)
+            _mark_sites(writer, blocks)
+        writer.line()
+    for remark in found.remarks:
+        writer.sentence(remark, indent=0)
+
+
+def _alarm(writer: ReportWriter, device: int) -> None:
+    rest = f": Detected memory leaks on device {device_word(device)} ======"
+    writer.styled_line(("====== ", ""), ("ERROR", ALARM), (rest, ""))
+
+
+def _summary(writer: ReportWriter, size: int, count: int) -> None:
+    writer.exact_line(f"====== SUMMARY: {size / _MEBIBYTE:g} Mb(s) leaked in {count} allocation(s) ======")
+
+
+def _more_blocks(writer: ReportWriter, count: int) -> None:
+    if count > MOST_BLOCKS:
+        writer.sentence(f"... and {counted(count - MOST_BLOCKS, 'more block')}; call sites are below", style=QUIET)
+
+
+def _leaked_blocks(writer: ReportWriter, found: StepLeaks) -> None:
+    for (device,), part in _sorted_parts(found.leaked, "device"):
+        blocks = part.sort("step", "malloc_sequence")
+        _alarm(writer, device)
+        for row in blocks.head(MOST_BLOCKS).iter_rows(named=True):
+            writer.exact_line(
+                f"Direct {pool_label(row['pool'], device)} leak of {row['size'] / _MEBIBYTE:f} Mb(s) "
+                f"at 0x{row['address']:x} in kernel_{row['kernel_index']} at step {row['step']}."
+            )
+        _more_blocks(writer, blocks.height)
+        _summary(writer, int(blocks["size"].sum()), blocks.height)
+
+
+def _fluctuation(writer: ReportWriter, found: Fluctuation) -> None:
+    for pool in found.pools:
+        label = pool_label(pool.pool, pool.device)
+        writer.exact_line(f"======= {label} Gap Analysis of Device {device_word(pool.device)} =======")
+        _gap_row(writer, "", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)", "StepId")
+        _gap_row(writer, "MinGap", *_gap(pool.smallest))
+        _gap_row(writer, "MaxGap", *_gap(pool.largest))
+
+
+def _gap(extreme: StepExtreme) -> tuple[str, str, str]:
+    return f"{extreme.ratio * _PERCENT:.4f}", f"{extreme.minimum_bytes / _MEBIBYTE:.4f}", str(extreme.step)
+
+
+def _gap_row(writer: ReportWriter, name: str, *cells: str) -> None:
+    writer.exact_line(f"{name}\t{''.join(cell.ljust(_COLUMN) for cell in cells)}")
+
+
+def _sites(writer: ReportWriter, found: StepLeaks) -> None:
+    writer.line()
+    for remark in found.remarks:
+        writer.sentence(remark, indent=0)
+    if found.remarks:
+        return
+    leaking = found.leaking_sites
+    if leaking.is_empty():
+        writer.line(f"No leaks over {counted(found.steps_ended, 'step')}; the first step is warm-up", HEADING)
+    else:
+        total, blocks = int(leaking["leaked_bytes"].sum()), int(leaking["leaked_blocks"].sum())
+        what = f"{format_bytes(total)} in {counted(blocks, 'block')} at {counted(leaking.height, 'call site')}"
+        writer.line(f"Leaks over {counted(found.steps_ended, 'step')}: {what}", HEADING)
+        ambiguous = _shared_labels(found.sites)
+        rows = [
+            (
+                format_bytes(row["leaked_bytes"]),
+                format_count(row["leaked_blocks"]),
+                f"{format_bytes(round(row['growth_bytes_per_step']))}",
+                f"{row['leaking_steps']} of {row['judged_steps']}",
+                row["confidence"],
+                _where(row),
+                _label(row, ambiguous),
+            )
+            for row in leaking.head(MOST_SITES).iter_rows(named=True)
+        ]
+        writer.table(("leaked", "blocks", "per step", "in steps", "confidence", "pool", "call site"), rows, labels=3)
+        _more_sites(writer, leaking)
+        for pool in found.pools:
+            writer.sentence(
+                f"Peak of {_place(pool.device, pool.pool)}: {format_bytes(pool.peak_bytes)}, without these leaks "
+                f"{format_bytes(pool.peak_without_bytes)}."
+            )
+        writer.sentence(
+            "Confidence: high if a call site leaked in 4 steps in a row or in 8 in all, medium in 2 or more, low in one.",
+            style=QUIET,
+        )
+    _harmless(writer, found)
+
+
+def _harmless(writer: ReportWriter, found: StepLeaks) -> None:
+    """What outlived the step after its own and is no leak."""
+    kinds = (
+        ("kept", "Kept, and not growing", "their call sites have allocated nothing more in the last steps"),
+        ("expected", "Alive, and expected to be freed", "their call sites have freed blocks as old as these"),
+        ("long_lived", "Long-lived, freed later", "withdrawn from the leaks"),
+    )
+    ambiguous = _shared_labels(found.sites)
+    for name, title, reason in kinds:
+        sites = found.sites.filter(pl.col(f"{name}_blocks") > 0).sort(
+            [f"{name}_bytes", "site_path"], descending=[True, False]
+        )
+        if sites.is_empty():
+            continue
+        size, blocks = int(sites[f"{name}_bytes"].sum()), int(sites[f"{name}_blocks"].sum())
+        writer.line()
+        writer.line(f"{title}: {format_bytes(size)} in {counted(blocks, 'block')}", HEADING)
+        writer.sentence(f"{reason[0].upper()}{reason[1:]}.", style=QUIET)
+        rows = [
+            (
+                format_bytes(row[f"{name}_bytes"]),
+                format_count(row[f"{name}_blocks"]),
+                _where(row),
+                _label(row, ambiguous),
+            )
+            for row in sites.head(MOST_SITES // 2).iter_rows(named=True)
+        ]
+        writer.table(("size", "blocks", "pool", "call site"), rows, labels=2)
+        _more_sites(writer, sites, MOST_SITES // 2)
+
+
+def _more_sites(writer: ReportWriter, sites: pl.DataFrame, limit: int = MOST_SITES) -> None:
+    if sites.height > limit:
+        writer.sentence(f"... and {counted(sites.height - limit, 'more call site')}", style=QUIET)
+
+
+def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> None:
+    """Sites that grow although their blocks are freed; those that leak stand above already."""
+    told = steps.leaking_sites.select("device", "pool", "site_path")
+    sites = found.sites.join(told, on=["device", "pool", "site_path"], how="anti", maintain_order="left")
+    if not sites.is_empty():
+        writer.line()
+        writer.line("Slow leaks: live memory grows although blocks are freed", HEADING)
+        rows = [
+            (
+                format_bytes(round(row["slope_bytes_per_step"])),
+                f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}",
+                f"{row['first_step']} to {row['last_step']}",
+                f"{row['significance']:.1e}",
+                _where(row),
+                row["site"],
+            )
+            for row in sites.head(MOST_SITES).iter_rows(named=True)
+        ]
+        writer.table(("per step", "alive", "steps", "by chance", "pool", "call site"), rows, labels=2)
+        _more_sites(writer, sites)
+    elif found.remarks and not steps.remarks:
+        writer.line()
+        for remark in found.remarks:
+            writer.sentence(remark, indent=0)
+
+
+def _driver(writer: ReportWriter, found: DriverLeaks) -> None:
+    if not found.was_observed:
+        return
+    modules = found.modules.filter(pl.col("leaked_blocks") > 0)
+    reserve = int(found.modules["reserve_bytes"].sum())
+    beside = f"; beside {format_bytes(reserve)} that memory pools hold in reserve" if reserve else ""
+    writer.line()
+    if modules.is_empty():
+        writer.line(f"Memory of the driver: all given back at the end{beside}", HEADING)
+        return
+    size, blocks = int(modules["leaked_bytes"].sum()), int(modules["leaked_blocks"].sum())
+    writer.line(
+        f"Memory of the driver never given back: {format_bytes(size)} in {counted(blocks, 'block')}{beside}", HEADING
+    )
+    rows = [
+        (
+            format_bytes(row["leaked_bytes"]),
+            format_count(row["leaked_blocks"]),
+            device_name(row["device"]),
+            f"CANN@{row['module']}",
+        )
+        for row in modules.head(MOST_SITES).iter_rows(named=True)
+    ]
+    writer.table(("size", "blocks", "device", "module"), rows, labels=2)
+    largest = (
+        found.blocks.filter(~pl.col("is_reserve"))
+        .group_by("device", "module", "site")
+        .agg(pl.col("size").sum(), pl.len().alias("blocks"))
+        .sort(["size", "site", "device", "module"], descending=[True, False, False, False])
+    )
+    sites = [
+        (format_bytes(row["size"]), format_count(row["blocks"]), device_name(row["device"]), row["module"], row["site"])
+        for row in largest.head(MOST_SITES // 2).iter_rows(named=True)
+    ]
+    writer.table(("size", "blocks", "device", "module", "call site"), sites, labels=3)
+
+
+def _mark_sites(writer: ReportWriter, blocks: pl.DataFrame) -> None:
+    sites = (
+        blocks.group_by("device", "pool", "site")
+        .agg(pl.col("size").sum(), pl.len().alias("blocks"))
+        .sort(["size", "site", "pool"], descending=[True, False, False])
+    )
+    rows = [
+        (format_bytes(row["size"]), format_count(row["blocks"]), _where(row), row["site"])
+        for row in sites.head(MOST_SITES).iter_rows(named=True)
+    ]
+    writer.table(("leaked", "blocks", "pool", "call site"), rows, labels=2)
+    _more_sites(writer, sites)
+
+
+def _shared_labels(sites: pl.DataFrame) -> set[str]:
+    """Labels that several call sites share: a helper that is called from several lines."""
+    return set(sites.group_by("site").agg(pl.col("site_path").n_unique()).filter(pl.col("site_path") > 1)["site"])
+
+
+def _label(row: dict[str, Any], ambiguous: set[str]) -> str:
+    """The line of a call site; with the line that called it, if that is needed to tell it from others."""
+    callers = row["site_path"].splitlines()[1:]
+    if row["site"] not in ambiguous or not callers:
+        return str(row["site"])
+    return f"{row['site']}, from {callers[0].rpartition('/')[2]}"
+
+
+def _place(device: int, pool: int) -> str:
+    return f"{device_name(device)} ({pool_word(pool, device)})"
+
+
+def _where(row: dict[str, Any]) -> str:
+    return f"{device_name(row['device'])} {pool_word(row['pool'], row['device'])}"
+
+
+def _sorted_parts(table: pl.DataFrame, column: str) -> Iterable[tuple[tuple[Any, ...], pl.DataFrame]]:
+    """Parts by device: accelerators in order, then the cpu."""
+    parts = table.partition_by(column, as_dict=True)
+    last = {DEVICE_NONE: 1, DEVICE_CPU: 2}
+    return sorted(parts.items(), key=lambda item: (last.get(item[0][0], 0), item[0][0]))

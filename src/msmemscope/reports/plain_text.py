@@ -1,0 +1,18 @@
+"""Texts of the observed program, made fit for a terminal."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Replace what could steer the terminal: names come from the observed program."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    )
+
+
+def cut_end(text: str, width: int) -> str:
+    """Shorten a text to a width; blanks and line feeds become single blanks."""
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,0 +1,135 @@
+"""How reports put text on a terminal: plain text, cut to the width, readable without colour.
+
+Names and paths come from the observed program: they are shown as they are and never read as markup, and they cannot
+steer the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING, Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from msmemscope.reports.plain_text import cut_end, printable
+from msmemscope.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HEADING: Final = "bold"
+QUIET: Final = "dim"
+ALARM: Final = "bold red"
+
+SHORTEST_LABEL: Final = 20
+"""Columns that a label keeps, however narrow the terminal is."""
+
+
+_INDENT: Final = 2
+_GAP: Final = 2
+_LEAST_LABEL_ROOM: Final = 40
+"""Columns beside the numbers below which a label gets a line of its own."""
+
+
+class ReportWriter:
+    """Writes the parts of a report.
+
+    Args:
+        out: Where to.
+        width: Columns; by default those of the terminal, 80 where there is none.
+        is_coloured: Whether to colour; by default if `out` is a terminal.
+    """
+
+    def __init__(self, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> None:
+        """Prepare the console."""
+        self._out = out
+        self._console = Console(
+            file=out,
+            width=width,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            force_terminal=is_coloured,
+            color_system="standard" if is_coloured else "auto",
+            legacy_windows=False,
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._console.width
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Write one line as it is, however long: it may hold a path to copy."""
+        self._console.print(Text(printable(text), style), soft_wrap=True)
+
+    def exact_line(self, text: str) -> None:
+        """Write one line that other programs read: without colour, tabs and blanks at its end kept."""
+        self._out.write("\t".join(map(printable, text.split("\t"))) + "\n")
+
+    def styled_line(self, *parts: tuple[str, str]) -> None:
+        """Write one line, however long, of parts with their styles."""
+        self._console.print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+
+    def sentence(self, text: str, *, indent: int = 2, style: str = "") -> None:
+        """Write a sentence, wrapped at the width, all lines indented."""
+        room = max(self.width - indent, SHORTEST_LABEL)
+        for line in Text(printable(text), style).wrap(self._console, room):
+            line.rstrip()
+            self._console.print(Text(" " * indent) + line, soft_wrap=True)
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int = 1) -> None:
+        """Write a table whose last columns are labels.
+
+        The last label is cut to the width, keeping its end; where little room is left for it, it gets a line of its own.
+
+        Args:
+            headings: Of the columns.
+            rows: Texts of the cells; those that are no labels are numbers and stand to the right.
+            labels: How many of the last columns are labels.
+        """
+        texts = [[printable(cell) for cell in row] for row in rows]
+        numbers = len(headings) - labels
+        widths = [max(cell_len(row[column]) for row in [headings, *texts]) for column in range(len(headings) - 1)]
+        beside = _INDENT + sum(width + _GAP for width in widths)
+        is_apart = self.width - beside < _LEAST_LABEL_ROOM
+        room = max(self.width - (2 * _INDENT if is_apart else beside), SHORTEST_LABEL)
+
+        def line(cells: Sequence[str]) -> str:
+            padded = []
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=False)):
+                blanks = " " * (width - cell_len(cell))
+                padded.append(blanks + cell if column < numbers else cell + blanks)
+            text = f"{' ' * _INDENT}{(' ' * _GAP).join(padded)}"
+            return f"{text.rstrip()}\n{' ' * 2 * _INDENT}{cells[-1]}" if is_apart else f"{text}{' ' * _GAP}{cells[-1]}"
+
+        heading = line(headings)
+        self._console.print(Text(heading.partition("\n")[0] if is_apart else heading, QUIET), soft_wrap=True)
+        for row in texts:
+            self._console.print(Text(line([*row[:-1], cut_label(row[-1], room)])), soft_wrap=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a count with its noun: `1 block`, `1,234 blocks`."""
+    return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
+
+
+def cut_label(label: str, width: int) -> str:
+    """Shorten a label; of a source line the end is kept, which tells more than its folders."""
+    label = printable(" ".join(label.split())).removeprefix("torch._ops.")
+    if label.startswith("/"):
+        path, parenthesis, rest = label.partition("(")
+        label = f"{_relative(path)}{parenthesis}{rest}"
+        return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
+    return cut_end(label, width)
+
+
+def _relative(path: str) -> str:
+    """The path as seen from the current directory, where that is shorter."""
+    try:
+        relative = os.path.relpath(path)
+    except OSError:
+        return path
+    return path if relative.startswith("..") else relative

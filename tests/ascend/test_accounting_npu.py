@@ -1,0 +1,39 @@
+"""No byte is lost and none invented on an NPU either: the pool's blocks, compared with `memory_allocated()`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.support.accounting import Action, Targets, programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.slow
+
+MODES = {
+    "task queue 0": {"TASK_QUEUE_ENABLE": "0"},
+    "task queue 1": {"TASK_QUEUE_ENABLE": "1"},
+    "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
+}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def targets(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]
+) -> Iterator[Targets]:
+    """The running target program."""
+    folder = tmp_path_factory.mktemp("accounting")
+    running = Targets("npu", folder, {**vnpu_environment, **MODES[request.param]})
+    yield running
+    running.end()
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(programs)
+def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action]) -> None:
+    """After every action, what is alive in the log is what torch_npu counts; and every block has its labels."""
+    targets.check(program)

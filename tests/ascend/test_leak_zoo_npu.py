@@ -1,0 +1,67 @@
+"""The leak zoo on the virtual NPU: its programs with their tensors there, pinned memory, and a C program on the driver."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from msmemscope.analysis.driver_leaks import find_driver_leaks
+from msmemscope.analysis.leaks import Fate, find_step_leaks
+from msmemscope.analysis.mark_leaks import find_leaks_between_marks
+from msmemscope.errors import ConfigurationError
+from msmemscope.model.events import Pool
+from msmemscope.store import load_dataset
+from tests.leak_zoo import catalogue
+from tests.leak_zoo.scoring import process_ids, score
+
+if TYPE_CHECKING:
+    from tests.ascend.conftest import CompileC, Observe
+
+ZOO = Path(catalogue.__file__).parent
+LOADED_ON_THE_CPU = {"training.batches_kept"}
+"""Programs whose leak is another line where batches are copied to the device."""
+
+
+@pytest.mark.slow
+def test_precision_and_recall(observe: Observe, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are 1, as on the CPU."""
+    programs = [one for one in catalogue.programs(catalogue.NPU_FAMILIES) if one.identity not in LOADED_ON_THE_CPU]
+    assert len(programs) >= 25
+    identities = [program.identity for program in programs]
+    options = ["--device=npu,cpu", "--call-stack=python"]
+    variables = {"LEAK_ZOO_DEVICE": "npu"}
+    seen = observe(options, str(ZOO / "run_programs.py"), *identities, variables=variables, timeout_s=400)
+    result = score(programs, process_ids(seen.run.stdout), seen.run.output)
+    with capsys.disabled():
+        sys.stdout.write(f"\non the virtual NPU, {result}\n")
+    assert (result.precision, result.recall) == (1.0, 1.0), (result.found_false, result.missed)
+
+
+def test_memory_of_the_driver_in_c(compile_c: CompileC, observe_c: Observe) -> None:
+    """The function that leaks is found by its native stack; buffers in turn and a late table are no leaks."""
+    source = (ZOO / "driver_memory.c").read_text(encoding="utf-8")
+    (leaking,) = re.findall(r"(\w+)\(void\) \{ /\* LEAK \*/", source)
+    program = compile_c(source, "ascendcl", "ascend_hal", "ms_tools_ext")
+    seen = observe_c(["--device=npu", "--call-stack=c"], program)
+    (dataset,) = load_dataset(seen.run.capture.directory)
+    found = find_step_leaks(dataset)
+    (site,) = found.leaking_sites.iter_rows(named=True)
+    inner, outer = site["site_path"].splitlines()[:2]
+    assert inner == site["site"]
+    assert re.search(r"/program\(allocate\+0x[0-9a-f]+\)$", inner), inner
+    assert re.search(rf"/program\({leaking}\+0x[0-9a-f]+\)$", outer), outer
+    assert (site["pool"], site["leaked_bytes"], site["growth_bytes_per_step"]) == (Pool.HAL, 10 * (3 << 20), 3 << 20)
+    assert (site["confidence"], site["longest_run"]) == ("high", 10)
+    by_fate = {fate: found.blocks.filter(pl.col("fate") == fate.value)["size"].to_list() for fate in Fate}
+    assert by_fate[Fate.KEPT] == [5 << 20]
+    assert set(by_fate[Fate.EXPECTED]) == set(by_fate[Fate.LONG_LIVED]) == {2 << 20}
+    modules = find_driver_leaks(dataset).modules
+    assert modules.filter(pl.col("module") == "HCCL").select("leaked_bytes", "leaked_blocks").rows() == [(36 << 20, 12)]
+    assert modules.filter(pl.col("module") == "APP")["leaked_bytes"].to_list() == [3 * (2 << 20) + (5 << 20)]
+    with pytest.raises(ConfigurationError, match="has no marks"):
+        find_leaks_between_marks(dataset, "forward")

@@ -1,0 +1,130 @@
+"""Makes data sets event by event, without a program and without files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from msmemscope.model.events import EventKind, Pool
+from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
+
+START_NS = 1_700_000_000_000_000_000
+EVENT_NS = 1_000_000
+"""Time between two events."""
+_PAGE = 512
+
+
+@dataclass
+class Trace:
+    """The events of a process, in their order."""
+
+    rows: list[dict[str, int]] = field(default_factory=list)
+    _texts: dict[str, int] = field(default_factory=dict)
+    _python_stacks: dict[str, int] = field(default_factory=dict)
+    _native_stacks: dict[str, int] = field(default_factory=dict)
+    _steps: int = 0
+    _ranges: int = 0
+    _next_address: int = 0x12C0_0000_0000
+
+    def add(self, kind: EventKind, **fields: int) -> int:
+        """Appends an event and returns its sequence number."""
+        sequence = len(self.rows) + 1
+        given = {"thread_id": 100, "device": 0, **fields}
+        self.rows.append(
+            {"sequence": sequence, "timestamp_ns": START_NS + EVENT_NS * sequence, "kind": int(kind), **given}
+        )
+        return sequence
+
+    def malloc(
+        self,
+        size: int,
+        site: str = "",
+        *,
+        operator: str = "",
+        native: str = "",
+        attributes: str = "",
+        pool: Pool = Pool.PTA,
+        **fields: int,
+    ) -> int:
+        """Appends the allocation of a block and returns its number.
+
+        Args:
+            size: Its bytes.
+            site: Its Python stack, one `file(line): function` per line, innermost first; empty for none.
+            operator: The outermost operator; empty for none.
+            native: Its native stack, likewise.
+            attributes: Text of its attributes.
+            pool: Its pool.
+            fields: Further columns of the event; address is made up if it is not given.
+        """
+        if "address" not in fields:
+            # No address is used twice, and those of different pools lie far apart.
+            fields["address"] = self._next_address + (int(pool) << 44)
+            self._next_address += -(-size // _PAGE) * _PAGE
+        return self.add(
+            EventKind.MALLOC,
+            size=size,
+            pool=int(pool),
+            name_id=self.text(operator),
+            attribute_id=self.text(attributes),
+            python_stack_id=_identity(self._python_stacks, f"{site}\n" if site else ""),
+            native_stack_id=_identity(self._native_stacks, f"{native}\n" if native else ""),
+            **fields,
+        )
+
+    def free(self, block: int) -> None:
+        """Appends the free of a block."""
+        row = self.rows[block - 1]
+        copied = {name: row[name] for name in ("size", "pool", "device", "address")}
+        self.add(EventKind.FREE, extra=block, **copied)
+
+    def step(self, **fields: int) -> None:
+        """Ends a step as `msmemscope.step()` does."""
+        self._steps += 1
+        self.add(EventKind.STEP, size=self._steps, **fields)
+
+    def begin_range(self, text: str = "step start", **fields: int) -> int:
+        """Begins a range of mstx and returns its id."""
+        self._ranges += 1
+        self.add(EventKind.RANGE_START, name_id=self.text(text), extra=self._ranges, **fields)
+        return self._ranges
+
+    def end_range(self, number: int, **fields: int) -> None:
+        """Ends a range."""
+        self.add(EventKind.RANGE_END, extra=number, **fields)
+
+    def mark(self, text: str, **fields: int) -> int:
+        """Makes a mark."""
+        return self.add(EventKind.MARK, name_id=self.text(text), **fields)
+
+    def text(self, text: str) -> int:
+        """Returns the id of a text, 0 for the empty one."""
+        return _identity(self._texts, text)
+
+    def dataset(self) -> Dataset:
+        """Returns the data set of what was added so far."""
+        columns = {name: [row.get(name, 0) for row in self.rows] for name in EVENT_SCHEMA.names()}
+        events = pl.DataFrame(columns, schema=EVENT_SCHEMA)
+        strings = _table(self._texts)
+        blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
+        return Dataset(
+            source="trace",
+            form="event log",
+            process_id=4242,
+            events=events,
+            blocks=blocks.select(DATASET_BLOCK_SCHEMA.names()),
+            strings=strings,
+            python_stacks=_table(self._python_stacks),
+            native_stacks=_table(self._native_stacks),
+            coverage=(),
+            problems=(),
+        )
+
+
+def _identity(texts: dict[str, int], text: str) -> int:
+    return texts.setdefault(text, len(texts) + 1) if text else 0
+
+
+def _table(texts: dict[str, int]) -> pl.DataFrame:
+    return pl.DataFrame({"id": list(texts.values()), "text": list(texts)}, schema=STRING_SCHEMA)

@@ -1,0 +1,86 @@
+"""What the memory of a training on the cpu is made of, to the byte."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.analysis.decomposition import decompose, decompose_capture
+from msmemscope.model.events import Pool
+from msmemscope.store import load_dataset
+from tests.support.decompositions import check_training, node_bytes, total
+from tests.unit.dump.conftest import csv_rows
+
+if TYPE_CHECKING:
+    import functools
+    from pathlib import Path
+
+    from tests.conftest import RunUnderTool
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+DECOMPOSE = "--analysis=decompose"
+
+
+def test_training(run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]) -> None:
+    """Weights, gradients, optimizer state and activations are the exact sums of their storages, at every moment."""
+    run = run_under_tool(python_target("decompose_gpt", "cpu"), DECOMPOSE)
+    assert run.returncode == 0, run.stderr
+    # Blocks of CPU tensors have the size of their storage, only their address is aligned.
+    check_training(run, Pool.HOST, "HOST", int)
+    check_summary(run.stderr)
+    path = next(run.output.glob("*/device_cpu/dump/memscope_dump_*.csv"))
+    check_dump(path)
+    # The dump is made of the same facts as the event log.
+    (dataset,) = load_dataset(path)
+    of_log, of_dump = decompose_capture(run.capture), decompose(dataset)
+    assert of_dump.at_steps.equals(of_log.at_steps)
+    assert of_dump.pools[0].nodes.equals(of_log.pools[0].nodes)
+    assert of_dump.over_time.equals(of_log.over_time)
+
+
+def check_summary(text: str) -> None:
+    """The names of the largest parts are there, in order of size, and nothing says that it was not run."""
+    section = text[text.index("Owners on cpu (HOST)") : text.index("Coverage")]
+    words = [re.split(r"\s{2,}", line.strip())[0] for line in section.splitlines()[2:] if line.strip()]
+    assert words == ["model", "activations", "optimizer state", "gradients", "weights", "operators"]
+    assert "not run" not in text
+
+
+def check_dump(path: Path) -> None:
+    """Every MALLOC names its owner, and no other row does."""
+    owners = [re.search(r"owner:([\w@]+)", row["Attr"]) for row in csv_rows(path) if row["Event"] == "MALLOC"]
+    assert all(owners)
+    kinds = {found[1] for found in owners if found}
+    parts = ("weight", "gradient", "optimizer_state", "activation")
+    assert kinds >= {"HOST@ops@aten", *(f"HOST@model@{part}" for part in parts)}
+    assert not any("owner:" in row["Attr"] for row in csv_rows(path) if row["Event"] != "MALLOC")
+
+
+def test_frozen_layers_and_labels(
+    run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]
+) -> None:
+    """What every backward pass reads is no activation; labels of the user stand behind the tool's."""
+    run = run_under_tool(python_target("decompose_frozen", "cpu"), DECOMPOSE)
+    assert run.returncode == 0, run.stderr
+    decomposition = decompose_capture(run.capture)
+    for step in (1, 2, 3):
+        found = node_bytes(decomposition, step, Pool.HOST)
+        assert found["HOST@model@weight"] == total(run.report["weights"])
+        assert found["HOST@model"] == found["HOST@model@weight"]  # no activation outlives its step
+        assert found["HOST@ops@aten@cache"] == int(run.report["cache"])
+        assert found["HOST@ops@aten@mine"] == int(run.report["mine"])
+        assert found["HOST@ops@aten"] >= int(run.report["frozen"])
+
+
+def test_nothing_of_it_without_being_asked(
+    run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]
+) -> None:
+    """No labels are recorded, no owner is in the dump, and the summary has no section."""
+    run = run_under_tool(python_target("decompose_frozen", "cpu"))
+    assert run.returncode == 0, run.stderr
+    assert "Owners on" not in run.stderr
+    path = next(run.output.glob("*/device_cpu/dump/memscope_dump_*.csv"))
+    assert not any("owner:" in row["Attr"] for row in csv_rows(path))

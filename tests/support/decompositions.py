@@ -1,0 +1,84 @@
+"""Compares what a recording of `decompose_gpt.py` is made of with what the program said of its tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from msmemscope.analysis.decomposition import Decomposition, decompose_capture
+from msmemscope.model.events import EventKind
+from tests.support.recordings import events_of
+from tests.support.targets import parse_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from msmemscope.eventlog import Capture
+    from tests.support.tool import ToolRun
+
+
+def total(sizes: str, rounded: Callable[[int], int] = int) -> int:
+    """The sum of sizes joined by `+`, each rounded as its allocator does."""
+    return sum(rounded(int(size)) for size in sizes.split("+"))
+
+
+def node_bytes(decomposition: Decomposition, step: int, pool: int) -> Mapping[str, int]:
+    """Node to bytes of a pool at the end of a step of the recording; 0 for nodes that hold nothing."""
+    rows = decomposition.at_steps.filter((pl.col("step") == step) & (pl.col("pool") == pool))
+    return dict(rows.select("node", "size_bytes").rows())
+
+
+def pool_bytes(capture: Capture, pool: int) -> list[int]:
+    """What a pool has in use at the end of each step, summed up event by event."""
+    totals, in_use = [], 0
+    for kind, of_pool, size in events_of(capture).select("kind", "pool", "size").iter_rows():
+        if kind == EventKind.STEP:
+            totals.append(in_use)
+        elif of_pool == pool and kind == EventKind.MALLOC:
+            in_use += size
+        elif of_pool == pool and kind == EventKind.FREE:
+            in_use -= size
+    return totals
+
+
+def check_training(run: ToolRun, pool: int, root: str, rounded: Callable[[int], int]) -> None:
+    """Check every moment that the program told of, to the byte.
+
+    Args:
+        run: The program under the tool, with `--analysis=decompose`.
+        pool: Where its tensors are.
+        root: What their owners begin with.
+        rounded: Bytes of a storage to bytes of its block.
+    """
+    decomposition = decompose_capture(run.capture)
+    moments = parse_report(run.stdout)
+    in_use = pool_bytes(run.capture, pool)
+    assert len(moments) == len(in_use) == 6
+    for number, said in enumerate(moments, start=1):
+        found = node_bytes(decomposition, number, pool)
+        # All owners add up to the pool.
+        assert found[root] == in_use[number - 1]
+        assert sum(size for node, size in found.items() if node.count("@") == 1) == found[root]
+        if said["moment"] == "step":
+            assert found[f"{root}@model@weight"] == total(said["weights"], rounded)
+            assert found[f"{root}@model@gradient"] == total(said["gradients"], rounded)
+            assert found[f"{root}@model@optimizer_state"] == total(said["states"], rounded)
+            assert said["in_use"] in {"0", str(found[root])}
+            # What the program still holds: its batch, which was saved for the backward pass, and the results.
+            assert found[f"{root}@model@activation"] == rounded(1024)
+        else:
+            assert found[f"{root}@model@activation"] == total(said["activations"], rounded)
+            assert found[f"{root}@ops@aten"] == total(said["results"], rounded)
+            check_against_tracker(said)
+
+
+def check_against_tracker(said: Mapping[str, str]) -> None:
+    """Explain every byte between activations and those of torch's own MemTracker, which does not round on these devices.
+
+    It counts all results of operators of the forward pass that are alive, saved for the backward pass or not: logits and
+    loss are such results. It does not count the batch, which was made before, as an activation.
+    """
+    activations = total(said["activations"]) - total(said["batch"]) + total(said["results"])
+    assert activations == int(said["tracked_act"])
+    assert total(said["batch"]) == int(said["tracked_oth"])

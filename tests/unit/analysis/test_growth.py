@@ -1,0 +1,161 @@
+"""Slow leaks: the trend against plain formulas, the stated false-positive rate by simulation, and what is found."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msmemscope.analysis.growth import STATED_FALSE_POSITIVE_RATE, find_slow_leaks, live_series, trends
+from msmemscope.analysis.step_bounds import process_steps, with_steps
+from tests.fakes.traces import Trace
+
+SITE = "/home/me/queue.py(10): put\n/home/me/train.py(40): main"
+OTHER = "/home/me/train.py(20): work\n/home/me/train.py(40): main"
+SIGNIFICANCE = 0.001
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 20), min_size=4, max_size=15))
+def test_slope_and_score_are_those_of_the_formulas(values: list[int]) -> None:
+    """The median of all pairwise slopes; Mann and Kendall's test with its correction for ties, never more significant."""
+    found = trends(np.array([values], dtype=np.float64))
+    pairs = list(combinations(range(len(values)), 2))
+    assert found.slope[0] == pytest.approx(median((values[j] - values[i]) / (j - i) for i, j in pairs))
+    score = sum(np.sign(values[j] - values[i]) for i, j in pairs)
+    n = len(values)
+    ties = sum(t * (t - 1) * (2 * t + 5) for t in (values.count(value) for value in set(values)))
+    variance = (n * (n - 1) * (2 * n + 5) - ties) / 18
+    z = 0.0 if variance == 0 or score == 0 else (score - np.sign(score)) / math.sqrt(variance)
+    plain = 0.5 * math.erfc(z / math.sqrt(2))
+    # Autocorrelation only ever widens the variance.
+    assert abs(found.significance[0] - 0.5) <= abs(plain - 0.5) + 1e-12
+
+
+def share_named(series: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """The share of series that the rule of `find_slow_leaks` names."""
+    whole, half = trends(series), trends(series[:, series.shape[1] // 2 :])
+    significance = np.maximum(whole.significance, half.significance)
+    is_named = (significance <= SIGNIFICANCE) & (whole.slope > 0) & (half.slope > 0) & (series[:, -1] > series[:, 0])
+    return float(is_named.mean())
+
+
+def autocorrelated(correlation: float, count: int, length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Series whose neighbours are correlated, around a constant; whole numbers of blocks."""
+    generator = np.random.default_rng(20240101)
+    settling = 100
+    noise = generator.normal(size=(count, length + settling))
+    for position in range(1, length + settling):
+        noise[:, position] += correlation * noise[:, position - 1]
+    return np.round(1000 + 100 * noise[:, settling:])
+
+
+@pytest.mark.parametrize("length", [16, 30, 64])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_the_stated_false_positive_rate(length: int, correlation: float) -> None:
+    """Of series without a trend, no more are named than is stated; nor of counts with many equal values."""
+    assert share_named(autocorrelated(correlation, 3000, length)) <= STATED_FALSE_POSITIVE_RATE
+    counts = np.random.default_rng(1).poisson(2, size=(3000, length)).astype(np.float64)
+    assert share_named(counts) <= STATED_FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize(("length", "least"), [(16, 0.5), (30, 0.9), (64, 0.99)])
+def test_growth_in_noise_is_found(length: int, least: float) -> None:
+    """A growth per step of twice the noise; more steps find more."""
+    noise = np.random.default_rng(2).normal(size=(300, length)) * 500
+    assert share_named(np.arange(length) * 1000.0 + noise) >= least
+
+
+def queue_with_backlog(steps: int) -> Trace:
+    """Two come, one goes: every block is freed in the end, later and later. The work beside it is steady."""
+    trace = Trace()
+    waiting: list[int] = []
+    for _ in range(steps):
+        trace.free(trace.malloc(9000, OTHER))
+        waiting.extend(trace.malloc(100, SITE) for _ in range(2))
+        trace.free(waiting.pop(0))
+        trace.step()
+    for block in waiting:
+        trace.free(block)
+    return trace
+
+
+def test_a_queue_that_grows_is_found() -> None:
+    """Its slope is what it grows by per step; and nothing else is named."""
+    found = find_slow_leaks(queue_with_backlog(24).dataset())
+    (site,) = found.sites.iter_rows(named=True)
+    assert site["site"] == "/home/me/queue.py(10): put"
+    assert site["slope_bytes_per_step"] == pytest.approx(100)
+    assert (site["first_step"], site["first_bytes"], site["last_step"], site["last_bytes"]) == (2, 200, 24, 2400)
+    assert site["last_blocks"] == 24
+    assert site["significance"] < SIGNIFICANCE
+    assert found.judged_sites == 1
+
+
+def test_slope_of_a_long_run_is_per_step() -> None:
+    """Of 1000 steps not each is in the series."""
+    found = find_slow_leaks(queue_with_backlog(1000).dataset())
+    assert found.sites["slope_bytes_per_step"].to_list() == [pytest.approx(100, rel=0.01)]
+
+
+def test_what_fills_up_is_no_growth() -> None:
+    """A cache that is full after half of the run."""
+    trace = Trace()
+    held: list[int] = []
+    for _ in range(60):
+        held.append(trace.malloc(100, SITE))
+        if len(held) > 20:
+            trace.free(held.pop(0))
+        trace.step()
+    found = find_slow_leaks(trace.dataset())
+    assert found.sites.is_empty()
+    assert found.judged_sites == 1
+
+
+def test_a_staircase_is_growth() -> None:
+    """A leak in every fourth step."""
+    trace = Trace()
+    for step in range(40):
+        if step % 4 == 0:
+            trace.malloc(100, SITE)
+        trace.step()
+    assert find_slow_leaks(trace.dataset()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
+
+
+def test_too_few_steps_are_said() -> None:
+    """Nothing is found, and why is said."""
+    found = find_slow_leaks(queue_with_backlog(10).dataset())
+    assert found.sites.is_empty()
+    assert found.remarks == ("slow leaks: not judged, 10 steps have ended, at least 17 are needed",)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["malloc", "malloc", "free", "step"]), max_size=60), st.randoms())
+def test_live_bytes_at_each_step_end(actions: list[str], random: Any) -> None:
+    """Against counting at each end."""
+    trace = Trace()
+    alive: dict[int, int] = {}
+    expected = []
+    for action in actions:
+        if action == "malloc":
+            size = random.randint(1, 100)
+            alive[trace.malloc(size, SITE)] = size
+        elif action == "free" and alive:
+            block = random.choice(sorted(alive))
+            trace.free(block)
+            del alive[block]
+        elif action == "step":
+            trace.step()
+            expected.append(sum(alive.values()))
+    if not expected:
+        return
+    dataset = trace.dataset()
+    blocks = with_steps(dataset.blocks, process_steps(dataset))
+    series = live_series(np.zeros(blocks.height, dtype=np.int64), 1, blocks, np.arange(1, len(expected) + 1))
+    assert series.tolist() == [expected]

@@ -1,0 +1,349 @@
+"""Who owns each block, from built event logs and against an oracle in plain Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msmemscope.analysis.ownership import NO_ACCESSES, block_owners, find_owners, split_allocation_text
+from msmemscope.eventlog import Capture
+from msmemscope.model.events import EventKind
+from msmemscope.store import EVENT_SCHEMA
+from tests.fakes.event_log_builder import (
+    ATB,
+    ATEN_START,
+    BACKWARD,
+    CPU,
+    HAL,
+    HOST,
+    MIND_SPORE,
+    PTA,
+    PTA_WORKSPACE,
+    READ,
+    SHADOW,
+    WRITE,
+    EventLogBuilder,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+NPU = {"pool": PTA, "device": 0}
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> EventLogBuilder:
+    """An empty event log."""
+    return EventLogBuilder(tmp_path)
+
+
+def owners(builder: EventLogBuilder) -> dict[int, str]:
+    """Sequence number of each MALLOC to the owner of its block."""
+    return dict(block_owners(Capture(builder.write())).rows())
+
+
+def owner_of_one(builder: EventLogBuilder) -> str:
+    """The owner of the only block."""
+    (owner,) = owners(builder).values()
+    return owner
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "expected"),
+    [
+        ({"pool": HAL, "device": 0}, "CANN@RUNTIME,page_type:huge,alloc_type:alloc", "CANN@RUNTIME"),
+        ({"pool": HAL, "device": 0}, "CANN@APP", "CANN@APP"),
+        ({"pool": HAL, "device": 0}, "page_type:huge,alloc_type:create", "CANN@UNKNOWN"),
+        ({"pool": HAL, "device": 0}, "", "CANN@UNKNOWN"),
+        ({"pool": HAL, "device": CPU}, "pinned:true", "HOST@pinned"),
+        ({"pool": HAL, "device": CPU}, "", "HOST@pinned"),
+        ({"pool": HOST, "device": CPU}, "pinned:true", "HOST@pinned"),
+        ({"pool": HOST, "device": CPU}, "", "HOST"),
+        ({"pool": PTA, "device": 0}, "", "PTA"),
+        ({"pool": PTA_WORKSPACE, "device": 0}, "", "PTA_WORKSPACE"),
+        ({"pool": ATB, "device": 0}, "", "ATB"),
+        ({"pool": MIND_SPORE, "device": 0}, "", "MINDSPORE"),
+        ({"pool": 99, "device": 0}, "", "N/A"),
+    ],
+)
+def test_what_allocated(builder: EventLogBuilder, place: dict[str, int], said: str, expected: str) -> None:
+    """The module of CANN, or the pool, is the first part, and all of it where there are no labels."""
+    builder.malloc(0x1000, 64, attribute_id=builder.string(said) if said else 0, **place)
+    assert owner_of_one(builder) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ("", "")),
+        ("CANN@GE", ("CANN@GE", "")),
+        ("CANN@GE,page_type:huge,alloc_type:create", ("CANN@GE", "page_type:huge,alloc_type:create")),
+        ("page_type:normal,alloc_type:alloc", ("", "page_type:normal,alloc_type:alloc")),
+        ("pinned:true", ("", "pinned:true")),
+        ("a:b,c:d", ("a:b,c:d", "")),
+        ("x,alloc_type:alloc", ("x", "alloc_type:alloc")),
+    ],
+)
+def test_text_of_an_allocation(text: str, expected: tuple[str, str]) -> None:
+    """What comes before the attributes of the allocator is its word for the owner, whatever it holds."""
+    assert split_allocation_text(text) == expected
+
+
+def test_labels_stand_in_the_order_of_their_levels(builder: EventLogBuilder) -> None:
+    """However they were written; levels without a label are left out, and one that does not exist is ignored."""
+    labels = builder.labels("7third", "3weights", "5first", "1vllm", "9no such level", "2profile", "4lora", "6second")
+    builder.malloc(0x1000, 64, extra=labels, **NPU)
+    assert owner_of_one(builder) == "PTA@vllm@profile@weights@lora@first@second@third"
+
+
+def test_later_labels_replace_those_of_their_level(builder: EventLogBuilder) -> None:
+    """Labels of the block come after those of the thread, and the last one counts; other levels stay."""
+    block = builder.malloc(0x1000, 64, extra=builder.labels("1fsdp2", "3weights", "5mine"), **NPU)
+    other = builder.malloc(0x2000, 64, extra=builder.labels("3weights"), **NPU)
+    builder.owner(block, "3model@gradient", **NPU)
+    builder.owner(block, "5yours", **NPU)
+    builder.owner(other, "6else", **NPU)
+    builder.owner(block, "3model@weight", **NPU)
+    assert list(owners(builder).values()) == ["PTA@fsdp2@model@weight@yours", "PTA@weights@else"]
+
+
+def test_labels_of_unknown_blocks_are_ignored(builder: EventLogBuilder) -> None:
+    """A flight recorder can have dropped the MALLOC; nobody else gets its label."""
+    block = builder.malloc(0x1000, 64, sequence=10, **NPU)
+    for unknown in (0, 9, 11, 2**63):
+        builder.owner(unknown, "3model@weight", **NPU)
+        builder.access(unknown, 0x1000, **NPU)
+    assert owners(builder) == {block: "PTA"}
+
+
+def test_labels_whose_text_is_not_there(builder: EventLogBuilder) -> None:
+    """The process died before it was defined: the block has an owner all the same."""
+    builder.malloc(0x1000, 64, extra=77, **NPU)
+    assert owner_of_one(builder) == "PTA"
+
+
+def test_memory_of_operators(builder: EventLogBuilder) -> None:
+    """Allocated inside an operator, or used by one; what no operator touched has only the user's label."""
+    operator = builder.string("torch._ops.aten.add.Tensor")
+    mine = builder.labels("5test1")
+    inside = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    used = builder.malloc(0x2000, 64, **NPU)
+    labelled = builder.malloc(0x3000, 64, name_id=operator, extra=mine, **NPU)
+    untouched = builder.malloc(0x4000, 64, extra=mine, **NPU)
+    of_tool = builder.malloc(0x5000, 64, name_id=operator, extra=builder.labels("2kv_cache", "5test1"), **NPU)
+    builder.access(used, 0x2000, kind=WRITE, **NPU)
+    assert owners(builder) == {
+        inside: "PTA@ops@aten",
+        used: "PTA@ops@aten",
+        labelled: "PTA@ops@aten@test1",
+        untouched: "PTA@test1",
+        of_tool: "PTA@kv_cache@test1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ({"pool": HOST, "device": CPU}, "HOST@ops@aten"),
+        ({"pool": HAL, "device": CPU}, "HOST@pinned"),
+        ({"pool": PTA_WORKSPACE, "device": 0}, "PTA_WORKSPACE"),
+        ({"pool": ATB, "device": 0}, "ATB"),
+        ({"pool": MIND_SPORE, "device": 0}, "MINDSPORE"),
+        ({"pool": HAL, "device": 0}, "CANN@APP"),
+    ],
+)
+def test_only_tensors_are_of_operators(builder: EventLogBuilder, place: dict[str, int], expected: str) -> None:
+    """A pool that grows while an operator runs gets memory for all that follow."""
+    said = builder.string("CANN@APP") if expected.startswith("CANN") else 0
+    block = builder.malloc(0x1000, 64, name_id=builder.string("aten.add"), attribute_id=said, **place)
+    builder.access(block, 0x1000, **place)
+    assert owner_of_one(builder) == expected
+
+
+FORWARD_READ = {"kind": READ}
+FORWARD_WRITE = {"kind": WRITE}
+BACKWARD_READ = {"kind": READ, "flags": BACKWARD}
+BACKWARD_WRITE = {"kind": WRITE, "flags": BACKWARD}
+
+
+@pytest.mark.parametrize(
+    ("flags", "uses", "expected"),
+    [
+        (0, [FORWARD_WRITE, FORWARD_READ, BACKWARD_READ], "model@activation"),
+        (0, [BACKWARD_READ], "model@activation"),
+        (0, [FORWARD_READ, BACKWARD_READ, BACKWARD_READ, BACKWARD_WRITE, BACKWARD_READ], "model@activation"),
+        (0, [FORWARD_READ, BACKWARD_READ, FORWARD_READ], "model@activation"),  # a loss that is looked at again
+        (0, [FORWARD_WRITE, FORWARD_READ], "ops@aten"),
+        (0, [BACKWARD_WRITE], "ops@aten"),
+        (BACKWARD, [BACKWARD_WRITE, BACKWARD_READ], "ops@aten"),  # a gradient on its way
+        (BACKWARD, [BACKWARD_WRITE, FORWARD_READ, BACKWARD_READ], "ops@aten"),
+        (SHADOW, [FORWARD_READ, BACKWARD_READ], "ops@aten"),
+        (0, [FORWARD_READ, BACKWARD_READ, FORWARD_READ, BACKWARD_READ], "ops@aten"),  # a frozen weight
+        (0, [FORWARD_READ, BACKWARD_READ, FORWARD_WRITE, BACKWARD_READ], "ops@aten"),  # a buffer that is filled anew
+        (0, [FORWARD_READ, BACKWARD_READ] * 300, "ops@aten"),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_activations(
+    builder: EventLogBuilder, flags: int, uses: list[dict[str, int]], expected: str, rows: int
+) -> None:
+    """Made in forward, read in one stretch of backward; wherever batches of events begin and end."""
+    operator = builder.string("aten.mm")
+    block = builder.malloc(0x1000, 64, name_id=operator, flags=flags, **NPU)
+    for use in uses:
+        builder.access(block, 0x1000, **use, **NPU)
+    capture = Capture(builder.write())
+    found = find_owners(capture.event_batches(rows), capture.strings)
+    assert found.owners.rows() == [(block, f"PTA@{expected}")]
+    assert found.coverage == ()
+
+
+def test_a_label_of_a_tool_outranks_an_activation(builder: EventLogBuilder) -> None:
+    """Weights are read in backward passes too."""
+    weight = builder.malloc(0x1000, 64, name_id=builder.string("aten.normal_"), **NPU)
+    builder.access(weight, 0x1000, **BACKWARD_READ, **NPU)
+    builder.owner(weight, "3model@weight", **NPU)
+    assert owner_of_one(builder) == "PTA@model@weight"
+
+
+def test_coverage_without_accesses(builder: EventLogBuilder) -> None:
+    """Operators alone cannot tell activations: that is said, and only then."""
+    builder.malloc(0x1000, 64, **NPU)
+    capture = Capture(builder.write())
+    assert find_owners(capture.event_batches(), capture.strings).coverage == ()
+    builder.add(ATEN_START, name_id=builder.string("aten.mm"))
+    block = builder.malloc(0x2000, 64, name_id=builder.string("aten.mm"), **NPU)
+    capture = Capture(builder.write())
+    found = find_owners(capture.event_batches(), capture.strings)
+    assert found.coverage == (NO_ACCESSES,)
+    assert found.owners["owner"].to_list() == ["PTA", "PTA@ops@aten"]
+    builder.access(block, 0x2000, **NPU)
+    capture = Capture(builder.write())
+    assert find_owners(capture.event_batches(), capture.strings).coverage == ()
+
+
+def test_nothing_at_all() -> None:
+    """No events, no blocks."""
+    found = find_owners([], {})
+    assert found.owners.is_empty()
+    assert found.owners.columns == ["sequence", "owner"]
+    assert find_owners([EVENT_SCHEMA.to_frame()], {}).owners.is_empty()
+
+
+TEXTS = {
+    1: "CANN@APP,page_type:huge,alloc_type:alloc",
+    2: "pinned:true",
+    3: "3model@weight",
+    4: "3model@gradient",
+    5: "1vllm\n5mine",
+    6: "5yours\n6more",
+    7: "4detail",
+    8: "5\n2",
+}
+
+
+@dataclass
+class OracleBlock:
+    """What is known of a block so far."""
+
+    pool: int
+    device: int
+    attributes: str
+    of_operator: bool
+    flags: int
+    levels: dict[int, str] = field(default_factory=dict)
+    uses: list[tuple[bool, bool]] = field(default_factory=list)
+    """Whether in a backward pass, whether a read."""
+
+    def label(self, text: str) -> None:
+        """Take labels on."""
+        for line in text.split("\n"):
+            if line[1:]:
+                self.levels[int(line[0])] = line[1:]
+
+    def owner(self) -> str:
+        """Put it together, as the documents say."""
+        if (self.pool, self.device) == (HAL, CPU) or (self.pool, self.attributes) == (HOST, "pinned:true"):
+            first = "HOST@pinned"
+        elif self.attributes.startswith("CANN"):
+            first = "CANN@APP"
+        else:
+            first = {HAL: "CANN@UNKNOWN", HOST: "HOST", PTA: "PTA", ATB: "ATB"}[self.pool]
+        tools = [self.levels[level] for level in (1, 2, 3, 4) if level in self.levels]
+        is_tensor = self.pool in {PTA, HOST} and first != "HOST@pinned"
+        if is_tensor and not tools and (self.of_operator or self.uses):
+            tools = ["model@activation" if self.is_activation() else "ops@aten"]
+        return "@".join([first, *tools, *(self.levels[level] for level in (5, 6, 7) if level in self.levels)])
+
+    def is_activation(self) -> bool:
+        """Walk through the uses one by one."""
+        if self.flags & (BACKWARD | SHADOW):
+            return False
+        stretches, in_backward = 0, False
+        for backward, read in self.uses:
+            if backward and read:
+                stretches += not in_backward
+                in_backward = True
+            elif not backward:
+                in_backward = False
+        return stretches == 1
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Random events of blocks."""
+    events: list[dict[str, Any]] = []
+    places = st.sampled_from([(HAL, 0), (HAL, CPU), (HOST, CPU), (PTA, 0), (PTA, 1), (ATB, 0)])
+    allocations: list[int] = []
+    for sequence in range(1, draw(st.integers(1, 60))):
+        kind = draw(st.sampled_from(["malloc", "owner", "use", "use", "use"]))
+        event: dict[str, Any] = {"sequence": sequence, "flags": draw(st.sampled_from([0, 0, BACKWARD, SHADOW]))}
+        if kind == "malloc" or not allocations:
+            pool, device = draw(places)
+            attributes = draw(st.sampled_from([0, 0, 1, 2]))
+            event |= {"kind": EventKind.MALLOC, "pool": pool, "device": device, "attribute_id": attributes}
+            event |= {"name_id": draw(st.integers(0, 1)), "extra": draw(st.sampled_from([0, 0, 3, 4, 5, 6, 7, 8]))}
+            allocations.append(sequence)
+        else:
+            event["extra"] = draw(st.sampled_from([*allocations, 1000]))
+            if kind == "owner":
+                event |= {"kind": EventKind.OWNER, "attribute_id": draw(st.sampled_from([3, 4, 5, 6, 7, 8]))}
+            else:
+                event["kind"] = draw(st.sampled_from([EventKind.ACCESS_READ, EventKind.ACCESS_WRITE]))
+        events.append(event)
+    return events
+
+
+def oracle(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    """The owners, event by event."""
+    blocks: dict[int, OracleBlock] = {}
+    for event in events:
+        kind, labels = event["kind"], TEXTS.get(event.get("attribute_id", 0), "")
+        if kind == EventKind.MALLOC:
+            block = OracleBlock(event["pool"], event["device"], labels, event["name_id"] != 0, event["flags"])
+            block.label(TEXTS.get(event["extra"], ""))
+            blocks[event["sequence"]] = block
+        elif event["extra"] in blocks and kind == EventKind.OWNER:
+            blocks[event["extra"]].label(labels)
+        elif event["extra"] in blocks:
+            blocks[event["extra"]].uses.append((bool(event["flags"] & BACKWARD), kind == EventKind.ACCESS_READ))
+    return [(sequence, block.owner()) for sequence, block in blocks.items()]
+
+
+def in_batches(events: list[dict[str, Any]], rows: int) -> Iterable[pl.DataFrame]:
+    """Tables of EVENT_SCHEMA."""
+    frame = pl.DataFrame([dict.fromkeys(EVENT_SCHEMA, 0) | event for event in events], schema=EVENT_SCHEMA)
+    return frame.iter_slices(rows)
+
+
+@settings(max_examples=150, deadline=None)
+@given(events=histories(), rows=st.integers(1, 20))
+def test_against_an_oracle(events: list[dict[str, Any]], rows: int) -> None:
+    """Any order of allocations, labels and uses, cut into batches anywhere."""
+    assert find_owners(in_batches(events, rows), TEXTS).owners.rows() == oracle(events)
