@@ -16,10 +16,12 @@ from typing import Final
 
 import polars as pl
 
+from msmemscope.analysis.ownership import split_allocation_text
 from msmemscope.model.events import (
     ACCESS_KINDS,
     DEVICE_CPU,
     MEMORY_KINDS,
+    PINNED,
     POOL_WORDS,
     EventFlag,
     EventKind,
@@ -28,8 +30,6 @@ from msmemscope.model.events import (
 
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
 _IS_PAIR: Final = re.compile(r"\w+:")
-_ALLOCATOR_ATTRIBUTES: Final = re.compile(r"(?:^|,)(?:pinned:true$|(?=(?:page_type|alloc_type):))")
-"""Where the owner labels of a MALLOC end: free text, which may hold colons and commas of its own."""
 _HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
 
 _POOLS_WITH_RESERVE: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
@@ -57,12 +57,14 @@ class AttributeForm(Enum):
         return ",".join(f"{_json_string(key)}:{_json_string(value)}" for key, _, value in pairs)
 
     def allocation(self, text: str) -> str:
-        """Returns the attributes of a MALLOC that were recorded as text: owner labels, then what the allocator says."""
-        labels, *said = _ALLOCATOR_ATTRIBUTES.split(text)
-        parts = (
-            [f"owner:{labels}" if self is AttributeForm.CSV else f'"owner":{_json_string(labels)}'] if labels else []
-        )
-        return ",".join([*parts, *map(self.fragment, filter(None, said))])
+        """Returns the attributes of a MALLOC that were recorded as text: what the allocator says, without the owner."""
+        said = split_allocation_text(text)[1]
+        # Whether memory is pinned stands among the statistics, for FREE as for MALLOC.
+        return "" if said == PINNED else self.fragment(said)
+
+    def owner(self, text: str) -> str:
+        """Returns the attribute that names an owner: free text, which may hold colons, commas and quotes of its own."""
+        return f"owner:{text}" if self is AttributeForm.CSV else f'"owner":{_json_string(text)}'
 
     @property
     def nothing(self) -> str | None:
@@ -87,8 +89,9 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
     Returns:
         An expression over EVENT_SCHEMA and the columns `pointer` (see
         `pointer_text`), `live_bytes` (see `RunningTotals`), those of
-        `LastValues`, and `recorded`: what the string of `attribute_id` adds,
-        already in the given form and null if there is none.
+        `LastValues`, `owner`: the attribute that names the owner of a MALLOC
+        (see `OwnerColumn`), and `recorded`: what the string of `attribute_id`
+        adds. Both are already in the given form, and null if there is none.
     """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
@@ -115,6 +118,7 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
             form.pair("streamId", (pl.col("extra") // (1 << 32)).cast(pl.String)),
             form.pair("taskId", (pl.col("extra") % (1 << 32)).cast(pl.String)),
         ),
+        pl.col("owner"),
         pl.col("recorded"),
     ]
     joined = pl.concat_str(*parts, separator=",", ignore_nulls=True)

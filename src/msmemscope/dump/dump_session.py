@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from msmemscope.config import DataFormat
+from msmemscope.analysis.ownership import block_owners
+from msmemscope.configuration import Analysis, DataFormat
 from msmemscope.dump.attributes import AttributeForm
 from msmemscope.dump.config_json import config_text
 from msmemscope.dump.csv_writer import CsvDump
@@ -24,6 +25,7 @@ from msmemscope.dump.naming import (
     python_trace_table,
     timestamp_at,
 )
+from msmemscope.dump.out_of_memory import OutOfMemoryRows
 from msmemscope.dump.output_files import OutputFolder
 from msmemscope.dump.python_trace import PythonTraceCsv, trace_rows
 from msmemscope.dump.rows import DumpRows
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
     from msmemscope.eventlog.capture import Capture
 
 _BATCH_ROWS: Final = 32768
@@ -160,10 +162,17 @@ class _DumpSession:
 
     def _rendered(self) -> Iterator[_RenderedBatch]:
         form = AttributeForm.CSV if self._is_csv else AttributeForm.JSON
-        rows = DumpRows(self._capture, self._settings, form, RunningTotals(_recorded_blocks(self._capture)))
+        # A block can get its owner long after its row: a pass over all events comes first.
+        owners = block_owners(self._capture) if Analysis.DECOMPOSE in self._settings.analysis else None
+        rows = DumpRows(self._capture, self._settings, form, RunningTotals(_recorded_blocks(self._capture)), owners)
+        failures = OutOfMemoryRows(self._capture, form)
         for batch in self._capture.event_batches(_BATCH_ROWS):
             calls = trace_rows(self._capture, batch) if self._calls else pl.DataFrame()
-            yield _RenderedBatch(len(batch), rows.render(batch), calls)
+            rendered = rows.render(batch)
+            derived = failures.behind(batch)
+            if derived is not None:
+                rendered = pl.concat([rendered, derived]).sort("ID")
+            yield _RenderedBatch(len(batch), rendered, calls)
 
     def _write_rows(self, device: int, rendered: pl.DataFrame) -> None:
         if len(self._dump_devices) > 1:

@@ -9,6 +9,7 @@ import polars as pl
 
 from msmemscope.dump.attributes import AttributeForm, attribute_column, pointer_text
 from msmemscope.dump.last_values import LastValues
+from msmemscope.dump.owner_column import OwnerColumn
 from msmemscope.dump.pinned_memory import PinnedMemory
 from msmemscope.eventlog.event_frame import device_text
 from msmemscope.model.events import (
@@ -19,6 +20,7 @@ from msmemscope.model.events import (
     MEMORY_KINDS,
     MSTX_KINDS,
     NOT_AVAILABLE,
+    OOM_TRIGGER_NAME,
     POOL_WORDS,
     ROWLESS_KINDS,
     EventKind,
@@ -28,7 +30,7 @@ from msmemscope.model.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from msmemscope.config import Config
+    from msmemscope.configuration import Config
     from msmemscope.dump.running_totals import RunningTotals
     from msmemscope.eventlog.capture import Capture
 
@@ -51,8 +53,10 @@ COLUMNS: Final = pl.Schema(
 """Columns of a dump in their order; null stands for an empty field."""
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
+"""Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
 _ALLOCATION_KEY: Final = 1 << 32
-"""Added to an attribute id whose text begins with owner labels: that of a MALLOC."""
+"""Added to an attribute id whose text begins with the owner as the allocator knows it: that of a MALLOC."""
 
 
 def safe_name(text: str) -> str:
@@ -73,9 +77,17 @@ class DumpRows:
         settings: Which stacks are shown.
         form: How attributes are written.
         totals: Of the events before the first batch.
+        owners: Of all blocks (see `analysis.ownership.block_owners`); None if rows are not to show them.
     """
 
-    def __init__(self, capture: Capture, settings: Config, form: AttributeForm, totals: RunningTotals) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        settings: Config,
+        form: AttributeForm,
+        totals: RunningTotals,
+        owners: pl.DataFrame | None = None,
+    ) -> None:
         """Prepare what is the same for all batches."""
         self._capture = capture
         self._shows_python_stacks = settings.python_stack
@@ -84,6 +96,7 @@ class DumpRows:
         self._totals = totals
         self._last_values = LastValues()
         self._pinned = PinnedMemory(capture)
+        self._owners = OwnerColumn(owners, form)
         self._columns = _column_expressions(form, capture.header.process_id)
 
     def render(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -99,10 +112,13 @@ class DumpRows:
         batch = batch.with_columns(self._last_values.at_each(batch))
         if batch["kind"].is_in([*ROWLESS_KINDS]).any():
             batch = batch.filter(~pl.col("kind").is_in([*ROWLESS_KINDS]))
+        # An allocation that failed is a row where the analysis oom was asked for.
+        batch = batch.filter((pl.col("kind") != EventKind.OOM) | (pl.col("extra") > 0))
         return (
             batch.with_columns(
                 self._totals.after_each(batch),
                 self._names(batch),
+                self._owners.of_each(batch),
                 self._recorded_attributes(batch),
                 self._python_stacks(batch),
                 self._native_stacks(batch),
@@ -116,11 +132,11 @@ class DumpRows:
     def _names(self, batch: pl.DataFrame) -> pl.Series:
         used = batch["name_id"]
         texts = self._capture.string_frame(used)
-        return _looked_up(used, texts, safe_name).alias("name")
+        return looked_up(used, texts, safe_name).alias("name")
 
     def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
         if batch["attribute_id"].max() == 0:
-            return _no_texts(len(batch)).alias("recorded")
+            return no_texts(len(batch)).alias("recorded")
         is_allocation = (pl.col("kind") == EventKind.MALLOC) & (pl.col("attribute_id") != 0)
         keys = batch.select(
             pl.col("attribute_id").cast(pl.UInt64) + pl.when(is_allocation).then(_ALLOCATION_KEY).otherwise(0)
@@ -134,34 +150,44 @@ class DumpRows:
             rendered = form.allocation(text) if key >= _ALLOCATION_KEY else form.fragment(text)
             texts.append(rendered or None)
         table = pl.DataFrame({"id": used, "text": texts}, schema={"id": pl.UInt64(), "text": pl.String()})
-        return _looked_up(keys, table).alias("recorded")
+        return looked_up(keys, table).alias("recorded")
 
     def _python_stacks(self, batch: pl.DataFrame) -> pl.Series:
-        if not self._shows_python_stacks:
-            return _no_texts(len(batch)).alias("python_stack")
-        ids = batch["python_stack_id"]
-        return _looked_up(ids, self._capture.python_stack_frame(ids), safe_path_text).alias("python_stack")
+        ids = _shown_ids(batch, "python_stack_id", self._shows_python_stacks)
+        if ids is None:
+            return no_texts(len(batch)).alias("python_stack")
+        return looked_up(ids, self._capture.python_stack_frame(ids), safe_path_text).alias("python_stack")
 
     def _native_stacks(self, batch: pl.DataFrame) -> pl.Series:
-        if not self._shows_native_stacks or batch.is_empty():
-            return _no_texts(len(batch)).alias("native_stack")
+        stack_ids = _shown_ids(batch, "native_stack_id", self._shows_native_stacks)
+        if stack_ids is None:
+            return no_texts(len(batch)).alias("native_stack")
         # Between two changes of modules an address means the same everywhere.
         sequences = batch["sequence"]
         cuts = [0, *(int(sequences.search_sorted(change)) for change in self._capture.module_changes), len(batch)]
         parts = []
         for start, end in pairwise(cuts):
             if start < end:
-                ids = batch["native_stack_id"][start:end]
+                ids = stack_ids[start:end]
                 texts = self._capture.native_stack_frame(ids, int(sequences[start]))
-                parts.append(_looked_up(ids, texts, safe_path_text))
+                parts.append(looked_up(ids, texts, safe_path_text))
         return pl.concat(parts).alias("native_stack")
 
 
-def _no_texts(rows: int) -> pl.Series:
+def _shown_ids(batch: pl.DataFrame, column: str, shows_all: bool) -> pl.Series | None:  # noqa: FBT001 - of two lines above
+    """Returns the stack ids whose text is shown, 0 where none is; None if no text is shown at all."""
+    if shows_all:
+        return None if batch.is_empty() else batch[column]
+    has_stacks = batch["kind"].is_in([*_KINDS_WITH_STACKS])
+    return batch[column] * has_stacks.cast(pl.UInt32) if has_stacks.any() else None
+
+
+def no_texts(rows: int) -> pl.Series:
+    """Returns a column of so many nulls."""
     return pl.repeat(None, rows, dtype=pl.String, eager=True)
 
 
-def _looked_up(keys: pl.Series, texts: pl.DataFrame, change: Callable[[str], str] | None = None) -> pl.Series:
+def looked_up(keys: pl.Series, texts: pl.DataFrame, change: Callable[[str], str] | None = None) -> pl.Series:
     """Returns the text of each key; null for a key that has none.
 
     Args:
@@ -170,7 +196,7 @@ def _looked_up(keys: pl.Series, texts: pl.DataFrame, change: Callable[[str], str
         change: Applied to each text, once.
     """
     if texts.is_empty():
-        return _no_texts(len(keys))
+        return no_texts(len(keys))
     if change is not None:
         texts = texts.with_columns(pl.Series("text", [change(text) for text in texts["text"].to_list()]))
     frame = keys.alias("id").to_frame().join(texts, on="id", how="left", maintain_order="left")
@@ -207,6 +233,7 @@ def _column_expressions(form: AttributeForm, process_id: int) -> list[pl.Expr]:
         .then(pl.col("name"))
         .otherwise(pl.col("name").fill_null(NOT_AVAILABLE))
     )
+    name = pl.when(kind == EventKind.OOM).then(pl.lit(OOM_TRIGGER_NAME)).otherwise(name)
     return [
         pl.col("sequence").alias("ID"),
         pl.lit(_words(EVENT_WORDS)).gather(kind).alias("Event"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from msmemscope.config import Config, DataFormat
+from msmemscope.configuration import Config, DataFormat
 from msmemscope.dump import DumpFiles, write_dumps
 from msmemscope.eventlog import Capture
 from tests.fakes.event_log_builder import EventLogBuilder

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.config import DataFormat
+from msmemscope.configuration import Analysis, DataFormat
 from tests.fakes.event_log_builder import (
     ATEN_END,
     ATEN_START,
@@ -58,8 +58,8 @@ def path(request: pytest.FixtureRequest, builder: EventLogBuilder, dump: Dump) -
     for number in range(1, 13):
         address = 0x7F00_0000_0000 + number * 4096
         builder.add(ATEN_START, name_id=operator, **place)
-        owner = builder.string(f"PTA@ops@aten@{number}")
-        block = builder.malloc(address, 512 * number, pool=pool, attribute_id=owner, **place)
+        labels = builder.labels(f"5label {number}")
+        block = builder.malloc(address, 512 * number, pool=pool, name_id=operator, extra=labels, **place)
         for kind in (WRITE, READ):
             builder.add(
                 kind, address=address, size=512, pool=pool, name_id=operator, attribute_id=shape, extra=block, **place
@@ -71,7 +71,8 @@ def path(request: pytest.FixtureRequest, builder: EventLogBuilder, dump: Dump) -
     call = builder.string("forward")
     builder.add(FUNCTION_CALL, name_id=call, timestamp_ns=1_700_000_000_000_000_100, extra=1_700_000_000_000_000_900)
     builder.add(FUNCTION_CALL, name_id=call, timestamp_ns=0, extra=1_700_000_000_000_000_900, flags=2)
-    return dump(DataFormat.DB, python_stack=True, native_stack=True).db_files[0]
+    analysis = frozenset({Analysis.DECOMPOSE})
+    return dump(DataFormat.DB, python_stack=True, native_stack=True, analysis=analysis).db_files[0]
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_attributes_are_json_with_text_values(database: sqlite3.Connection) -> N
             assert attributes["addr"] == pointer
             assert {"total", "used"} & set(attributes)
         if event == "MALLOC":
-            assert attributes["owner"].startswith("PTA@ops@aten@")
+            assert re.fullmatch(r"(PTA|HOST)@ops@aten@label \d+", attributes["owner"])
 
 
 def test_events_of_a_block_are_found_by_text_search(database: sqlite3.Connection) -> None:

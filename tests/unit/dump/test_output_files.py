@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.config import Config, DataFormat
+from msmemscope.configuration import Config, DataFormat
 from msmemscope.dump import write_dumps
 from msmemscope.dump.naming import timestamp_at
 from msmemscope.dump.output_files import OutputFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msmemscope.config import DataFormat
+from msmemscope.configuration import DataFormat
 from tests.fakes.event_log_builder import ATEN_START, FUNCTION_CALL, NO_DEVICE, EventLogBuilder
 from tests.unit.dump.conftest import csv_rows, db_rows
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.config import Config, DataFormat
+from msmemscope.configuration import Config, DataFormat
 from msmemscope.dump import write_dumps
 from msmemscope.eventlog import Capture
 from tests.fakes.event_log_builder import (

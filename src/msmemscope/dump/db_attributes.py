@@ -1,0 +1,132 @@
+"""Changing the Attr column of chosen rows of a DB dump, in a copy of the database."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.dump.inefficient_attribute import with_inefficient_type
+from msmemscope.dump.naming import DUMP_TABLE
+from msmemscope.errors import DumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+OLDER_DUMP_TABLE: Final = "leaks_dump"
+"""Name of the table in files of the older tool."""
+
+_NEEDED: Final = ("ID", "Event", "Process Id", "Attr")
+_WAIT_S: Final = 5.0
+
+
+def change_database(source: Path, target: Path, kinds: Mapping[int, Mapping[int, str]]) -> int:
+    """Copy a DB dump with the attribute `inefficient_type` of some blocks changed.
+
+    Args:
+        source: The dump.
+        target: A file that exists and is empty.
+        kinds: As for `write_inefficient_types`.
+
+    Returns:
+        How many rows were changed.
+
+    Raises:
+        DumpError: the file is no dump, is in use, or is damaged.
+    """
+    try:
+        _copy(source, target)
+        with closing(sqlite3.connect(target, isolation_level=None)) as connection:
+            return _change(connection, source, kinds)
+    except sqlite3.Error as error:
+        raise _failure(source, error) from error
+
+
+def settle_database(source: Path) -> None:
+    """Bring what lies in the write-ahead log of a database into the database itself.
+
+    A log that stays beside the file would be taken for a part of the one that replaces it.
+
+    Args:
+        source: The database.
+
+    Raises:
+        DumpError: another program is using it, or it is no database.
+    """
+    try:
+        with closing(_opened(source)) as connection:
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        raise _failure(source, error) from error
+    log = source.resolve().with_name(f"{source.resolve().name}-wal")
+    # The last one to close a database takes its log away.
+    if busy or log.exists():
+        message = f"{source} cannot be changed: another program is using it"
+        raise DumpError(message, hint="close that program, and try again")
+
+
+def _opened(source: Path) -> sqlite3.Connection:
+    address = f"{source.resolve().as_uri()}?mode=rw"
+    return sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)
+
+
+def _failure(source: Path, error: sqlite3.Error) -> DumpError:
+    message = f"{source} cannot be changed: {error}"
+    return DumpError(message, hint="the file is as it was; close programs that have it open")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a database page by page."""
+    with closing(_opened(source)) as connection, closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        copy.execute("PRAGMA synchronous=OFF")
+        copy.execute("PRAGMA journal_mode=OFF")
+        connection.backup(copy)
+
+
+def _change(connection: sqlite3.Connection, source: Path, kinds: Mapping[int, Mapping[int, str]]) -> int:
+    # A file of somebody else may hold functions in its schema; and the copy is thrown away if anything goes wrong.
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA synchronous=OFF")
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        connection.execute("PRAGMA journal_mode=OFF")
+    table = _dump_table(connection, source)
+    triggers = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone()[0]
+    if triggers:
+        message = f"{source} cannot be changed: it has triggers, which would change more than was asked for"
+        raise DumpError(message)
+    connection.create_function("with_inefficient_type", 2, _changed, deterministic=True)
+    connection.execute("BEGIN")
+    connection.execute(
+        "CREATE TEMP TABLE found (process INTEGER, block INTEGER, kinds TEXT, PRIMARY KEY (block, process))"
+    )
+    connection.executemany(
+        "INSERT INTO found VALUES (?, ?, ?)",
+        ((process, block, words) for process, blocks in kinds.items() for block, words in blocks.items()),
+    )
+    cursor = connection.execute(
+        f'UPDATE main."{table}" AS dump SET Attr = with_inefficient_type(Attr, '  # noqa: S608 - one of two names of our own
+        '(SELECT kinds FROM found WHERE block = dump."ID" AND process = dump."Process Id")) '
+        "WHERE \"Event\" = 'MALLOC' AND EXISTS "
+        '(SELECT 1 FROM found WHERE block = dump."ID" AND process = dump."Process Id")'
+    )
+    connection.execute("COMMIT")
+    return cursor.rowcount
+
+
+def _changed(attributes: str | None, kinds: str) -> str:
+    return with_inefficient_type(attributes or "{}", kinds)
+
+
+def _dump_table(connection: sqlite3.Connection, source: Path) -> str:
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    table = next((name for name in (DUMP_TABLE, OLDER_DUMP_TABLE) if name in names), None)
+    if table is None:
+        message = f"{source} is no dump: it has no table {DUMP_TABLE}"
+        raise DumpError(message)
+    columns = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
+    missing = [name for name in _NEEDED if name not in columns]
+    if missing:
+        message = f"{source} is no dump: table {table} has no column {', '.join(missing)}"
+        raise DumpError(message)
+    return table
