@@ -129,7 +129,7 @@ def _write_segment(path: Path, magic: int, content: bytes) -> None:
 
 def export(capture: Capture, data_format: str, *, with_stacks: bool) -> None:
     """Write the dump as the tool does."""
-    from msmemscope.config import Config, DataFormat
+    from msmemscope.configuration import Config, DataFormat
     from msmemscope.dump import write_dumps
 
     write_dumps(capture, Config(data_format=DataFormat(data_format), python_stack=with_stacks))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.config.options import OPTIONS, Option
+from msmemscope.configuration.options import OPTIONS, Option
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]

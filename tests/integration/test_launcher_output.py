@@ -18,7 +18,7 @@ from msmemscope.capture.executable import why_not_observable
 from msmemscope.capture.ledger import append_captures, create_launch_directory, read_ledger
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.capture.preload import CORE_LIBRARY, core_library, native_directory, preload_environment
-from msmemscope.config import SETTINGS_VARIABLE, Config
+from msmemscope.configuration import SETTINGS_VARIABLE, Config
 from msmemscope.errors import UsageError
 from tests.support import tool
 from tests.support.targets import environment

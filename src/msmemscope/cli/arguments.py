@@ -18,7 +18,7 @@ import dataclasses
 import difflib
 from typing import TYPE_CHECKING
 
-from msmemscope.config import OPTION_BY_SPELLING, GivenOption, Option
+from msmemscope.configuration import OPTION_BY_SPELLING, GivenOption, Option
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:

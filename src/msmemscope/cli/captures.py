@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from msmemscope.analysis.decomposition import DecompositionOptions, decompose_capture
 from msmemscope.analysis.overview import memory_overview
 from msmemscope.cli import messages
-from msmemscope.config import Config
+from msmemscope.configuration import Analysis, Config
 from msmemscope.dump import write_dumps
 from msmemscope.errors import MsmemscopeError
 from msmemscope.eventlog import Capture, CaptureState
@@ -137,17 +138,20 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
     header = capture.header
     is_running = capture.is_running()
     facts = capture.facts
+    overview = decomposition = None
     try:
         overview = memory_overview(capture)
+        if Analysis.DECOMPOSE.value in capture.setting("analysis").split(","):
+            decomposition = decompose_capture(capture, DecompositionOptions(moments=0))
     except MsmemscopeError as error:
         messages.error(error)
-        overview = None
     return ProcessSummary(
         process_id=header.process_id,
         program=_program(facts.get("argument", ()), facts.get("executable", ())),
         directory=capture.directory,
         files=written.get(capture.directory) or _files_on_disk(capture.directory),
         overview=overview,
+        decomposition=decomposition,
         start_ns=header.start_ns,
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from msmemscope.config import OPTIONS, Option, OptionGroup
+from msmemscope.configuration import OPTIONS, Option, OptionGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

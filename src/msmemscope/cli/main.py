@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msmemscope.cli import messages
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
 from msmemscope.cli.commands import COMMANDS, run_command
+from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.launch import configure, launch
 from msmemscope.errors import EXIT_STATUS_USAGE, MsmemscopeError
@@ -58,6 +59,8 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     if isinstance(request, VerbRequest):
         return run_command(request.verb, request.arguments)
+    if COMPARING & {one.option.name for one in request.given}:
+        return compare_by_options(request)
     config = configure(request)
     if not request.program:
         sys.stderr.write(_help())

@@ -11,7 +11,7 @@ from msmemscope.cli.arguments import (
     VersionRequest,
     parse_command_line,
 )
-from msmemscope.config import OPTIONS
+from msmemscope.configuration import OPTIONS
 from msmemscope.errors import UsageError
 
 

@@ -14,7 +14,7 @@ from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.preload import core_library, native_directory
 from msmemscope.capture.shared_library import exported_functions, imported_functions
 from msmemscope.cli.main import main
-from msmemscope.config import Config
+from msmemscope.configuration import Config
 
 INSTALLED = dataclasses.replace(Config(), native_directory=native_directory(Config().package))
 

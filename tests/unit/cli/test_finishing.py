@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from msmemscope.cli.launch import _survivable
-from msmemscope.config import Config
+from msmemscope.configuration import Config
 from msmemscope.errors import DumpError
 
 RECOVER = "hint: the event logs are kept: msmemscope recover /data/out"

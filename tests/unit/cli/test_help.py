@@ -9,7 +9,7 @@ import pytest
 from msmemscope.cli.commands import COMMANDS
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.main import main
-from msmemscope.config import OPTION_BY_SPELLING, OPTIONS
+from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS
 
 
 def test_help_names_every_option_and_verb() -> None:

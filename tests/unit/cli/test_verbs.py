@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from msmemscope.cli.main import main
-from msmemscope.config import Config
+from msmemscope.configuration import Config
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, STATE_OPEN, EventLogBuilder
 
 if TYPE_CHECKING:

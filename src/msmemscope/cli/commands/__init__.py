@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from msmemscope.cli.commands.compare import CompareCommand
 from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
@@ -30,7 +31,7 @@ class Command(Protocol):
         """Do it; returns the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (RecoverCommand(), EventsCommand(), DoctorCommand(), EnvCommand())
+COMMANDS: tuple[Command, ...] = (RecoverCommand(), CompareCommand(), EventsCommand(), DoctorCommand(), EnvCommand())
 
 
 class _Parser(argparse.ArgumentParser):

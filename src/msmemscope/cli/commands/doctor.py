@@ -6,7 +6,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from msmemscope.config import OPTION_BY_SPELLING, Config, GivenOption, with_options
+from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ class EnvCommand:
         """Print one line per variable."""
         from msmemscope.capture.preload import core_library, native_directory
         from msmemscope.capture.preload_lines import preload_variables, without_ours
-        from msmemscope.config import SETTINGS_VARIABLE, Config
+        from msmemscope.configuration import SETTINGS_VARIABLE, Config
         from msmemscope.errors import MsmemscopeError
 
         package = Config().package

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.capture.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
-from msmemscope.config import OPTION_BY_SPELLING, Config, GivenOption, with_options
+from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RecoverCommand:
             open_captures,
             settings_of,
         )
-        from msmemscope.reports.run_summary import RunSummary
+        from msmemscope.reports.run_summary import ANALYSES_SHOWN, RunSummary
         from msmemscope.reports.terminal import render_run
 
         session = _session(arguments.session)
@@ -84,7 +84,7 @@ class RecoverCommand:
         analyses = {analysis.value for config in settings.values() for analysis in config.analysis}
         summary = RunSummary(
             processes=tuple(describe(capture, written) for capture in captures),
-            analyses_not_run=tuple(sorted(analyses)),
+            analyses_not_run=tuple(sorted(analyses - ANALYSES_SHOWN)),
             recover_command=f"msmemscope recover {directory}",
         )
         render_run(summary, sys.stderr)

@@ -1,0 +1,172 @@
+"""`msmemscope compare BASE COMPARE`, and the older form `msmemscope --compare --input=BASE,COMPARE`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, split_list, with_options
+from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from msmemscope.cli.arguments import LaunchRequest
+    from msmemscope.configuration import Level
+    from msmemscope.store import Dataset
+
+_STEP = re.compile(r"(.+):step=([0-9]+)")
+_INPUTS = 2
+_EXAMPLE = "msmemscope --compare --input=BASE,COMPARE --level=op"
+
+COMPARING = frozenset({"compare", "input"})
+"""Options with which a command line compares results instead of running a program."""
+
+_INPUT_FORMS = "two paths: a dump file, a capture folder, or either with :step=N behind it"
+
+
+class Input(NamedTuple):
+    """One side of a comparison."""
+
+    path: Path
+    step: int | None
+
+
+class CompareCommand:
+    """Compare the memory of two runs, or of two steps, operator by operator or kernel by kernel.
+
+    A side is a dump file (CSV or DB), a capture folder (msmemscope_*_ascend), or either with `:step=N` behind it. The
+    rows go to compare/memory_compare_{timestamp}.csv in the output folder; peaks and the largest differences are shown.
+    """
+
+    name = "compare"
+    summary = "Compare the memory of two runs or steps."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.add_argument("base", metavar="BASE", help="what is compared against")
+        parser.add_argument("compare", metavar="COMPARE", help="what may be different")
+        for spelling in ("--level", "--output"):
+            option = OPTION_BY_SPELLING[spelling]
+            names = (spelling, *option.other_spellings)
+            parser.add_argument(
+                *names, metavar=option.metavar, dest=option.name, help=f"{option.summary} Accepted: {option.accepted}"
+            )
+        parser.add_argument(
+            "--fail-on", metavar="CONDITION", action="append", default=[],
+            help="exit with status 1 if it holds: peak>5%%, peak>100M, net>1G; may be repeated",
+        )  # fmt: skip
+        parser.add_argument("--json", action="store_true", help="write the result to stdout as JSON")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Compare, write and show."""
+        given = [
+            GivenOption(OPTION_BY_SPELLING[f"--{name}"], f"--{name}", value)
+            for name in ("level", "output")
+            if (value := getattr(arguments, name)) is not None
+        ]
+        config = with_options(Config(), given)
+        sides = [_input(text, option) for text, option in ((arguments.base, "BASE"), (arguments.compare, "COMPARE"))]
+        return compare_inputs(sides, config, fail_on=arguments.fail_on, as_json=arguments.json)
+
+
+def compare_by_options(request: LaunchRequest) -> int:
+    """Run `--compare --input=BASE,COMPARE`.
+
+    Raises:
+        UsageError: If one of the two options is missing, or a program was given too.
+    """
+    values = {one.option.name: one for one in request.given}
+    missing = COMPARING - values.keys()
+    if missing:
+        message = f"goes together with --{min(missing)}"
+        raise UsageError(message, option=f"--{min(values.keys() & COMPARING)}", hint=_EXAMPLE)
+    if request.program:
+        message = "compares results, and runs no program"
+        raise UsageError(message, option="--compare", value=request.program[0], hint=_EXAMPLE)
+    given = [one for one in request.given if one.option.name not in COMPARING]
+    return compare_inputs(inputs_of_option(values["input"].value), with_options(Config(), given))
+
+
+def inputs_of_option(text: str) -> list[Input]:
+    """Read the value of `--input`.
+
+    Raises:
+        UsageError: If it does not name two inputs.
+    """
+    paths = split_list(text)
+    if len(paths) != _INPUTS:
+        message = f"names {len(paths)} inputs" if paths else "names no input"
+        raise UsageError(message, option="--input", value=text, accepted=f"{_INPUT_FORMS}, separated by a comma")
+    return [_input(path, "--input") for path in paths]
+
+
+def compare_inputs(
+    sides: Sequence[Input], config: Config, *, fail_on: Sequence[str] = (), as_json: bool = False
+) -> int:
+    """Compare two inputs, write the rows, and show the largest differences.
+
+    Args:
+        sides: The base and what is compared to it.
+        config: Its level and output are used.
+        fail_on: Conditions, see `analysis.gates`.
+        as_json: Whether stdout gets JSON instead of text.
+
+    Returns:
+        The exit status: 1 if a condition holds.
+
+    Raises:
+        MsmemscopeError: An argument is not accepted, or an input cannot be read; nothing was written.
+    """
+    from msmemscope.analysis.comparison import compare
+    from msmemscope.analysis.gates import parse_gate
+    from msmemscope.capture.output_root import prepare_output_root
+    from msmemscope.cli import messages
+    from msmemscope.dump.comparison_csv import write_comparison
+    from msmemscope.reports.comparison_report import comparison_json, render_comparison
+
+    gates = [parse_gate(text, option="--fail-on") for text in fail_on]
+    levels = _levels(config)
+    base, other = (_loaded(side) for side in sides)
+    comparison = compare(base, other, levels, base_step=sides[0].step, other_step=sides[1].step)
+    for dataset in (base, other):
+        for problem in dataset.problems:
+            messages.warning(f"{dataset.source}: {problem}")
+    if comparison.rows.height:
+        root = prepare_output_root(config.output)
+        messages.note(f"comparison written to {write_comparison(comparison, root.path)}")
+    if as_json:
+        sys.stdout.write(f"{comparison_json(comparison)}\n")
+    else:
+        render_comparison(comparison, sys.stdout)
+    failures = [line for gate in gates for line in gate.failures(comparison)]
+    for line in failures:
+        messages.failed(line)
+    return EXIT_STATUS_FAILURE if failures else 0
+
+
+def _levels(config: Config) -> frozenset[Level]:
+    if not config.level:
+        message = "names nothing to compare"
+        raise UsageError(message, option="--level", value="", accepted=OPTION_BY_SPELLING["--level"].accepted)
+    return config.level
+
+
+def _input(text: str, option: str) -> Input:
+    path = Path(text).expanduser()
+    match = _STEP.fullmatch(text)
+    if match is not None and not path.exists():
+        return Input(Path(match[1]).expanduser(), int(match[2]))
+    if not text.strip():
+        message = "names no input"
+        raise UsageError(message, option=option, value=text, accepted=_INPUT_FORMS)
+    return Input(path, None)
+
+
+def _loaded(side: Input) -> Dataset:
+    from msmemscope.store import load
+
+    return load(side.path)

@@ -1,0 +1,69 @@
+"""Words for what happened in a region, shared by notebooks and tests."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msmemscope.model.events import device_name, pool_word
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from msmemscope.analysis.peak import Ranking, Share
+    from msmemscope.analysis.window import PoolWindow
+    from msmemscope.eventlog import Capture
+
+LIMIT = 5
+"""Source lines that are listed by name."""
+
+
+def where(pool: PoolWindow) -> str:
+    """Name the pool of a device: `npu:0 (PTA)`."""
+    return f"{device_name(pool.device)} ({pool_word(pool.pool, pool.device)})"
+
+
+def counted_blocks(count: int) -> str:
+    """Write a number of blocks."""
+    return f"{format_count(count)} block" if count == 1 else f"{format_count(count)} blocks"
+
+
+def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT) -> Ranking:
+    """Sum up blocks by the line of the program that allocated them.
+
+    Args:
+        blocks: Of `store.BLOCK_SCHEMA`.
+        capture: Where their stacks are looked up.
+        limit: How many lines to list by name.
+    """
+    from msmemscope.analysis.peak import describe_blocks
+    from msmemscope.analysis.source_lines import source_lines
+
+    stacks = blocks.get_column("python_stack_id")
+    lines = source_lines(stacks, capture.python_stack_frames, package=capture.setting("package"))
+    return describe_blocks(blocks, lines, limit).by_source_line
+
+
+def ranking_lines(ranking: Ranking, folder: str) -> list[str]:
+    """Write a ranking as lines of text, sizes first.
+
+    Args:
+        ranking: By source line.
+        folder: Paths inside it are shortened.
+    """
+    shares: Sequence[Share] = ranking.shares if ranking.other is None else (*ranking.shares, ranking.other)
+    rows = [
+        (format_bytes(share.size_bytes), counted_blocks(share.block_count), shortened(share.label, folder))
+        for share in shares
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)] if rows else [0, 0]
+    return [f"    {size:>{widths[0]}}  {blocks:>{widths[1]}}  {label}" for size, blocks, label in rows]
+
+
+def shortened(label: str, folder: str) -> str:
+    """Write a source line with its path as seen from a folder, if it lies inside."""
+    prefix = folder.rstrip(os.sep) + os.sep
+    return label.removeprefix(prefix)

@@ -1,0 +1,198 @@
+"""Memory of this process while a piece of its code runs: collected, then looked at in this very process.
+
+For notebooks and tests, where the result is wanted at once. What looks at it (Polars, NumPy) is loaded after the first
+region has ended, and never while memory is being collected for one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.session import session
+from msmemscope.configuration import SETTINGS_VARIABLE, CollectionItem, CollectMode, Config
+from msmemscope.errors import EventLogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from msmemscope.analysis.window import MemoryWindow
+    from msmemscope.eventlog import Capture
+    from msmemscope.integrations.new_events import NewEvents
+
+
+class ObservedRegion:
+    """A piece of code between `begin` and `end`.
+
+    Where collection is on already, it stays on and its settings hold. Otherwise it is on from `begin` to `end`.
+
+    Args:
+        settings: Keywords of `msmemscope.config`, for where it is not on; without any, the settings in force are used.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+        self._is_own = False
+        self.first = 0
+        """Sequence number of the first event inside."""
+        self.last = 0
+        """Sequence number of the first event after it."""
+        self._stopped_inside = False
+
+    def begin(self) -> None:
+        """Begin to collect.
+
+        Raises:
+            ConfigurationError: If a setting is unknown or not accepted; nothing is collected then.
+        """
+        if not session.is_tracing:
+            if self._settings:
+                session.configure(**self._settings)
+            self.first = _native.next_sequence()
+            session.start()
+            self._is_own = True
+        self.first = self.first or _native.next_sequence()
+
+    def end(self) -> None:
+        """Stop what was begun. What is freed from now on still counts as freed."""
+        self.last = _native.next_sequence()
+        self._stopped_inside = not session.is_tracing
+        if self._is_own:
+            session.stop()
+
+    def problems(self) -> tuple[str, ...]:
+        """Why the figures of this region would be wrong, one line each; empty if they are right."""
+        found = list(_ledger.problems)
+        if self._stopped_inside:
+            found.append("collection was stopped inside (msmemscope.stop())")
+        if CollectionItem.ALLOC not in session.config.events:
+            found.append("the settings in force leave allocations out (events)")
+        if session.config.steps:
+            found.append("the settings in force choose steps (steps)")
+        return tuple(found)
+
+    def window(self) -> MemoryWindow:
+        """What happened to memory inside, and which of its blocks have not been freed up to now.
+
+        To be called after `end`, and before the next region of the process begins.
+
+        Raises:
+            EventLogError: If the event log cannot be read.
+        """
+        from msmemscope.analysis.window import memory_window
+
+        return memory_window(_ledger.blocks(), self.first, self.last)
+
+
+class _Ledger:
+    """All blocks that are alive, or were when it was asked last; brought up to date by reading new events only."""
+
+    def __init__(self) -> None:
+        self._directory = ""
+        self._events: NewEvents | None = None
+        self._kept: pl.DataFrame | None = None
+        self.problems: tuple[str, ...] = ()
+
+    def blocks(self) -> pl.DataFrame:
+        """The blocks that were alive when this was asked last, or came since (`store.BLOCK_SCHEMA`, no names)."""
+        import polars as pl
+
+        from msmemscope.model.events import MEMORY_KINDS, EventKind
+        from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+
+        events = self._events
+        if events is None or self._directory != _native.capture_directory():
+            events = self._open()
+        new = events.read(tuple(int(kind) for kind in MEMORY_KINDS))
+        known = new if self._kept is None else pl.concat([self._kept, new])
+        blocks = build_blocks(known, STRING_SCHEMA.to_frame())
+        alive = blocks.filter(pl.col("free_sequence").is_null()).select(sequence="allocation_id")
+        mallocs = known.filter(pl.col("kind") == int(EventKind.MALLOC)).select(EVENT_SCHEMA.names())
+        self._kept = mallocs.join(alive, on="sequence", how="semi", maintain_order="left")
+        self.problems = _losses(open_capture())
+        return blocks
+
+    def _open(self) -> NewEvents:
+        """Begin with the log of this process; after a fork it is another one."""
+        from pathlib import Path
+
+        from msmemscope.integrations.new_events import NewEvents
+
+        self._directory = _native.capture_directory()
+        if not self._directory:
+            message = "nothing was recorded in this process"
+            raise EventLogError(message)
+        self._events = NewEvents(Path(self._directory))
+        self._kept = None
+        return self._events
+
+
+_ledger = _Ledger()
+
+
+def open_capture() -> Capture:
+    """The capture of this process, as it is now, for names and stacks.
+
+    Raises:
+        EventLogError: If nothing was recorded, or the log cannot be read.
+    """
+    from msmemscope.eventlog import Capture
+
+    directory = _native.capture_directory()
+    if not directory:
+        message = "nothing was recorded in this process"
+        raise EventLogError(message)
+    return Capture(directory)
+
+
+def _losses(capture: Capture) -> tuple[str, ...]:
+    header = capture.header
+    counts = (
+        (header.dropped_failure, "events were not recorded: recording stopped early"),
+        (header.dropped_recycled, "events were dropped to stay within max_size"),
+        (header.untracked_blocks, "blocks could not be followed"),
+    )
+    return tuple(f"{count:,} {text}" for count, text in counts if count)
+
+
+def collect_into_scratch_folder() -> bool:
+    """Have the event log written where nobody looks, and removed at the end, unless the program wants results itself.
+
+    It does if it runs under the command line, if it has called `msmemscope.config()`, or if something was recorded
+    before.
+
+    Returns:
+        Whether it does not, so that nobody else's settings are in force.
+    """
+    if not session.writes_results:
+        return True  # done before
+    if SETTINGS_VARIABLE in os.environ or _native.capture_directory() or not _has_default_settings():
+        return False
+    import tempfile
+    from pathlib import Path
+
+    folder = Path(tempfile.mkdtemp(prefix="msmemscope_"))
+    session.configure(output=folder)
+    session.writes_results = False
+    atexit.register(_remove, folder, os.getpid())
+    return True
+
+
+def _has_default_settings() -> bool:
+    own: dict[str, Any] = {"session": "", "collect_mode": CollectMode.IMMEDIATE, "utc_offset": 0}
+    now: Config = dataclasses.replace(session.config, **own)
+    return now == dataclasses.replace(Config(), **own)
+
+
+def _remove(folder: Path, process_id: int) -> None:
+    if os.getpid() == process_id:  # a forked child may end this way too
+        import shutil
+
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder)

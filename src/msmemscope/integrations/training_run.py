@@ -1,0 +1,48 @@
+"""Collection for the length of a training run, as the callbacks of trainers tell of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msmemscope.capture.collection import collect
+from msmemscope.capture.session import session
+from msmemscope.configuration import Config, with_keywords
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class TrainingRun:
+    """Begins collection with a training run, counts its steps, and ends what it began.
+
+    Args:
+        settings: Keywords of `msmemscope.config`.
+
+    Raises:
+        ConfigurationError: If a setting is unknown or not accepted.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        with_keywords(Config(), settings)  # a mistake is told where it is made, not hours later
+        self._settings = dict(settings)
+        self._collection: collect | None = None
+
+    def begin(self) -> None:
+        """Begin to collect, unless that was done: by this run, by the program, or by the command line."""
+        if self._collection is None:
+            self._collection = collect(**self._settings).__enter__()
+
+    def step(self) -> None:
+        """One optimizer step has ended."""
+        if self._collection is not None:
+            session.step()
+
+    def end(self) -> None:
+        """Stop collecting if `begin` began it."""
+        collection, self._collection = self._collection, None
+        if collection is not None:
+            collection.__exit__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy in another process has begun nothing there."""
+        return {"_settings": self._settings, "_collection": None}

@@ -1,0 +1,53 @@
+"""pytest plugin: marks that check the memory of devices during a test.
+
+::
+
+    @pytest.mark.limit_device_memory("2 GiB")
+    def test_training_fits(): ...
+
+    @pytest.mark.no_device_leaks
+    def test_cache_is_emptied(): ...
+
+`limit_device_memory(size, device=None)`
+    Fails if memory of a device is in use beyond the size at any moment of the test function; what is in use before it
+    counts. Judged is each pool that programs allocate from (tensors of PyTorch, of MindSpore, workspaces), by itself;
+    where a device has none of them, all that the driver has given out. Where a limit is exceeded, the report shows
+    which lines allocated what was in use at the peak.
+
+`no_device_leaks(device=None, ignore=())`
+    Fails, as an error of its teardown, if blocks that the test function allocated are alive after its fixtures were
+    torn down and `gc.collect()` was called. Not judged where the test itself fails, as its traceback keeps what it
+    held. `ignore`: patterns, as of `fnmatch`, of source lines `file(line): function` that may keep memory.
+
+`device`: `npu` for each NPU, `npu:0`, `cpu`; without it, what is observed: all NPUs where CANN is set up, else the
+cpu, and the devices that other marks name. Wrong arguments end the run before the first test.
+
+Without one of the marks, msmemscope is not even imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_MARKS = (
+    "limit_device_memory(size, device=None): fail if more memory of a device is in use (msmemscope)",
+    "no_device_leaks(device=None, ignore=()): fail if memory of a device stays in use (msmemscope)",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marks known."""
+    for mark in _MARKS:
+        config.addinivalue_line("markers", mark)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Load the checks if a test that will run asks for them."""
+    names = [mark.partition("(")[0] for mark in _MARKS]
+    if any(item.get_closest_marker(name) for item in session.items for name in names):
+        from msmemscope.integrations.pytest import register
+
+        register(session.config, session.items)

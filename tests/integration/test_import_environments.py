@@ -1,0 +1,350 @@
+"""`import msmemscope` and its calls work wherever Python runs, and never cost the program its own work."""
+
+from __future__ import annotations
+
+import os
+import sys
+import venv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import msmemscope
+from msmemscope import _native
+from msmemscope.model.events import EventKind
+from tests.support import tool
+from tests.support.recordings import assert_sound, bytes_alive, count, events_of, shadows, unmatched_frees
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.tool import ToolRun
+
+BYTES = 1_000_064
+"""Size of the tensors that programs make; nothing else has it."""
+
+EVERY_CALL = """
+import msmemscope
+from msmemscope import describe, tracer
+msmemscope.config(device="cpu", events="alloc,free,launch")
+msmemscope.start()
+with describe.describer(owner="label"), msmemscope.RecordFunction("part"), msmemscope.collect():
+    msmemscope.step()
+tracer.start()
+msmemscope.take_snapshot(name="now")
+tracer.stop()
+msmemscope.stop()
+"""
+"""Uses everything that needs no torch."""
+
+ONE_TENSOR = f"""
+import msmemscope
+import torch
+msmemscope.start()
+kept = torch.empty({BYTES}, dtype=torch.uint8)
+msmemscope.stop()
+print("result=1")
+"""
+
+
+@pytest.fixture
+def package_alone(tmp_path: Path) -> Path:
+    """A folder from which msmemscope can be imported, and nothing else."""
+    package = tmp_path / "alone" / "msmemscope"
+    package.mkdir(parents=True)
+    sources, built = Path(msmemscope.__file__).parent, Path(_native.__file__).parent
+    for entry in {
+        **{path.name: path for path in built.iterdir()},
+        **{path.name: path for path in sources.iterdir()},
+    }.values():
+        (package / entry.name).symlink_to(entry)
+    return package.parent
+
+
+def run_code(
+    code: str,
+    folder: Path,
+    *flags: str,
+    python: str | Path = sys.executable,
+    variables: Mapping[str, str] | None = None,
+    shell: str = 'exec "$@"',
+) -> ToolRun:
+    """Run Python code in a folder; results are expected in the default place there.
+
+    Args:
+        code: The program.
+        folder: The current directory.
+        flags: Of the interpreter.
+        python: The interpreter.
+        variables: Changes of the environment.
+        shell: What is done with the command.
+    """
+    program = ["bash", "-c", f'cd "$0" && {shell}', folder, python, *flags, "-c", code]
+    finished = tool.run(program, output=folder / "memscopeDumpResults", variables=variables)
+    assert finished.returncode == 0, f"{finished.stdout}\n{finished.stderr}"
+    return finished
+
+
+def assert_recorded(run: ToolRun) -> None:
+    """Assert that the tensor of the program is there, and its dump."""
+    events = events_of(run.capture)
+    assert_sound(events)
+    assert count(events, EventKind.MALLOC, size=BYTES) == 1
+    (dump,) = run.capture.directory.glob("device_cpu/dump/memscope_dump_*.csv")
+    assert str(BYTES) in dump.read_text(encoding="utf-8")
+
+
+# --- what is installed
+
+
+@pytest.mark.parametrize("flags", [("-S",), ("-S", "-I"), ("-S", "-OO")], ids="".join)
+def test_nothing_but_the_standard_library(package_alone: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """Every call works without torch and numpy, and loads neither; in isolated mode and without docstrings too."""
+    check = "import sys; print('loaded=' + '/'.join(sorted({'numpy', 'torch', 'polars', 'rich'} & set(sys.modules))))"
+    code = f"import sys; sys.path.insert(0, {str(package_alone)!r})\n{EVERY_CALL}\n{check}"
+    run = run_code(code, tmp_path, *flags)
+    assert run.report == {"loaded": ""}
+    events = events_of(run.capture)
+    assert (
+        count(events, EventKind.START_TRACE)
+        == count(events, EventKind.STOP_TRACE)
+        == count(events, EventKind.STEP)
+        == 1
+    )
+    assert count(events, EventKind.SNAPSHOT) == 1
+    assert count(events, EventKind.FUNCTION_CALL) >= 1
+    assert "Traceback" not in run.stderr
+
+
+def test_an_environment_without_our_dependencies(package_alone: Path, tmp_path: Path) -> None:
+    """Where tables cannot be read, one line says so at the end; the event log stays, and the program's exit status."""
+    venv.create(tmp_path / "empty", with_pip=False, symlinks=True)
+    run = run_code(
+        EVERY_CALL, tmp_path, python=tmp_path / "empty/bin/python", variables={"PYTHONPATH": str(package_alone)}
+    )
+    assert "Traceback" not in run.stderr
+    said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
+    assert any("polars" in line or "numpy" in line for line in said), run.stderr
+    assert count(events_of(run.capture), EventKind.SNAPSHOT) == 1
+
+
+@pytest.mark.torch
+def test_torch_without_an_npu(tmp_path: Path) -> None:
+    """The cpu is what is observed then, without any choice."""
+    assert_recorded(run_code(ONE_TENSOR, tmp_path))
+
+
+# --- when it is imported
+
+
+@pytest.mark.torch
+def test_a_running_interpreter(tmp_path: Path) -> None:
+    """What is allocated after the import exists at start(); what is older is not known, and its end invents nothing."""
+    code = f"""
+import torch
+old = torch.empty({BYTES + 64}, dtype=torch.uint8)
+import msmemscope
+alive = torch.empty({BYTES}, dtype=torch.uint8)
+gone = torch.empty({BYTES + 128}, dtype=torch.uint8)
+del gone
+msmemscope.start()
+del old
+msmemscope.stop()
+"""
+    events = events_of(run_code(code, tmp_path).capture)
+    assert_sound(events)
+    existing = shadows(events, EventKind.MALLOC)
+    assert BYTES in existing["size"]
+    assert not set(events["size"]) & {BYTES + 64, BYTES + 128}
+    assert unmatched_frees(events) == 0
+    assert bytes_alive(events.filter(pl.col("size") >= BYTES)) == BYTES
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("again", ["reload", "other name", "anew"])
+def test_imports_again(tmp_path: Path, again: str) -> None:
+    """Reloaded, under its older name, or with all its modules forgotten, it goes on with the same recording."""
+    how = {
+        "reload": "import importlib; importlib.reload(msmemscope)",
+        "other name": "import msleaks as msmemscope",
+        "anew": "import sys\nfor name in [name for name in sys.modules if name.startswith('msmemscope')]:\n"
+        "    del sys.modules[name]\nimport msmemscope",
+    }[again]
+    code = f"import msmemscope\nimport torch\nmsmemscope.config(events='alloc,free')\n{how}\n{ONE_TENSOR}"
+    assert_recorded(run_code(code, tmp_path))
+
+
+# --- where it runs
+
+
+@pytest.mark.torch
+def test_a_thread_that_is_not_the_main_thread(tmp_path: Path) -> None:
+    """Imported, started and stopped there."""
+    indented = ONE_TENSOR.replace("\n", "\n    ")
+    code = f"import threading\ndef work():\n    {indented}\nthread = threading.Thread(target=work)\nthread.start()\nthread.join()"
+    run = run_code(code, tmp_path)
+    assert_recorded(run)
+    assert run.report == {"result": "1"}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_of_multiprocessing(tmp_path: Path, method: str) -> None:
+    """A child has a recording of its own: forked, it goes on collecting; started anew, once it says start()."""
+    (tmp_path / "program.py").write_text(
+        f"""
+import multiprocessing
+import os
+import msmemscope
+import torch
+
+def work(queue):
+    msmemscope.start()
+    kept = torch.empty({BYTES}, dtype=torch.uint8)
+    msmemscope.stop()
+    queue.put(os.getpid())
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    kept = torch.empty({BYTES + 64}, dtype=torch.uint8)
+    msmemscope.start()
+    queue = context.Queue()
+    child = context.Process(target=work, args=(queue,))
+    child.start()
+    child_id = queue.get()
+    child.join()
+    msmemscope.stop()
+    print(f"parent={{os.getpid()}} child={{child_id}} status={{child.exitcode}}")
+""",
+        encoding="utf-8",
+    )
+    run = run_code("import runpy; runpy.run_path('program.py', run_name='__main__')", tmp_path)
+    if method != "fork":
+        pytest.skip("runpy")
+    assert run.report["status"] == "0"
+    (parent,) = run.captures_of(run.report["parent"])
+    (child,) = run.captures_of(run.report["child"])
+    for capture, size in ((parent, BYTES + 64), (child, BYTES)):
+        events = events_of(capture)
+        assert_sound(events)
+        assert count(events, EventKind.MALLOC, size=size) == 1
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("default")
+def test_a_notebook(tmp_path: Path) -> None:
+    """In a Jupyter kernel, cell by cell; results are written when the kernel is shut down."""
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed in this environment")
+    manager = pytest.importorskip(
+        "jupyter_client.manager", reason="jupyter_client is not installed in this environment"
+    )
+    kernel, client = manager.start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    shown: list[str] = []
+
+    def collect_output(message: dict[str, object]) -> None:
+        content = message["content"]
+        assert isinstance(content, dict)
+        shown.append(str(content.get("text") or content.get("traceback") or ""))
+
+    try:
+        for cell in (
+            "import torch, msmemscope",
+            "before = torch.empty(100_032, dtype=torch.uint8)",
+            "msmemscope.start()",
+            f"kept = torch.empty({BYTES}, dtype=torch.uint8)",
+            "msmemscope.stop(); print('over')",
+        ):
+            reply = client.execute_interactive(cell, timeout=120, output_hook=collect_output)
+            assert reply["content"]["status"] == "ok", shown
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel()
+    assert "over" in "".join(shown)
+    run = tool.run(["true"], output=tmp_path / "memscopeDumpResults")
+    assert_recorded(run)
+    assert 100_032 in shadows(events_of(run.capture), EventKind.MALLOC)["size"]
+
+
+# --- how it ends
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_handlers_at_exit(tmp_path: Path, order: str) -> None:
+    """stop(), step() and start() may be called while the interpreter shuts down, whichever handler comes first."""
+    handler = """
+import atexit
+@atexit.register
+def finish():
+    import msmemscope
+    msmemscope.step()
+    msmemscope.stop()
+    msmemscope.start()
+    msmemscope.stop()
+    print("finished=1")
+"""
+    start = ONE_TENSOR.replace("msmemscope.stop()", "")
+    run = run_code(handler + start if order == "before" else start + handler, tmp_path)
+    assert run.reports[-1] == {"finished": "1"}
+    assert "Traceback" not in run.stderr
+    assert_recorded(run)
+
+
+@pytest.mark.torch
+def test_objects_that_die_last(tmp_path: Path) -> None:
+    """Labels, snapshots and stop() in __del__ of an object that the interpreter destroys at its very end."""
+    code = f"""{ONE_TENSOR.replace("msmemscope.stop()", "")}
+from msmemscope import describe
+class Last:
+    def __del__(self, msmemscope=msmemscope, describer=describe.describer):
+        with describer(owner="last"):
+            msmemscope.stop()
+import sys
+sys.last_object = Last()
+"""
+    run = run_code(code, tmp_path)
+    assert "Traceback" not in run.stderr
+    assert_recorded(run)
+
+
+# --- what the environment lacks
+
+
+@pytest.mark.torch
+def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    """Nothing can be recorded in the current directory: one line says so, and the program goes on."""
+    run = run_code(ONE_TENSOR, Path("/proc"))
+    assert run.report == {"result": "1"}
+    said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
+    assert said, run.stderr
+    assert "/proc/memscopeDumpResults" in said[0]
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.torch
+def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+    """The current directory was removed while the program ran in it; an absolute output works all the same."""
+    work = tmp_path / "work"
+    work.mkdir()
+    output = tmp_path / "memscopeDumpResults"
+    code = ONE_TENSOR.replace("msmemscope.start()", f"msmemscope.config(output={str(output)!r})\nmsmemscope.start()")
+    run = run_code(code, work, shell='rmdir "$PWD" && exec "$@"')
+    assert run.report == {"result": "1"}
+    assert_recorded(tool.run(["true"], output=output))
+
+
+@pytest.mark.torch
+def test_without_a_home(tmp_path: Path) -> None:
+    """Neither HOME nor USER nor a temporary directory is set."""
+    assert_recorded(run_code(ONE_TENSOR, tmp_path, shell='exec env -u HOME -u USER -u LOGNAME -u TMPDIR "$@"'))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(tmp_path: Path, closed: str) -> None:
+    """No file of the recording takes the number of a stream, and nothing fails because nobody can be told."""
+    run = run_code(f"{ONE_TENSOR.rpartition('print')[0]}", tmp_path, shell=f'exec "$@" {closed}')
+    assert_recorded(run)
+    assert os.listdir(tmp_path) == ["memscopeDumpResults"]

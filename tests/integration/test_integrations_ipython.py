@@ -1,0 +1,173 @@
+"""The magic in a real IPython shell, and in a real notebook."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+pytest.importorskip("IPython", reason="IPython is not installed in this environment")
+
+SHELL = """
+import json, os, sys
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.displaypub import CapturingDisplayPublisher
+from traitlets.config import Config
+
+settings = Config()
+settings.HistoryManager.enabled = False
+shell = InteractiveShell.instance(config=settings, colors="nocolor")
+shell.display_pub = CapturingDisplayPublisher()
+for cell in json.load(open(sys.argv[1])):
+    result = shell.run_cell(cell, store_history=True)
+    error = result.error_in_exec or result.error_before_exec
+    shown = [output["data"] for output in shell.display_pub.outputs]
+    shell.display_pub.outputs.clear()
+    from msmemscope.capture.session import session
+    state = {"error": error and f"{type(error).__name__}: {error}", "shown": shown, "result": repr(result.result),
+             "is_tracing": session.is_tracing}
+    print("STATE" + json.dumps(state), flush=True)
+"""
+
+
+def run_cells(tmp_path: Path, *cells: str) -> tuple[list[dict[str, Any]], tool.ToolRun]:
+    """Run cells in a shell of their own, after the extension was loaded and torch imported; one state per cell."""
+    (tmp_path / "cells.json").write_text(
+        json.dumps(["%load_ext msmemscope.integrations.ipython\nimport torch", *cells])
+    )
+    variables = {"TMPDIR": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
+    run = tool.run(
+        [sys.executable, "-c", SHELL, tmp_path / "cells.json"], output=tmp_path / "output", variables=variables
+    )
+    assert run.returncode == 0, run.stderr
+    assert not list(tmp_path.glob("msmemscope_*")), "the scratch folder was left behind"
+    states = [json.loads(line[5:]) for line in run.stdout.splitlines() if line.startswith("STATE")]
+    assert states[0]["error"] is None
+    return states[1:], run
+
+
+def test_a_cell_shows_its_peak_and_what_it_left(tmp_path: Path) -> None:
+    """By source line, as In[n] and the number that the user sees; the last expression is shown as ever."""
+    cell = """%%msmemscope --top=1
+kept = torch.empty(1 << 20, dtype=torch.uint8)
+def scratch():
+    return torch.empty(2 << 20, dtype=torch.uint8).numel()
+scratch()"""
+    (first, second), run = run_cells(tmp_path, cell, "%%msmemscope\ndel kept")
+    assert first["error"] is None
+    assert "2097152" in run.stdout
+    (shown,) = first["shown"]
+    assert shown["text/plain"].splitlines() == [
+        "msmemscope: memory in In[2]",
+        "cpu (HOST): peak 3.00 MiB, before 0 bytes; allocated 3.00 MiB in 2 blocks",
+        "  in use at the peak, by source line",
+        "    2.00 MiB  1 block  In[2], line 4: scratch",
+        "    1.00 MiB  1 block  In[2], line 2",
+        "  left by the cell: 1.00 MiB in 1 block",
+        "    1.00 MiB  1 block  In[2], line 2",
+    ]
+    assert "<code>kept = torch.empty(1 &lt;&lt; 20, dtype=torch.uint8)</code>" in shown["text/html"]
+    assert "peak <b>3.00 MiB</b>" in shown["text/html"]
+    (shown,) = second["shown"]
+    assert "peak 1.00 MiB, before 1.00 MiB; allocated 0 bytes in 0 blocks" in shown["text/plain"]
+    assert "left by the cell: nothing" in shown["text/plain"]
+    assert not first["is_tracing"]
+    assert not list(tmp_path.glob("memscopeDumpResults*"))
+
+
+def test_one_statement(tmp_path: Path) -> None:
+    """In the namespace of the user."""
+    (first, second), _ = run_cells(tmp_path, "%msmemscope --device cpu values = torch.ones(256)", "values.numel()")
+    (shown,) = first["shown"]
+    assert "left by the cell: 1.00 KiB in 1 block\n    1.00 KiB  1 block  In[2], line 1" in shown["text/plain"]
+    assert second["result"] == "256"
+
+
+def test_exceptions_go_their_way(tmp_path: Path) -> None:
+    """The cell has failed, collection is off, what ran before holds."""
+    (failed, after), run = run_cells(tmp_path, "%%msmemscope\nbefore = 5\n1 / 0\nbefore = 6", "before")
+    assert failed["error"] == "ZeroDivisionError: division by zero"
+    assert not failed["is_tracing"]
+    assert failed["shown"] == []
+    assert "----> 3 1 / 0" in run.stdout
+    assert after["result"] == "5"
+
+
+def test_magics_inside_a_cell_work(tmp_path: Path) -> None:
+    """The cell is transformed as IPython does it."""
+    (state,), run = run_cells(tmp_path, "%%msmemscope\n!echo from the shell\nnumbers = !echo 1; echo 2\nlen(numbers)")
+    assert state["error"] is None
+    assert "from the shell" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%%msmemscope --leak\n1", "unknown option: '--leak'"),
+        ("%%msmemscope --device=gpu\n1", "device: not a device: 'gpu'"),
+        ("%%msmemscope --top=0\n1", "--top: not a number of lines: '0'"),
+        ("%%msmemscope x = 1\n1", "%%msmemscope: takes options only on its line: 'x = 1'"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, cell: str, message: str) -> None:
+    """A usage error without a traceback; nothing ran."""
+    (state,), run = run_cells(tmp_path, cell)
+    assert state["error"].startswith(f"UsageError: {message}")
+    assert state["shown"] == []
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_collection_that_is_on_stays_on(tmp_path: Path) -> None:
+    """The user's own start() is not ended; options that would not hold are refused; results are written at the end."""
+    output = tmp_path / "output"
+    states, run = run_cells(
+        tmp_path,
+        f"import msmemscope\nmsmemscope.config(device='cpu', output={str(output)!r})\nmsmemscope.start()",
+        "%%msmemscope\nkept = torch.ones(256)",
+        "%%msmemscope --device=npu\n1",
+    )
+    assert [state["is_tracing"] for state in states] == [True, True, True]
+    assert "left by the cell: 1.00 KiB in 1 block" in states[1]["shown"][0]["text/plain"]
+    assert states[2]["error"] == "UsageError: collection is on already, so its settings hold; leave out device"
+    assert list(run.capture.directory.glob("device_cpu/dump/memscope_dump_*.csv"))
+
+
+def test_an_output_folder_keeps_the_results(tmp_path: Path) -> None:
+    """As of any program that collects."""
+    states, run = run_cells(
+        tmp_path, f"%%msmemscope --output={tmp_path / 'output'} --device=cpu\nkept = torch.ones(256)"
+    )
+    assert "1.00 KiB in 1 block" in states[0]["shown"][0]["text/plain"]
+    assert list(run.capture.directory.glob("device_cpu/dump/memscope_dump_*.csv"))
+
+
+def test_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executed by a kernel: HTML and text in the output of the cell, and an exception that stops the notebook."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed in this environment")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed in this environment")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed in this environment")
+    monkeypatch.chdir(tmp_path)
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    cells = [
+        "%load_ext msmemscope.integrations.ipython\nimport torch",
+        "%%msmemscope --device=cpu\nkept = torch.ones(256)\nkept.numel()",
+        "%%msmemscope\n1 / 0",
+        "'not reached'",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="ZeroDivisionError"):
+        nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    result, shown = notebook.cells[1].outputs
+    assert result["data"]["text/plain"] == "256"
+    assert "left by the cell: 1.00 KiB in 1 block" in shown["data"]["text/plain"]
+    assert "In[2], line 2<br><code>kept = torch.ones(256)</code>" in shown["data"]["text/html"]
+    assert notebook.cells[3].execution_count is None
