@@ -49,6 +49,11 @@ enum class EventKind : std::uint8_t {
     kOwner = 53,
     // An allocation failed for lack of memory.
     kOom = 54,
+    // Watched memory changed: see FORMAT.md, "Watched memory". None of these three is a row of a dump.
+    kWatch = 55,
+    // Watching a piece of memory began, and ended.
+    kWatchStart = 56,
+    kWatchStop = 57,
     kFunctionCall = 60,
 };
 
@@ -78,6 +83,10 @@ enum RecordFlag : std::uint8_t {
     kFlagEndUnknown = 1U << 2U,
     // MALLOC, FREE, ACCESS_*, ATEN_*: during an operator of a backward pass.
     kFlagBackward = 1U << 3U,
+    // WATCH: by its schema and arguments, an operator that ran may write this memory.
+    kFlagMayWrite = 1U << 4U,
+    // WATCH: what the operator may write is not known (kernels; memory that changed between operators).
+    kFlagWritesUnknown = 1U << 5U,
 };
 
 // Values of Record::device other than an accelerator's index (0..127).
@@ -93,12 +102,12 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER: first byte concerned. Otherwise 0.
+    // MALLOC, FREE, ACCESS, OWNER, WATCH*: first byte concerned. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
     // that ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
-    // OWNER: bytes of the block. OOM: bytes asked for. Otherwise 0.
+    // OWNER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
     std::int64_t size;
     // Linux thread id.
     std::uint32_t thread_id;
@@ -108,7 +117,7 @@ struct Record {
     std::uint8_t flags;
     // String id. MALLOC, FREE: the outermost operator running on this thread,
     // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
-    // function that failed.
+    // function that failed. WATCH*: what the user calls the memory, 0 where nobody chose it (automatic).
     std::uint32_t name_id;
     // String id. MALLOC: the owner as the allocator knows it, and behind a comma what else it
     // says ("CANN@RUNTIME,page_type:huge,alloc_type:alloc"). ACCESS: dtype and shape. OWNER: labels.
@@ -123,7 +132,7 @@ struct Record {
     // RANGE_*: range id. MARK, RANGE_START: stream id in attribute_id's text.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
-    // OWNER: sequence of the block's MALLOC. OOM: how many of the latest and how many
+    // OWNER, WATCH*: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how many
     // of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for them.
     std::uint64_t extra;
 };

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Newest format version that this reader knows; every older one is read too."""
 
 BYTE_ORDER_MARK: Final = 0x0102030405060708

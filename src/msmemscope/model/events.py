@@ -42,6 +42,9 @@ class EventKind(IntEnum):
     DEVICE_USAGE = 52
     OWNER = 53
     OOM = 54
+    WATCH = 55
+    WATCH_START = 56
+    WATCH_STOP = 57
     FUNCTION_CALL = 60
 
 
@@ -68,6 +71,10 @@ class EventFlag(IntFlag):
     """FUNCTION_CALL that had not returned when tracing ended."""
     BACKWARD = 8
     """During an operator of a backward pass."""
+    MAY_WRITE = 16
+    """WATCH: an operator that ran may write this memory, by its schema and its arguments."""
+    WRITES_UNKNOWN = 32
+    """WATCH: what the operator may write is not known: a kernel, or no operator at all."""
 
 
 DEVICE_NONE: Final = -1
@@ -156,7 +163,15 @@ OOM_SNAPSHOT_NAME: Final = "OOM_Snapshot"
 OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
 """Name of the snapshot of what torch holds once it has given an allocation up."""
 
-ROWLESS_KINDS: Final = (EventKind.FUNCTION_CALL, EventKind.RESERVED, EventKind.DEVICE_USAGE, EventKind.OWNER)
+WATCH_KINDS: Final = (EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP)
+"""Kinds about watched memory."""
+ROWLESS_KINDS: Final = (
+    EventKind.FUNCTION_CALL,
+    EventKind.RESERVED,
+    EventKind.DEVICE_USAGE,
+    EventKind.OWNER,
+    *WATCH_KINDS,
+)
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""
 MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
