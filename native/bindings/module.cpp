@@ -18,6 +18,7 @@
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "stacks/python_stack.h"
+#include "watch.h"
 #include "writer/recorder.h"
 #include "writer/steps.h"
 #include "writer/texts.h"
@@ -167,6 +168,7 @@ NB_MODULE(_native, module) {
     module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     define_alignment(module);
+    define_watch(module);
     module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
         PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0) {

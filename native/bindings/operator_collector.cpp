@@ -6,6 +6,7 @@
 
 #include "stacks/python_stack.h"
 #include "tensor_reader.h"
+#include "watch_operands.h"
 #include "writer/recorder.h"
 
 namespace msmemscope {
@@ -21,6 +22,9 @@ struct OperatorPlan {
     std::vector<Use> inputs;  // by position; further positions are not touched
     std::vector<KeywordUse> keyword_inputs;
     std::vector<Use> outputs;  // by position of the schema's returns
+    // For the watch: what of the arguments may be written, also where the schema does not say it.
+    WrittenArguments written;
+    std::uint64_t calls = 0;  // of outermost ones
     // Valid in one epoch.
     std::uint64_t epoch = 0;
     std::uint32_t name_id = 0;
@@ -94,6 +98,8 @@ OperatorPlan* plan_of(PyObject* number) {
     return &plans()[static_cast<std::size_t>(index)];
 }
 
+WatchedCall watched_call(const OperatorPlan& plan) { return WatchedCall{&plan.name, plan.calls}; }
+
 PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 4) {
         PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs, graph_task)");
@@ -121,6 +127,12 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     }
     if (depth < kDeepestOperator) {
         running[depth].written = false;
+    }
+    if (depth == 0) {
+        ++plan->calls;
+        if (__builtin_expect(watch::is_active(), 0)) {
+            watch_operator_begins(watched_call(*plan), plan->written, arguments[1], arguments[2]);
+        }
     }
     const bool with_access = recorder::is_selected(kSelectAccess);
     if (!with_access && !recorder::is_selected(kSelectLaunch)) {
@@ -207,6 +219,9 @@ PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count)
     if (depth == 0) {
         recorder::set_backward(false);
     }
+    if (depth == 0 && __builtin_expect(watch::is_active(), 0)) {
+        watch_operator_ends(watched_call(*plan), plan->written, plan->outputs, arguments[1]);
+    }
     if (depth >= kDeepestOperator || !running[depth].written) {
         Py_RETURN_NONE;
     }
@@ -246,12 +261,20 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
     PyObject* inputs = nullptr;
     PyObject* keywords = nullptr;
     PyObject* outputs = nullptr;
-    if (PyArg_ParseTuple(arguments, "sO!O!O!", &name, &PyTuple_Type, &inputs, &PyDict_Type, &keywords, &PyTuple_Type,
-                         &outputs) == 0) {
+    PyObject* written_positions = nullptr;
+    PyObject* written_names = nullptr;
+    int written_later = 0;
+    if (PyArg_ParseTuple(arguments, "sO!O!O!O!O!p", &name, &PyTuple_Type, &inputs, &PyDict_Type, &keywords,
+                         &PyTuple_Type, &outputs, &PyTuple_Type, &written_positions, &PyTuple_Type, &written_names,
+                         &written_later) == 0) {
         return nullptr;
     }
     OperatorPlan plan;
     plan.name = name;
+    plan.written.come_later = written_later != 0;
+    if (!read_written(written_positions, written_names, plan.written)) {
+        return nullptr;
+    }
     if (!read_uses(inputs, plan.inputs) || !read_uses(outputs, plan.outputs)) {
         return nullptr;
     }

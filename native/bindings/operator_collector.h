@@ -10,7 +10,7 @@
 namespace msmemscope {
 
 // Functions for the extension's method table:
-//   define_operator(name, inputs, keyword_inputs, outputs) -> int
+//   define_operator(name, inputs, keyword_inputs, outputs, written_positions, written_names, written_later) -> int
 //   operator_begins(plan, args, kwargs) -> None
 //   operator_ends(plan, result) -> None
 //   set_tensor_access(tensor_type, data_address, storage_address, describe_device) -> None

@@ -201,6 +201,26 @@ void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& acc
     gather_to_depth(value, use, with_access, accesses, 0);
 }
 
+bool is_tensor(PyObject* value) { return tensor_type != nullptr && PyObject_TypeCheck(value, tensor_type); }
+
+std::uint64_t first_byte_of(PyObject* tensor) {
+    const std::uint64_t storage = storage_address(tensor);
+    const std::uint64_t address = storage == 0 ? 0 : storage + offset_in_storage(tensor);
+    if (PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        return 0;
+    }
+    return address;
+}
+
+int number_of_device(PyObject* tensor) {
+    PyObject* device = PyObject_GetAttr(tensor, text_device);
+    const int number = device == nullptr ? kNotObserved : device_number(device);
+    Py_XDECREF(device);
+    PyErr_Clear();
+    return number;
+}
+
 int device_argument(PyObject* kwargs) {
     PyObject* device = kwargs == Py_None ? nullptr : PyDict_GetItemWithError(kwargs, text_device);
     if (device == nullptr || device == Py_None) {

@@ -35,6 +35,12 @@ std::vector<Access>& accesses_of_thread();
 // which is passed over. Without with_access, only the device of each is read. Never leaves an error.
 void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses);
 
+// Whether it is a tensor, and where its first element lies: 0 if it has no memory. Never leaves an error.
+bool is_tensor(PyObject* value);
+std::uint64_t first_byte_of(PyObject* tensor);
+// The number of its device; kNotObserved if that is not recorded. Never leaves an error.
+int number_of_device(PyObject* tensor);
+
 // Where an operator works of whose tensor arguments none was gathered: its `device` argument, else the cpu;
 // kNotObserved where its tensors are on devices that are not recorded. Never leaves an error.
 int device_argument(PyObject* kwargs);

@@ -4,6 +4,7 @@
 
 #include "stacks/native_stack.h"
 #include "stacks/python_stack.h"
+#include "watch/watch.h"
 #include "writer/process_state.h"
 #include "writer/steps.h"
 #include "writer/texts.h"
@@ -117,6 +118,7 @@ bool configure(const char* settings_text) noexcept {
     if (process_state == nullptr && !create_process_state()) {
         return false;
     }
+    watch::apply_settings();
     if (current_settings.collect_immediately) {
         note_immediate_tracing();
     }
@@ -222,6 +224,9 @@ void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t add
     if (!state.live_blocks.insert(block)) {
         count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
     }
+    if (__builtin_expect(watch::is_active(), 0)) {
+        watch::block_begins(block);
+    }
 }
 
 namespace {
@@ -231,8 +236,14 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
                                                      const CallSite* site) noexcept {
     const RecordingScope scope(false);
     LiveBlock block{};
-    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block) || block.sequence == 0) {
-        return;  // not a block of this pool, older than our observation, or never recorded
+    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block)) {
+        return;  // not a block of this pool, or older than our observation
+    }
+    if (__builtin_expect(watch::is_active(), 0)) {
+        watch::block_ends(block);  // memory that is being read must stay until that is done
+    }
+    if (block.sequence == 0) {
+        return;  // never recorded
     }
     ProcessState& state = *process_state;
     if (!scope) {
@@ -317,6 +328,16 @@ std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept {
     return process_state == nullptr ? 0 : process_state->live_blocks.live_bytes(pool, device);
 }
 
+bool find_block_around(std::uint64_t address, LiveBlock& block) noexcept {
+    return process_state != nullptr && find_block_of_any_pool(address, block);
+}
+
+void visit_live_blocks(void (*visit)(void* context, const LiveBlock& block), void* context) noexcept {
+    if (process_state != nullptr) {
+        process_state->live_blocks.for_each([&](const LiveBlock& block) noexcept { visit(context, block); });
+    }
+}
+
 bool find_live_block(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept {
     return process_state != nullptr && process_state->live_blocks.find(pool, address, block);
 }
@@ -364,6 +385,7 @@ void set_python_version(std::uint32_t version_hex) noexcept {
 }
 
 void close() noexcept {
+    watch::finish();
     ProcessState* const state = process_state;
     if (state == nullptr || state->epoch.load(std::memory_order_acquire) == 0 ||
         state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {

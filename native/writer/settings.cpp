@@ -85,12 +85,57 @@ void read_steps(const Line& line, Settings& settings) noexcept {
     settings.first_step_selected = line.value_bytes == 0 || line.lists("1");
 }
 
+bool copy_name(const char* begin, const char* end, char (&name)[Settings::kLongestWatchName + 1]) noexcept {
+    const auto bytes = static_cast<std::size_t>(end - begin);
+    if (bytes >= sizeof(name)) {
+        return false;
+    }
+    std::memcpy(name, begin, bytes);
+    name[bytes] = '\0';
+    return true;
+}
+
+// "auto" and "full-content", or "start:output,end,full-content" of which all but the end can be missing: as
+// WatchWindow.to_text in src/msmemscope/configuration/watching.py writes it.
+bool read_watch(const Line& line, Settings& settings) noexcept {
+    settings.watch_auto = line.lists("auto");
+    settings.watch_full_content = line.lists("full-content");
+    const char* names[2][2];
+    int count = 0;
+    const char* const end = line.value + line.value_bytes;
+    for (const char* begin = line.value; begin < end && count < 2;) {
+        const auto* comma = static_cast<const char*>(std::memchr(begin, ',', static_cast<std::size_t>(end - begin)));
+        const char* const last = comma == nullptr ? end : comma;
+        const Line word{"", 0, begin, static_cast<std::size_t>(last - begin)};
+        if (!word.value_is("auto") && !word.value_is("full-content")) {
+            names[count][0] = begin;
+            names[count++][1] = last;
+        }
+        begin = comma == nullptr ? end : comma + 1;
+    }
+    if (count == 2) {
+        const char* colon = names[0][1];
+        while (colon > names[0][0] && *colon != ':') {
+            --colon;
+        }
+        const bool has_output = *colon == ':';
+        settings.watch_output = has_output ? static_cast<std::int32_t>(std::strtol(colon + 1, nullptr, 10)) : -1;
+        if (!copy_name(names[0][0], has_output ? colon : names[0][1], settings.watch_start)) {
+            return false;
+        }
+    }
+    return count == 0 || copy_name(names[count - 1][0], names[count - 1][1], settings.watch_end);
+}
+
 bool apply(const Line& line, Settings& settings) noexcept {
     if (line.is("output")) {
         return line.copy_value(settings.output, sizeof(settings.output));
     }
     if (line.is("launch_directory")) {
         return line.copy_value(settings.launch_directory, sizeof(settings.launch_directory));
+    }
+    if (line.is("watch")) {
+        return read_watch(line, settings);
     }
     if (line.is("session")) {
         settings.session = line.number(16);
@@ -106,6 +151,12 @@ bool apply(const Line& line, Settings& settings) noexcept {
         settings.maximum_size_bytes = line.number(10);
     } else if (line.is("oom_top")) {
         settings.oom_top = static_cast<std::uint32_t>(line.number(10));
+    } else if (line.is("watch_budget")) {
+        settings.watch_budget_bytes = line.number(10);
+    } else if (line.is("watch_max_size")) {
+        settings.watch_max_size_bytes = line.number(10);
+    } else if (line.is("watch_checksum")) {
+        settings.watch_crc64 = line.value_is("crc64");
     } else if (line.is("utc_offset")) {
         settings.utc_offset_seconds = std::strtoll(line.value, nullptr, 10);
     } else if (line.is("collect_mode")) {
@@ -137,6 +188,7 @@ bool Settings::parse(const char* settings_text) noexcept {
     std::memcpy(parsed.text, settings_text, bytes + 1);
     parsed.text_bytes = bytes;
     parsed.first_step_selected = true;
+    parsed.watch_output = -1;
     const char* cursor = parsed.text;
     while (*cursor != '\0') {
         const char* end = std::strchr(cursor, '\n');

@@ -54,6 +54,16 @@ struct Settings {
     bool observe_cpu;
     // A bit for each NPU that is observed; all of them for the plain word npu.
     std::uint32_t npu_mask;
+    // --watch: names of the first and last operator of the window ("" for none), the number of the output (-1: all).
+    static constexpr std::size_t kLongestWatchName = 255;
+    char watch_start[kLongestWatchName + 1];
+    char watch_end[kLongestWatchName + 1];
+    std::int32_t watch_output;
+    bool watch_full_content;
+    bool watch_auto;
+    bool watch_crc64;  // checksums as older tools have them
+    std::uint64_t watch_budget_bytes;
+    std::uint64_t watch_max_size_bytes;
     bool collect_kernels;    // level kernel
     bool collect_operators;  // level op
 

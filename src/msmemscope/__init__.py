@@ -11,12 +11,13 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from msmemscope import describe, tracer
+    from msmemscope import describe, tracer, watcher
     from msmemscope.capture.collection import collect
     from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
     from msmemscope.capture.record_function import RecordFunction
     from msmemscope.capture.session import config, start, step, stop
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
+    from msmemscope.capture.watcher import remove
 
 __version__ = "0.1.0"
 
@@ -29,11 +30,13 @@ __all__ = [
     "config",
     "describe",
     "init_framework_hooks",
+    "remove",
     "start",
     "step",
     "stop",
     "take_snapshot",
     "tracer",
+    "watcher",
 ]
 
 _HOMES = {
@@ -44,11 +47,13 @@ _HOMES = {
     "config": "msmemscope.capture.session",
     "describe": "",
     "init_framework_hooks": "msmemscope.capture.frameworks",
+    "remove": "msmemscope.capture.watcher",
     "start": "msmemscope.capture.session",
     "step": "msmemscope.capture.session",
     "stop": "msmemscope.capture.session",
     "take_snapshot": "msmemscope.capture.snapshot",
     "tracer": "",
+    "watcher": "",
 }
 """Public name to the module that has it; a name without one is a module of this package."""
 

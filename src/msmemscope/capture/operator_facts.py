@@ -11,6 +11,23 @@ import enum
 from typing import Any
 
 
+_RUNNING_STATISTICS = ("running_mean", "running_var")
+_UNDECLARED_WRITES = {
+    "native_batch_norm": _RUNNING_STATISTICS,
+    "cudnn_batch_norm": _RUNNING_STATISTICS,
+    "miopen_batch_norm": _RUNNING_STATISTICS,
+    "_batch_norm_impl_index": _RUNNING_STATISTICS,
+    "batch_norm": _RUNNING_STATISTICS,
+    "batch_norm_gather_stats": _RUNNING_STATISTICS,
+    "batch_norm_gather_stats_with_counts": _RUNNING_STATISTICS,
+    "rrelu_with_noise": ("noise",),
+}
+"""Operators of torch that write arguments without saying so in their schema."""
+
+_COMMUNICATION_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd"})
+"""Their operators write tensors from other threads, and their schemas do not say which."""
+
+
 class Use(enum.IntEnum):
     """What happens to one argument or result; the native collector has the same numbers."""
 
@@ -31,6 +48,12 @@ class OperatorFacts:
     """By name, for every argument: any can be passed by name."""
     outputs: tuple[Use, ...]
     """By position of the schema's returns."""
+    written_positions: tuple[int, ...]
+    """Arguments that it may write, also those of which the schema does not say it."""
+    written_names: tuple[str, ...]
+    """The same by name."""
+    writes_later: bool
+    """Whether they are still written after it has returned: communication."""
 
 
 def operator_facts(operator: Any) -> OperatorFacts:
@@ -46,7 +69,22 @@ def operator_facts(operator: Any) -> OperatorFacts:
     uses = {argument.name: _input_use(argument, looks_only=looks_only) for argument in schema.arguments}
     inputs = tuple(uses[argument.name] for argument in schema.arguments if not argument.kwarg_only)
     outputs = tuple(_output_use(result, leaves_uninitialised=leaves_uninitialised) for result in schema.returns)
-    return OperatorFacts(f"{operator.__module__}.{operator.__name__}", inputs, uses, outputs)
+    is_communication = schema.name.partition("::")[0] in _COMMUNICATION_NAMESPACES
+    undeclared = _UNDECLARED_WRITES.get(base_name, ())
+    written = [
+        argument.name
+        for argument in schema.arguments
+        if uses[argument.name] is Use.WRITE or argument.name in undeclared or is_communication
+    ]
+    return OperatorFacts(
+        name=f"{operator.__module__}.{operator.__name__}",
+        inputs=inputs,
+        keyword_inputs=uses,
+        outputs=outputs,
+        written_positions=tuple(place for place, argument in enumerate(schema.arguments) if argument.name in written),
+        written_names=tuple(written),
+        writes_later=is_communication,
+    )
 
 
 def _input_use(argument: Any, *, looks_only: bool) -> Use:

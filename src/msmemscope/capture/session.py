@@ -23,7 +23,6 @@ from msmemscope.configuration import (
     CollectMode,
     Config,
     Level,
-    unavailable_keywords,
     with_keywords,
 )
 from msmemscope.errors import MsmemscopeError
@@ -61,6 +60,7 @@ class Session:
         self.writes_results = True
         """Whether results are written when a process ends that no launcher waits for."""
         self._operators: OperatorCollector | None = None
+        self._watches_memory = False
         self._optimizer_labels: OptimizerLabels | None = None
         self._function_trace: FunctionTrace | None = None
 
@@ -109,8 +109,6 @@ class Session:
             config = dataclasses.replace(
                 config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
             )
-            for keyword in unavailable_keywords(keywords):
-                _native.say(f"{keyword} is not available in this version of msmemscope and is left out")
             if config == before:
                 return
             was_tracing = self._is_tracing
@@ -219,12 +217,13 @@ class Session:
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))
             _native.note_fact("unobserved.python_stacks", f"the frames of Python {version} are not known")
-        if config.events & _OPERATOR_ITEMS and Level.OP in config.level:
-            if self._operators is None:
-                from msmemscope.capture.operators import OperatorCollector
+        if config.watch:
+            from msmemscope.capture.watcher import warn_of_concurrent_launches
 
-                self._operators = OperatorCollector()
-            self._operators.enable_with_torch(config)
+            if config.devices != ("cpu",):
+                warn_of_concurrent_launches()
+        if Level.OP in config.level and (config.events & _OPERATOR_ITEMS or self._watches_memory):
+            self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
         if CollectionItem.TRACEBACK in config.events:
@@ -233,6 +232,22 @@ class Session:
 
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
+
+    def _observe_operators(self) -> None:
+        if self._operators is None:
+            from msmemscope.capture.operators import OperatorCollector
+
+            self._operators = OperatorCollector()
+        self._operators.enable_with_torch(self.config)
+
+    def observe_operators_for_watching(self) -> None:
+        """From now on operators are looked at also where no events of theirs are collected."""
+        with self._lock:
+            self.begin_launched()
+            if not self._watches_memory:
+                self._watches_memory = True
+                if self._is_tracing and Level.OP in self.config.level:
+                    self._observe_operators()
 
     def _begin_decomposition(self) -> None:
         from msmemscope.capture.frameworks.automatic import enable_automatic_hooks
@@ -299,7 +314,8 @@ def config(**settings: Any) -> None:
 
     Args:
         **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `data_format` (or
-            `format`), `output` (or `output_path`), `log_level`. What a log is made with (`output`, `data_format`,
+            `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
+            `watch_checksum`. What a log is made with (`output`, `data_format`,
             `max_size`) can be set once; a later call that wants it otherwise is told so on stderr. A setting that is
             None counts as not given.
 

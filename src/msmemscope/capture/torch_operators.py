@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.operator_facts import operator_facts
+from msmemscope.capture.watcher import watches_several_npus
 from msmemscope.model.events import DEVICE_CPU
 
 if TYPE_CHECKING:
@@ -49,12 +50,21 @@ def prepare(config: Config) -> None:
     # In spite of its name, this is where the storage begins.
     storage_address: Callable[[Any], int] = getattr(private, "_data_address", _storage_address)
     _native.set_tensor_access(torch.Tensor, storage_address, _device_describer(config), torch.device("cpu"))
+    _native.set_watch_synchronize(_synchronize_npus)
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
 
 
 def _storage_address(tensor: torch.Tensor) -> int:
     address: int = tensor.untyped_storage().data_ptr()
     return address
+
+
+def _synchronize_npus() -> None:
+    """Let NPUs finish what they were given, the operators that still wait in torch_npu's own queue included."""
+    npu = getattr(torch, "npu", None)
+    if npu is not None and npu.is_initialized():
+        for index in range(npu.device_count()) if npu.device_count() > 1 and watches_several_npus() else (None,):
+            npu.synchronize(index)
 
 
 def _device_describer(config: Config) -> Callable[[torch.device], tuple[int, bool]]:
@@ -85,6 +95,9 @@ def _make_plan(operator: Any) -> int:
         tuple(map(int, facts.inputs)),
         {name: int(use) for name, use in facts.keyword_inputs.items()},
         tuple(map(int, facts.outputs)),
+        facts.written_positions,
+        facts.written_names,
+        facts.writes_later,
     )
     # Two threads may both have made one: the first stays.
     return _plans.setdefault(operator, number)

@@ -15,7 +15,6 @@ from msmemscope.configuration.options import (
     GivenOption,
     Option,
     OptionGroup,
-    unavailable_keywords,
     with_keywords,
     with_options,
 )
@@ -31,6 +30,7 @@ from msmemscope.configuration.settings import (
     DataFormat,
     Level,
     LogLevel,
+    WatchChecksum,
     cann_directory,
     observable_devices,
 )
@@ -53,10 +53,10 @@ __all__ = [
     "LogLevel",
     "Option",
     "OptionGroup",
+    "WatchChecksum",
     "cann_directory",
     "observable_devices",
     "split_list",
-    "unavailable_keywords",
     "with_keywords",
     "with_options",
 ]

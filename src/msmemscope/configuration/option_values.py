@@ -201,10 +201,3 @@ def parse_maximum_size(accepted: str, spelling: str, text: str) -> dict[str, Any
         raise _refuse(accepted, spelling, text, "too small to hold anything")
     return {"maximum_size": size_bytes}
 
-
-def not_available(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Refuse an option that a later version will have."""
-    message = "not available in this version of msmemscope"
-    raise UsageError(
-        message, option=spelling, value=text or None, accepted=accepted or None, hint="leave this option out"
-    )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msmemscope.configuration import option_values as values
+from msmemscope.configuration import watching
 from msmemscope.configuration.settings import (
     DEFAULT_OUTPUT,
     DEFAULT_STACK_DEPTH,
@@ -22,6 +23,7 @@ from msmemscope.configuration.settings import (
     CollectionItem,
     Config,
     LogLevel,
+    WatchChecksum,
     values_of,
 )
 from msmemscope.errors import ConfigurationError, UsageError
@@ -45,13 +47,16 @@ _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
 }
 
 
+_ITEMS_NEEDED_TO_WATCH = _BOTH_BLOCK_EVENTS | {CollectionItem.LAUNCH}
+
+
 class OptionGroup(enum.Enum):
     """The headings of the help text."""
 
     COLLECT = "What to collect"
     OUTPUT = "What to do with it"
+    WATCH = "Watching memory: who overwrote it"
     COMPARE = "Comparing two results"
-    LATER = "Not available in this version"
     GENERAL = "General"
 
 
@@ -192,10 +197,42 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "watch",
-        OptionGroup.LATER,
-        "Monitor blocks of memory from one operator to another.",
+        OptionGroup.WATCH,
+        "Watch memory: the outputs of operator START from when it has run until operator END has, and what the program "
+        "names with msmemscope.watcher.watch. Before and after every operator its checksum is written, or with "
+        "full-content all of it; whatever changes it is recorded. auto: watch every live block instead, and find the "
+        "operator that wrote where it may not.",
         "START:OUTID,END,full-content",
-        parse=values.not_available,
+        "[START[:OUTID],]END[,full-content], separated by commas, or auto; OUTID: a number from 0, or out0",
+        "nothing is watched but what the program names itself",
+        watching.parse_watch,
+    ),
+    Option(
+        "watch-budget",
+        OptionGroup.WATCH,
+        "How much memory --watch=auto looks at around one operator; live blocks take turns.",
+        "SIZE",
+        f"at least 3M; {SIZE_FORMS}",
+        "12M",
+        watching.parse_watch_budget,
+    ),
+    Option(
+        "watch-max-size",
+        OptionGroup.WATCH,
+        "How much watched memory a process may write into files; when it is reached, no more is written.",
+        "SIZE",
+        SIZE_FORMS,
+        "10G",
+        watching.parse_watch_max_size,
+    ),
+    Option(
+        "watch-checksum",
+        OptionGroup.WATCH,
+        "The checksum of watched memory: a 64-bit hash, or the slower one of older tools, to compare with their files.",
+        "NAME",
+        values_of(WatchChecksum),
+        "hash64",
+        watching.parse_watch_checksum,
     ),
     Option(
         "compare",
@@ -254,6 +291,8 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
         events = events.union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
     else:
         analyses = frozenset(analysis for analysis in analyses if _ITEMS_NEEDED_BY_ANALYSIS[analysis] <= events)
+    if fields.get("watch", base.watch):
+        events |= _ITEMS_NEEDED_TO_WATCH
     fields.update(events=events, analysis=analyses)
     return dataclasses.replace(base, **fields)
 
@@ -284,7 +323,7 @@ def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
         if option is None:
             message = "unknown setting"
             raise ConfigurationError(message, value=keyword, accepted=", ".join(sorted(OPTION_BY_KEYWORD)))
-        if value is None or option.parse is values.not_available:
+        if value is None:
             continue
         given.append(GivenOption(option, keyword, _text_of(option, keyword, value)))
     try:
@@ -293,15 +332,6 @@ def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
         raise ConfigurationError(
             error.reason, option=error.option, value=error.value, accepted=error.accepted, hint=error.hint
         ) from error
-
-
-def unavailable_keywords(keywords: Mapping[str, object]) -> tuple[str, ...]:
-    """The keywords that were given for something that a later version will have."""
-    return tuple(
-        keyword
-        for keyword, value in keywords.items()
-        if value and keyword in OPTION_BY_KEYWORD and OPTION_BY_KEYWORD[keyword].parse is values.not_available
-    )
 
 
 def _text_of(option: Option, keyword: str, value: object) -> str:

@@ -31,6 +31,8 @@ MAXIMUM_STACK_DEPTH = 1000
 MAXIMUM_DEVICE = 31
 DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
+DEFAULT_WATCH_BUDGET_BYTES = 12 << 20
+DEFAULT_WATCH_MAX_SIZE_BYTES = 10 << 30
 NO_SESSION = "0" * 16
 
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -75,6 +77,13 @@ class DataFormat(str, enum.Enum):
 
     CSV = "csv"
     DB = "db"
+
+
+class WatchChecksum(str, enum.Enum):
+    """Which checksum of watched memory is written; `native/watch/content_hash.h` has both byte by byte."""
+
+    HASH64 = "hash64"
+    CRC64 = "crc64"
 
 
 class LogLevel(str, enum.Enum):
@@ -153,6 +162,13 @@ class Config:
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
+    watch: str = ""
+    """Memory that is watched, as `configuration.watching` writes it; empty: none but what the program names itself."""
+    watch_budget: int = DEFAULT_WATCH_BUDGET_BYTES
+    """Bytes that automatic watching looks at around one operator, at most."""
+    watch_max_size: int = DEFAULT_WATCH_MAX_SIZE_BYTES
+    """Bytes of contents of watched memory that one process writes, at most."""
+    watch_checksum: WatchChecksum = WatchChecksum.HASH64
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -309,5 +325,9 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "data_format": _enum_kind(DataFormat),
     "log_level": _enum_kind(LogLevel),
     "maximum_size": _number_kind(2**63 - 1),
+    "watch": _text_kind("operators", ".*"),
+    "watch_budget": _number_kind(2**63 - 1),
+    "watch_max_size": _number_kind(2**63 - 1),
+    "watch_checksum": _enum_kind(WatchChecksum),
     "utc_offset": _SettingKind("a number of seconds", str, int),
 }

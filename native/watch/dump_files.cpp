@@ -1,0 +1,251 @@
+#include "watch/dump_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "format/record.h"
+#include "writer/civil_time.h"
+#include "writer/hash.h"
+#include "writer/recorder.h"
+
+namespace msmemscope::watch {
+namespace {
+
+constexpr unsigned kFolderMode = 0750;
+constexpr unsigned kFileMode = 0640;
+constexpr const char* kFolder = "watch_dump";
+constexpr const char* kTableHeader = "Tensor info,Check data sum\n";
+constexpr std::size_t kLongestName = 250;  // file systems take 255 bytes
+constexpr int kMostTables = 60;
+
+struct NameText {
+    char text[1200];
+};
+
+void device_word(std::int8_t device, char (&word)[8]) noexcept {
+    if (device >= 0) {
+        std::snprintf(word, sizeof(word), "%d", device);
+    } else {
+        std::strcpy(word, device == format::kDeviceCpu ? "cpu" : "none");
+    }
+}
+
+NameText text_of(const LookName& name) noexcept {
+    char device[8];
+    device_word(name.device, device);
+    NameText made;
+    std::snprintf(made.text, sizeof(made.text), "%s_%u_%s_%" PRIu64 "-%s_%u_%s.bin", device, name.thread_id,
+                  name.operator_name, name.call, name.watched_name, name.output, name.is_before ? "before" : "after");
+    return made;
+}
+
+// A path's parts are joined by points. Of a name that no file can have, the beginning gives way to its hash.
+void make_file_name(NameText& name) noexcept {
+    for (char* letter = name.text; *letter != '\0'; ++letter) {
+        if (*letter == '/') {
+            *letter = '.';
+        }
+    }
+    const std::size_t bytes = std::strlen(name.text);
+    if (bytes > kLongestName) {
+        char start[20];
+        std::snprintf(start, sizeof(start), "%016" PRIx64 "~", hash_bytes(name.text, bytes, 0));
+        const std::size_t kept = kLongestName - 17;
+        std::memmove(name.text + 17, name.text + bytes - kept, kept + 1);
+        std::memcpy(name.text, start, 17);
+    }
+}
+
+bool write_all(int file, const void* bytes, std::size_t count) noexcept {
+    const auto* cursor = static_cast<const char*>(bytes);
+    while (count > 0) {
+        const ssize_t written = write(file, cursor, count);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return false;
+        }
+        cursor += written;
+        count -= static_cast<std::size_t>(written);
+    }
+    return true;
+}
+
+struct FileTarget {
+    int file;
+    int error;
+};
+
+void write_piece(void* context, const void* bytes, std::size_t count) noexcept {
+    auto& target = *static_cast<FileTarget*>(context);
+    if (target.error == 0 && !write_all(target.file, bytes, count)) {
+        target.error = errno != 0 ? errno : EIO;
+    }
+}
+
+}  // namespace
+
+void DumpFiles::end(const char* what, int error) noexcept {
+    ended_ = true;
+    char line[400];
+    std::snprintf(line, sizeof(line), "watch: %s%s%s; no more is written of watched memory, changes are still looked for",
+                  what, error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error));
+    recorder::say(line);
+}
+
+bool DumpFiles::open_folder() noexcept {
+    if (folder_ >= 0) {
+        return true;
+    }
+    const char* const root = recorder::settings().output;
+    mkdir(root, kFolderMode);
+    const int parent = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0) {
+        mkdirat(parent, kFolder, kFolderMode);
+        folder_ = openat(parent, kFolder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    const int error = errno;
+    if (parent >= 0) {
+        close(parent);
+    }
+    if (folder_ < 0) {
+        end("the folder watch_dump cannot be used", error);
+        return false;
+    }
+    return true;
+}
+
+int DumpFiles::create_file(const char* name, bool replaces) noexcept {
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND;
+    const int file = openat(folder_, name, kFlags, kFileMode);
+    struct stat status {};
+    // An earlier run's, whose thread had this number: as a file of ours it gives way.
+    if (file >= 0 || errno != EEXIST || !replaces || fstatat(folder_, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode) || status.st_uid != geteuid() || unlinkat(folder_, name, 0) != 0) {
+        return file;
+    }
+    return openat(folder_, name, kFlags, kFileMode);
+}
+
+void DumpFiles::write_content(const LookName& name, const Fingerprint& fingerprint, const Content& content,
+                              Reading reading, std::uint64_t most_bytes) noexcept {
+    if (ended_ || !open_folder()) {
+        return;
+    }
+    const std::uint64_t bytes = content.bytes();
+    if (written_bytes_ + bytes > most_bytes) {
+        char what[100];
+        std::snprintf(what, sizeof(what), "--watch-max-size=%" PRIu64 " bytes would be exceeded", most_bytes);
+        end(what, 0);
+        return;
+    }
+    NameText file_name = text_of(name);
+    make_file_name(file_name);
+    const int file = create_file(file_name.text, true);
+    if (file < 0) {
+        end(file_name.text, errno);
+        return;
+    }
+    FileTarget target{file, 0};
+    bool was_read = true;
+    if (fingerprint.content() != nullptr) {
+        write_piece(&target, fingerprint.content(), bytes);
+    } else {
+        was_read = read_content(content, reading, &write_piece, &target);
+    }
+    close(file);
+    if (target.error != 0 || !was_read) {
+        unlinkat(folder_, file_name.text, 0);  // half a content would pass for a whole one
+    }
+    if (target.error != 0) {
+        end(file_name.text, target.error);
+        return;
+    }
+    written_bytes_ += bytes;
+}
+
+int DumpFiles::table_of(std::int8_t device) noexcept {
+    int& table = tables_[static_cast<std::size_t>(device + 2)];
+    if (table != 0) {
+        return table;
+    }
+    char word[8];
+    device_word(device, word);
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    // Two processes may begin in the same second: the later one takes the next.
+    for (int later = 0; later < kMostTables; ++later) {
+        const CivilTime time = civil_time(now.tv_sec + later + recorder::settings().utc_offset_seconds);
+        char name[96];
+        std::snprintf(name, sizeof(name), "watch_dump_data_check_sum_%s_%04d%02d%02d%02d%02d%02d.csv", word, time.year,
+                      time.month, time.day, time.hour, time.minute, time.second);
+        const int file = create_file(name, false);
+        if (file < 0 && errno == EEXIST) {
+            continue;
+        }
+        if (file < 0 || !write_all(file, kTableHeader, std::strlen(kTableHeader))) {
+            end(name, errno);
+            return -1;
+        }
+        written_bytes_ += std::strlen(kTableHeader);
+        table = file;
+        return file;
+    }
+    end("there are too many tables of checksums", 0);
+    return -1;
+}
+
+void DumpFiles::write_checksum(const LookName& name, std::uint64_t checksum) noexcept {
+    if (ended_ || !open_folder()) {
+        return;
+    }
+    const int table = table_of(name.device);
+    if (table < 0) {
+        return;
+    }
+    const NameText text = text_of(name);
+    char row[sizeof(text.text) * 2 + 32];
+    char* cursor = row;
+    const bool quoted = std::strpbrk(text.text, ",\"") != nullptr;
+    if (quoted) {
+        *cursor++ = '"';
+    }
+    for (const char* letter = text.text; *letter != '\0'; ++letter) {
+        if (*letter == '"') {
+            *cursor++ = '"';
+        }
+        *cursor++ = *letter;
+    }
+    if (quoted) {
+        *cursor++ = '"';
+    }
+    cursor += std::snprintf(cursor, 32, ",%016" PRIx64 "\n", checksum);
+    const auto bytes = static_cast<std::size_t>(cursor - row);
+    if (!write_all(table, row, bytes)) {
+        end("the table of checksums", errno);
+        return;
+    }
+    written_bytes_ += bytes;
+}
+
+void DumpFiles::forget() noexcept {
+    if (folder_ >= 0) {
+        close(folder_);
+    }
+    for (const int table : tables_) {
+        if (table != 0) {
+            close(table);
+        }
+    }
+    *this = DumpFiles();
+}
+
+}  // namespace msmemscope::watch

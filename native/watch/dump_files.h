@@ -1,0 +1,58 @@
+// The files that show watched memory: one per look with its whole content, or a table of checksums.
+//
+// They lie in watch_dump/ directly under the output root and are called as the documents say:
+//   {device}_{thread}_{operator}_{call}-{name}_{output}_{before|after}.bin
+//   watch_dump_data_check_sum_{device}_{timestamp}.csv
+// Everything is opened relative to the folder and never through a symbolic link. What goes wrong ends the writing
+// with one line; the program goes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "watch/fingerprint.h"
+
+namespace msmemscope::watch {
+
+// What a look at watched memory is called after.
+struct LookName {
+    std::int8_t device;
+    std::uint32_t thread_id;
+    const char* operator_name;  // parts of a path as ATB has them are joined by points in names of files
+    std::uint64_t call;
+    const char* watched_name;
+    std::uint32_t output;
+    bool is_before;
+};
+
+class DumpFiles {
+public:
+    // False once writing has ended.
+    bool are_open() const noexcept { return !ended_; }
+
+    // Writes the content as it was at the last look, or, where no copy of that is kept, as it is now.
+    void write_content(const LookName& name, const Fingerprint& fingerprint, const Content& content, Reading reading,
+                       std::uint64_t most_bytes) noexcept;
+    void write_checksum(const LookName& name, std::uint64_t checksum) noexcept;
+
+    // Bytes written so far.
+    std::uint64_t written_bytes() const noexcept { return written_bytes_; }
+
+    // In a forked child: the files are the parent's.
+    void forget() noexcept;
+
+private:
+    static constexpr std::size_t kDevices = 130;  // cpu and none, then the NPUs
+
+    bool open_folder() noexcept;
+    int create_file(const char* name, bool replaces) noexcept;
+    int table_of(std::int8_t device) noexcept;
+    void end(const char* what, int error) noexcept;
+
+    int folder_ = -1;
+    bool ended_ = false;
+    std::uint64_t written_bytes_ = 0;
+    int tables_[kDevices] = {};  // descriptors, 0 for none: it is never ours
+};
+
+}  // namespace msmemscope::watch

@@ -1,0 +1,113 @@
+#include "watch/fingerprint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "watch/content_hash.h"
+
+namespace msmemscope::watch {
+
+void Change::add(std::uint64_t from, std::uint64_t to) noexcept {
+    if (!happened) {
+        happened = true;
+        first = from;
+    }
+    last = to;
+    if (range_count > 0 && ranges[range_count - 1].last + 1 == from) {
+        ranges[range_count - 1].last = to;
+    } else if (range_count < kMostRanges) {
+        ranges[range_count++] = ChangedRange{from, to};
+    } else {
+        has_more_ranges = true;
+    }
+}
+
+struct Fingerprint::Look {
+    Fingerprint& fingerprint;
+    Change& change;
+    std::uint64_t done;
+    std::uint64_t crc;
+};
+
+void Fingerprint::compare(std::size_t segment, const unsigned char* bytes, std::size_t count, std::uint64_t hash,
+                          Change& change) noexcept {
+    const std::uint64_t offset = static_cast<std::uint64_t>(segment) * kSegmentBytes;
+    unsigned char* const before = copy_.empty() ? nullptr : copy_.data() + offset;
+    if (known_ && segments_[segment] != hash) {
+        if (before == nullptr) {
+            change.add(offset, offset + count - 1);
+        } else {
+            for (std::size_t index = 0; index < count; ++index) {
+                if (before[index] != bytes[index]) {
+                    change.add(offset + index, offset + index);
+                    ++change.changed_bytes;
+                }
+            }
+        }
+    }
+    if (before != nullptr && (!known_ || segments_[segment] != hash)) {
+        std::memcpy(before, bytes, count);
+    }
+    segments_[segment] = hash;
+}
+
+void Fingerprint::take(void* context, const void* bytes, std::size_t count) noexcept {
+    Look& look = *static_cast<Look*>(context);
+    const auto* const from = static_cast<const unsigned char*>(bytes);
+    for (std::size_t done = 0; done < count; done += kSegmentBytes) {
+        const std::size_t part = std::min(kSegmentBytes, count - done);
+        look.fingerprint.compare((look.done + done) / kSegmentBytes, from + done, part,
+                                 hash_segment(from + done, part, 0), look.change);
+    }
+    if (look.fingerprint.kind_ == Checksum::kCrc64) {
+        look.crc = continue_crc64(look.crc, bytes, count);
+    }
+    look.done += count;
+}
+
+bool Fingerprint::look(const Content& content, Reading reading, Change& change) noexcept {
+    const std::uint64_t bytes = content.bytes();
+    const std::size_t segments = (bytes + kSegmentBytes - 1) / kSegmentBytes;
+    if (segments_.size() != segments) {
+        segments_.assign(segments, 0);
+        known_ = false;
+    }
+    if (keeps_content_ && copy_.size() != bytes) {
+        copy_.assign(bytes, 0);
+        known_ = false;
+    }
+    change.bytes_are_exact = keeps_content_;
+    Look look{*this, change, 0, 0};
+    if (!read_content(content, reading, &take, &look)) {
+        known_ = false;
+        return false;
+    }
+    if (!known_ || change.happened) {
+        checksum_ =
+            kind_ == Checksum::kCrc64 ? look.crc : combine_segments(segments_.data(), segments_.size(), bytes);
+    }
+    known_ = true;
+    return true;
+}
+
+std::uint64_t Fingerprint::look_at_segments(const Content& content, Reading reading, std::size_t first,
+                                            std::size_t count, Change& change) noexcept {
+    if (!known_ || first >= segments_.size() || !content.outer.empty()) {
+        return 0;
+    }
+    const std::uint64_t begin = static_cast<std::uint64_t>(first) * kSegmentBytes;
+    const std::uint64_t bytes = std::min<std::uint64_t>(content.run_bytes - begin, count * kSegmentBytes);
+    Content part;
+    part.address = content.address + begin;
+    part.run_bytes = bytes;
+    change.bytes_are_exact = keeps_content_;
+    Look look{*this, change, begin, 0};
+    if (!read_content(part, reading, &take, &look)) {
+        known_ = false;
+    } else if (change.happened && kind_ == Checksum::kSegments64) {
+        checksum_ = combine_segments(segments_.data(), segments_.size(), content.run_bytes);
+    }
+    return bytes;
+}
+
+}  // namespace msmemscope::watch

@@ -1,0 +1,262 @@
+// Automatic watching: blocks that no operator may write must not change, whoever they belong to.
+//
+// In turn, pieces of all live blocks are looked at right before an operator and again right after it, as many as
+// the budget allows; what an operator may write is looked at afresh when it has ended. Behind each piece of memory
+// that an operator may write, the beginning of the next block is looked at too, because that is where an overrun goes.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "watch/content_hash.h"
+#include "watch/watch_state.h"
+
+namespace msmemscope::watch {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kLargestCopiedPiece = 16 * kSegmentBytes;  // up to here changes are told to the byte
+constexpr std::size_t kNeighbourSegments = 16;
+
+// Of the budget: before the operator, the same after it, and the rest for what it wrote and its neighbours.
+std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_budget_bytes / 3; }
+
+bool is_guarded(const LiveBlock& block) noexcept {
+    // Workspaces belong to whichever operator runs; the driver's blocks are what pools are cut from.
+    return block.size_bytes != 0 && (block.pool == format::Pool::kHost || block.pool == format::Pool::kPta);
+}
+
+}  // namespace
+
+void Guard::begin_following() noexcept {
+    is_following_ = true;
+    recorder::visit_live_blocks(
+        [](void* guard, const LiveBlock& block) { static_cast<Guard*>(guard)->add(block, 0); }, this);
+}
+
+void Guard::add(const LiveBlock& block, std::uint64_t moment) noexcept {
+    if (!is_guarded(block)) {
+        return;
+    }
+    for (std::uint64_t offset = 0; offset < block.size_bytes; offset += kPieceBytes) {
+        const std::uint64_t bytes = std::min(kPieceBytes, block.size_bytes - offset);
+        blocks_.erase(block.address + offset);
+        blocks_.emplace(block.address + offset,
+                        Guarded{block, offset, bytes, moment, 0, OperatorName{}, false,
+                                Fingerprint(bytes <= kLargestCopiedPiece, Checksum::kSegments64)});
+    }
+    live_bytes_ += block.size_bytes;
+}
+
+void Guard::remove(const LiveBlock& block) noexcept {
+    if (!is_guarded(block)) {
+        return;
+    }
+    const auto first = blocks_.lower_bound(block.address);
+    const auto last = blocks_.lower_bound(block.address + block.size_bytes);
+    if (first != last) {
+        live_bytes_ -= std::min(live_bytes_, block.size_bytes);
+        blocks_.erase(first, last);
+    }
+}
+
+void Guard::forget_contents() noexcept {
+    for (auto& entry : blocks_) {
+        entry.second.fingerprint.forget();
+    }
+}
+
+void Guard::forget_all() noexcept {
+    blocks_.clear();
+    is_following_ = false;
+    live_bytes_ = 0;
+}
+
+Content Guard::content_of(const Guarded& guarded) noexcept {
+    Content content;
+    content.address = guarded.begin();
+    content.run_bytes = guarded.bytes;
+    return content;
+}
+
+bool Guard::is_settled(const Guarded& guarded, const Vector<Running>& all, const Running* except) noexcept {
+    if (guarded.is_exempt) {
+        return false;
+    }
+    for (const Running& running : all) {
+        // What was allocated since an operator began may be its result, which it is still making.
+        if (&running != except &&
+            (running.moment <= guarded.birth_moment || running.may_write(guarded.begin(), guarded.end()))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void Guard::tell(const Guarded& guarded, const Finding& finding, const Change& change, std::uint64_t checksum_before,
+                 const CallSite& site) noexcept {
+    Change in_block = change;
+    in_block.first += guarded.offset;
+    in_block.last += guarded.offset;
+    for (std::size_t index = 0; index < in_block.range_count; ++index) {
+        in_block.ranges[index].first += guarded.offset;
+        in_block.ranges[index].last += guarded.offset;
+    }
+    Neighbour neighbour{};
+    const Neighbour* before = nullptr;
+    auto place = blocks_.find(guarded.block.address);
+    if (place != blocks_.end() && place != blocks_.begin()) {
+        --place;
+        neighbour.block = place->second.block;
+        neighbour.is_written =
+            finding.running != nullptr &&
+            finding.running->may_write(neighbour.block.address, neighbour.block.address + neighbour.block.size_bytes);
+        before = &neighbour;
+    }
+    write_change_of_block(guarded.block, guarded.fingerprint, finding, in_block, checksum_before, before, site);
+}
+
+std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, Finding finding, std::uint64_t moment,
+                          const OperatorName& after, const CallSite& site) noexcept {
+    const Content content = content_of(guarded);
+    const Reading reading = reading_of(guarded.block.device, true);
+    const std::uint64_t checksum_before = guarded.fingerprint.checksum();
+    Change change;
+    std::uint64_t bytes = guarded.bytes;
+    if (guarded.fingerprint.is_known() && most_segments * kSegmentBytes < guarded.bytes) {
+        bytes = guarded.fingerprint.look_at_segments(content, reading, 0, most_segments, change);
+    } else if (!guarded.fingerprint.look(content, reading, change)) {
+        guarded.is_exempt = true;
+        return 0;
+    }
+    bytes_looked_at_ += bytes;
+    if (change.happened) {
+        finding.previous = &guarded.looked_at_after;
+        tell(guarded, finding, change, checksum_before, site);
+    }
+    if (bytes == guarded.bytes) {
+        guarded.looked_at_moment = moment;
+        guarded.looked_at_after = after;
+    }
+    return bytes;
+}
+
+Guard::Blocks::iterator Guard::piece_at(std::uint64_t address) noexcept {
+    auto place = blocks_.upper_bound(address);
+    if (place != blocks_.begin()) {
+        const auto before = std::prev(place);
+        if (before->second.end() > address) {
+            return before;
+        }
+    }
+    return place;
+}
+
+Guard::Blocks::iterator Guard::block_behind(std::uint64_t address) noexcept {
+    const auto place = piece_at(address);
+    if (place == blocks_.end() || place->second.block.address > address) {
+        return place;
+    }
+    return blocks_.lower_bound(place->second.block.address + place->second.block.size_bytes);
+}
+
+void Guard::operator_begins(Running& running, const Vector<Running>& all, const OperatorName& previous,
+                            std::uint64_t moment, const CallSite& site) noexcept {
+    ++operators_;
+    Finding finding{};
+    finding.running = &running;
+    finding.writes_are_known = true;
+    finding.concurrent = all.size() - 1;
+    const std::uint64_t share = share_of_budget();
+    std::uint64_t used = 0;
+    std::size_t seen = 0;
+    auto place = blocks_.lower_bound(cursor_);
+    for (; seen < blocks_.size(); ++seen) {
+        if (place == blocks_.end()) {
+            place = blocks_.begin();
+            ++rounds_;
+        }
+        Guarded& guarded = place->second;
+        if (is_settled(guarded, all, nullptr)) {
+            if (used + guarded.bytes > share) {
+                break;
+            }
+            // Nothing has run since it was looked at last.
+            finding.is_exact = guarded.looked_at_moment + 1 >= moment;
+            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, previous, site);
+            running.looked_at.push_back(guarded.begin());
+        }
+        ++place;
+    }
+    cursor_ = place == blocks_.end() ? 0 : place->first;
+    const bool saw_all = seen == blocks_.size();
+    whole_looks_ += saw_all ? 1U : 0U;
+    rounds_ += saw_all && place == blocks_.end() ? 1U : 0U;
+    most_bytes_ = std::max(most_bytes_, used);
+}
+
+void Guard::operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
+                          const CallSite& site) noexcept {
+    for (const Range& range : running.writes) {
+        for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
+            place->second.fingerprint.forget();
+            place->second.is_exempt = place->second.is_exempt || come_later;
+        }
+    }
+    Finding finding{};
+    finding.is_during = true;
+    finding.running = &running;
+    finding.writes_are_known = running.writes_are_known;
+    finding.concurrent = all.size() - 1;
+    std::uint64_t used = 0;
+    for (const std::uint64_t address : running.looked_at) {
+        const auto place = blocks_.find(address);
+        if (place == blocks_.end()) {
+            continue;
+        }
+        Guarded& guarded = place->second;
+        // Freed and allocated again meanwhile, or written by somebody who may: not what was looked at.
+        if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
+            is_settled(guarded, all, &running)) {
+            finding.is_exact = guarded.looked_at_moment == running.moment;
+            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name, site);
+        }
+    }
+    const std::uint64_t most = used + share_of_budget();
+    for (const Range& range : running.writes) {
+        const auto next = block_behind(range.begin);
+        if (next == blocks_.end() || used + kNeighbourSegments * kSegmentBytes > most) {
+            continue;
+        }
+        Guarded& guarded = next->second;
+        if (guarded.fingerprint.is_known() && guarded.looked_at_moment != moment && is_settled(guarded, all, &running)) {
+            finding.is_exact = guarded.looked_at_moment + 1 >= moment;
+            used += look(guarded, kNeighbourSegments, finding, moment, running.name, site);
+        }
+    }
+    // What was written is known again at once, as far as the budget goes; the rest when its turn comes.
+    for (const Range& range : running.writes) {
+        for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
+            Guarded& guarded = place->second;
+            if (used + guarded.bytes <= most && !guarded.fingerprint.is_known() &&
+                is_settled(guarded, all, &running)) {
+                used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name, site);
+            }
+        }
+    }
+    most_bytes_ = std::max(most_bytes_, used);
+}
+
+void Guard::note_coverage() const noexcept {
+    if (operators_ == 0) {
+        return;
+    }
+    char text[300];
+    std::snprintf(text, sizeof(text),
+                  "operators=%" PRIu64 ",operators_with_all_blocks=%" PRIu64 ",rounds=%" PRIu64 ",bytes=%" PRIu64
+                  ",most_bytes_at_once=%" PRIu64 ",live_bytes=%" PRIu64 ",budget=%" PRIu64,
+                  operators_, whole_looks_, rounds_, bytes_looked_at_, most_bytes_, live_bytes_,
+                  recorder::settings().watch_budget_bytes);
+    recorder::note_fact("watch.coverage", text);
+}
+
+}  // namespace msmemscope::watch

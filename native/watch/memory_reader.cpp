@@ -1,0 +1,198 @@
+#include "watch/memory_reader.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "format/record.h"
+#include "interpose/patcher.h"
+#include "watch/content_hash.h"
+
+namespace msmemscope::watch {
+namespace {
+
+constexpr std::size_t kPieceBytes = 256 * kSegmentBytes;  // stays in the cache between copying and hashing
+constexpr int kDeviceToHost = 2;                          // ACL_MEMCPY_DEVICE_TO_HOST
+
+std::atomic<bool> always_copies{false};
+
+bool device_memory_is_ours() noexcept {
+    static const bool is_virtual = find_real_function("libascend_hal.so", "virtual_npu_device_memory") != nullptr;
+    return is_virtual;
+}
+
+// CANN 8.5 and later have the runtime's interface in a library of its own.
+void* runtime_function(const char* name) noexcept {
+    void* const found = find_real_function("libascendcl.so", name);
+    return found != nullptr ? found : find_real_function("libacl_rt.so", name);
+}
+
+bool copy_from_device(void* target, std::uint64_t source, std::size_t bytes) noexcept {
+    using Copy = int (*)(void*, std::size_t, const void*, std::size_t, int);
+    static const auto copy = reinterpret_cast<Copy>(runtime_function("aclrtMemcpy"));
+    return copy != nullptr && copy(target, bytes, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == 0;
+}
+
+bool copy_through_file(void* target, std::uint64_t source, std::size_t bytes) noexcept {
+    const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    if (memory < 0) {
+        return false;
+    }
+    const ssize_t got = pread(memory, target, bytes, static_cast<off_t>(source));
+    close(memory);
+    return got == static_cast<ssize_t>(bytes);
+}
+
+bool copy_by_kernel(void* target, std::uint64_t source, std::size_t bytes) noexcept {
+    iovec local{target, bytes};
+    iovec remote{reinterpret_cast<void*>(source), bytes};
+    const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (got == static_cast<ssize_t>(bytes)) {
+        return true;
+    }
+    // Containers may forbid the call.
+    return got < 0 && (errno == EPERM || errno == ENOSYS) && copy_through_file(target, source, bytes);
+}
+
+bool copy(void* target, std::uint64_t source, std::size_t bytes, Reading reading) noexcept {
+    switch (reading) {
+        case Reading::kDirect:
+            std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
+            return true;
+        case Reading::kAsked:
+            return copy_by_kernel(target, source, bytes);
+        case Reading::kDevice:
+            return copy_from_device(target, source, bytes);
+    }
+    return false;
+}
+
+// Collects runs into pieces.
+class PieceMaker {
+public:
+    PieceMaker(Reading reading, TakePiece take, void* context) noexcept
+        : reading_(reading), take_(take), context_(context) {
+        static auto* const buffer = static_cast<unsigned char*>(take_pages(kPieceBytes));  // under the watch's lock
+        buffer_ = buffer;
+    }
+
+    bool add(std::uint64_t address, std::uint64_t bytes) noexcept {
+        while (bytes > 0) {
+            const std::size_t part = std::min<std::uint64_t>(bytes, kPieceBytes - filled_);
+            if (!copy(buffer_ + filled_, address, part, reading_)) {
+                return false;
+            }
+            filled_ += part;
+            address += part;
+            bytes -= part;
+            if (filled_ == kPieceBytes) {
+                flush();
+            }
+        }
+        return true;
+    }
+
+    void flush() noexcept {
+        if (filled_ > 0) {
+            take_(context_, buffer_, filled_);
+            filled_ = 0;
+        }
+    }
+
+private:
+    Reading reading_;
+    TakePiece take_;
+    void* context_;
+    unsigned char* buffer_;
+    std::size_t filled_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t Content::bytes() const noexcept {
+    std::uint64_t total = run_bytes;
+    for (const Dimension& dimension : outer) {
+        total *= dimension.count;
+    }
+    return total;
+}
+
+std::uint64_t Content::begin() const noexcept {
+    std::uint64_t lowest = address;
+    for (const Dimension& dimension : outer) {
+        if (dimension.stride_bytes < 0 && dimension.count > 0) {
+            lowest += static_cast<std::uint64_t>(dimension.stride_bytes) * (dimension.count - 1);
+        }
+    }
+    return lowest;
+}
+
+std::uint64_t Content::end() const noexcept {
+    if (bytes() == 0) {
+        return address;
+    }
+    std::uint64_t highest = address + run_bytes;
+    for (const Dimension& dimension : outer) {
+        if (dimension.stride_bytes > 0) {
+            highest += static_cast<std::uint64_t>(dimension.stride_bytes) * (dimension.count - 1);
+        }
+    }
+    return highest;
+}
+
+Reading reading_of(std::int8_t device, bool block_is_known) noexcept {
+    const bool is_host = device == format::kDeviceCpu || device == format::kDeviceNone;
+    if (!is_host && (always_copies.load(std::memory_order_relaxed) || !device_memory_is_ours())) {
+        return Reading::kDevice;
+    }
+    return block_is_known ? Reading::kDirect : Reading::kAsked;
+}
+
+void copy_device_memory_always() noexcept { always_copies.store(true, std::memory_order_relaxed); }
+
+void synchronize_device() noexcept {
+    const auto synchronize = reinterpret_cast<int (*)()>(runtime_function("aclrtSynchronizeDevice"));
+    if (synchronize != nullptr) {
+        synchronize();
+    }
+}
+
+bool read_content(const Content& content, Reading reading, TakePiece take, void* context) noexcept {
+    if (content.bytes() == 0) {
+        return true;
+    }
+    if (content.outer.empty() && reading == Reading::kDirect) {
+        take(context, reinterpret_cast<const void*>(content.address), content.run_bytes);
+        return true;
+    }
+    PieceMaker pieces(reading, take, context);
+    Vector<std::uint64_t> indices(content.outer.size(), 0);
+    std::uint64_t address = content.address;
+    for (;;) {
+        if (!pieces.add(address, content.run_bytes)) {
+            return false;
+        }
+        std::size_t level = content.outer.size();
+        while (level > 0) {
+            const Dimension& dimension = content.outer[level - 1];
+            address += static_cast<std::uint64_t>(dimension.stride_bytes);
+            if (++indices[level - 1] < dimension.count) {
+                break;
+            }
+            address -= static_cast<std::uint64_t>(dimension.stride_bytes) * dimension.count;
+            indices[--level] = 0;
+        }
+        if (level == 0) {
+            pieces.flush();
+            return true;
+        }
+    }
+}
+
+}  // namespace msmemscope::watch

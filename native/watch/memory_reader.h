@@ -1,0 +1,57 @@
+// Reading watched memory where it is: of the host directly, of an NPU by copies in pieces.
+//
+// Device memory of the virtual NPU is memory of this process, and its driver says so by a function of its own
+// (virtual_npu_device_memory); nothing is copied there. Memory of the host that no known live block holds may
+// disappear at any time, so the kernel is asked to copy it, and answers with an error where we would crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "watch/page_memory.h"
+
+namespace msmemscope::watch {
+
+#pragma GCC visibility push(default)
+
+// One level of a view that does not lie in one piece, outermost first.
+struct Dimension {
+    std::uint64_t count;
+    std::int64_t stride_bytes;
+};
+
+// The bytes of a tensor in the order of its elements, as a contiguous copy of it would have them.
+struct Content {
+    std::uint64_t address = 0;    // of the first element
+    std::uint64_t run_bytes = 0;  // that lie in one piece
+    Vector<Dimension> outer;
+
+    std::uint64_t bytes() const noexcept;
+    // First byte, and the one after the last, of the memory that the view spans.
+    std::uint64_t begin() const noexcept;
+    std::uint64_t end() const noexcept;
+};
+
+enum class Reading : std::uint8_t {
+    kDirect,  // of a live block that cannot go away: its free waits for our lock
+    kAsked,   // of the host, by the kernel
+    kDevice,  // by the runtime
+};
+
+// How memory of a device is to be read. block_is_known: it lies in a live block.
+Reading reading_of(std::int8_t device, bool block_is_known) noexcept;
+// From now on memory of NPUs is copied even where it could be read in place: to test that way on the virtual NPU.
+void copy_device_memory_always() noexcept;
+
+// Waits until the calling thread's device has done all it was given; nothing without a runtime.
+void synchronize_device() noexcept;
+
+// Takes pieces one after the other; each but the last is a multiple of kSegmentBytes.
+using TakePiece = void (*)(void* context, const void* bytes, std::size_t count);
+
+// False if the memory cannot be read (any more); some pieces may have been taken.
+bool read_content(const Content& content, Reading reading, TakePiece take, void* context) noexcept;
+
+#pragma GCC visibility pop
+
+}  // namespace msmemscope::watch

@@ -1,0 +1,585 @@
+#include "watch/watch.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "watch/watch_state.h"
+#include "writer/bounded_lock.h"
+#include "writer/hash.h"
+#include "writer/keep_errno.h"
+
+namespace msmemscope::watch {
+
+std::atomic<std::uint32_t> activity{0};
+
+namespace {
+
+// A copy is kept of memory up to these sizes: changes are then told to the byte, and content is written as it was seen.
+constexpr std::uint64_t kLargestCopyLight = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kLargestCopyFull = std::uint64_t{1} << 30U;
+
+struct State {
+    BoundedLock lock;
+    pid_t process = 0;
+    bool is_stale = true;  // something may have changed while nothing was collected
+    bool window_is_open = false;
+    bool writes_files = true;
+    bool told_of_outputs = false;
+    bool told_of_folder = false;
+    std::uint32_t last_number = 0;
+    std::uint64_t moment = 0;
+    OperatorName previous{};
+    Vector<Watched> watched;
+    Vector<Running> running;
+    Map<std::uint64_t, std::uint64_t> calls;
+    DumpFiles files;
+    Guard guard;
+};
+
+State& state() noexcept {
+    // Never destroyed: threads outlive exit.
+    static auto* const instance = new (take_pages(sizeof(State))) State();
+    return *instance;
+}
+
+// This thread works here: what it allocates or frees meanwhile is our own doing.
+__attribute__((tls_model("initial-exec"))) __thread bool is_inside = false;
+
+std::uint32_t this_thread_id() noexcept {
+    static __attribute__((tls_model("initial-exec"))) __thread std::uint32_t number = 0;
+    static __attribute__((tls_model("initial-exec"))) __thread pid_t process = 0;
+    if (process != getpid()) {
+        process = getpid();
+        number = static_cast<std::uint32_t>(syscall(SYS_gettid));
+    }
+    return number;
+}
+
+void update_activity(const State& held) noexcept {
+    const Settings& settings = recorder::settings();
+    std::uint32_t bits = held.watched.empty() && settings.watch_end[0] == '\0' && !settings.watch_auto
+                             ? 0U
+                             : std::uint32_t{kWatchesOperators};
+    bits |= settings.watch_auto ? std::uint32_t{kFollowsBlocks} : 0U;
+    bool concerns_npu = (settings.watch_auto || settings.watch_start[0] != '\0') && settings.npu_mask != 0;
+    for (const Watched& watched : held.watched) {
+        concerns_npu = concerns_npu || watched.device >= 0;
+    }
+    bits |= concerns_npu ? std::uint32_t{kConcernsNpu} : 0U;
+    activity.store(bits, std::memory_order_relaxed);
+}
+
+// A forked child has its parent's memory, but not its threads and files; what the parent watches is the parent's.
+void become_child(State& held) noexcept {
+    held.files.forget();
+    held.running.clear();
+    held.watched.clear();
+    held.calls.clear();
+    held.guard.forget_all();
+    held.window_is_open = false;
+    held.is_stale = true;
+    held.previous = OperatorName{};
+}
+
+class Entry {
+public:
+    Entry() noexcept : state_(state()), entered_(!is_inside) {
+        if (!entered_) {
+            return;
+        }
+        is_inside = true;
+        const pid_t process = getpid();
+        if (state_.process != process) {
+            if (state_.process != 0) {
+                state_.lock.release();  // held by a thread of the parent, if by anyone
+            }
+            while (!state_.lock.acquire()) {
+            }
+            if (state_.process != 0) {
+                become_child(state_);
+            }
+            state_.process = process;
+            return;
+        }
+        // Memory must not be freed while it is read: there is no giving up.
+        while (!state_.lock.acquire()) {
+        }
+    }
+    ~Entry() {
+        if (entered_) {
+            state_.lock.release();
+            is_inside = false;
+        }
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+    explicit operator bool() const noexcept { return entered_; }
+    State& operator*() const noexcept { return state_; }
+
+private:
+    const KeepErrno keep_errno_;
+    State& state_;
+    bool entered_;
+};
+
+bool is_called(const OperatorName& name, const char* wanted) noexcept { return std::strcmp(name.text, wanted) == 0; }
+
+Checksum checksum_kind() noexcept {
+    return recorder::settings().watch_crc64 ? Checksum::kCrc64 : Checksum::kSegments64;
+}
+
+void dump(State& held, Watched& watched, const OperatorName& name, bool is_before) noexcept {
+    if (watched.dumps_left == 0 || !held.writes_files || !held.files.are_open() || !watched.fingerprint.is_known()) {
+        return;
+    }
+    if (watched.dumps_left > 0) {
+        --watched.dumps_left;
+    }
+    const LookName look{watched.device, this_thread_id(), name.text, name.call, watched.name, watched.output, is_before};
+    const Settings& settings = recorder::settings();
+    if (settings.watch_full_content) {
+        held.files.write_content(look, watched.fingerprint, watched.content, watched.reading(),
+                                 settings.watch_max_size_bytes);
+    } else {
+        held.files.write_checksum(look, watched.fingerprint.checksum());
+    }
+}
+
+void dump_all(State& held, const OperatorName& name, bool is_before) noexcept {
+    for (Watched& watched : held.watched) {
+        if (watched.ended_because == nullptr) {
+            dump(held, watched, name, is_before);
+        }
+    }
+}
+
+void announce(State& held, Watched& watched, const CallSite& site) noexcept {
+    const Settings& settings = recorder::settings();
+    watched.is_announced = true;
+    write_start(watched, settings.watch_full_content, site);
+    if (settings.watch_full_content && !held.told_of_folder) {
+        held.told_of_folder = true;
+        char line[300];
+        std::snprintf(line, sizeof(line),
+                      "watch: contents go to watch_dump under the output folder, at most %" PRIu64
+                      " bytes of each process (--watch-max-size)",
+                      settings.watch_max_size_bytes);
+        recorder::say(line);
+    }
+}
+
+// Says what ended since, and takes it off the list.
+void settle_list(State& held, const CallSite& site) noexcept {
+    for (Watched& watched : held.watched) {
+        if (watched.ended_because == nullptr) {
+            if (!watched.is_announced) {
+                announce(held, watched, site);
+            }
+            continue;
+        }
+        write_stop(watched, watched.ended_because);
+        if (watched.target != Target::kWindow) {
+            char line[400];
+            std::snprintf(line, sizeof(line), "watch: the memory of '%s' %s; it is watched no longer", watched.name,
+                          std::strcmp(watched.ended_because, "freed") == 0 ? "was freed" : "cannot be read");
+            recorder::say(line);
+        }
+    }
+    const auto ended = std::remove_if(held.watched.begin(), held.watched.end(),
+                                      [](const Watched& watched) { return watched.ended_because != nullptr; });
+    if (ended != held.watched.end()) {
+        held.watched.erase(ended, held.watched.end());
+        update_activity(held);
+    }
+}
+
+void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
+    for (Watched& watched : held.watched) {
+        if (watched.ended_because != nullptr) {
+            continue;
+        }
+        const std::uint64_t before = watched.fingerprint.checksum();
+        Change change;
+        if (!watched.fingerprint.look(watched.content, watched.reading(), change)) {
+            watched.ended_because = "unreadable";
+            continue;
+        }
+        if (!change.happened) {
+            continue;
+        }
+        finding.may_write = finding.is_during && finding.running != nullptr &&
+                            finding.running->may_write(watched.begin, watched.end);
+        finding.writer = nullptr;
+        finding.writes_are_known = finding.running != nullptr && finding.running->writes_are_known;
+        for (const Running& other : held.running) {
+            if (&other == finding.running) {
+                continue;
+            }
+            // A kernel belongs to the operator around it, whose arguments are known.
+            finding.writes_are_known = finding.writes_are_known || other.writes_are_known;
+            if (!finding.may_write && other.may_write(watched.begin, watched.end)) {
+                finding.may_write = true;
+                finding.writer = &other;
+            }
+        }
+        write_change(watched, finding, change, before, site);
+    }
+}
+
+Running* find_running(State& held, Source source) noexcept {
+    const std::uint32_t thread = this_thread_id();
+    for (auto running = held.running.rbegin(); running != held.running.rend(); ++running) {
+        if (running->thread_id == thread && running->name.source == source) {
+            return &*running;
+        }
+    }
+    return nullptr;
+}
+
+// False where nothing is to be done now.
+bool prepare(State& held) noexcept {
+    if (!recorder::is_collecting()) {
+        held.is_stale = true;
+        return false;
+    }
+    const Settings& settings = recorder::settings();
+    if (settings.watch_auto != held.guard.is_following()) {
+        if (settings.watch_auto) {
+            held.guard.begin_following();
+        } else {
+            held.guard.forget_all();
+        }
+    }
+    if (held.is_stale) {
+        held.is_stale = false;
+        held.guard.forget_contents();
+        for (Watched& watched : held.watched) {
+            watched.fingerprint.forget();
+        }
+    }
+    return true;
+}
+
+void begin(State& held, const Operator& one, const Writes& writes, bool has_name, const CallSite& site) noexcept {
+    // Looked at before it is said to run: what was changed by now was not its doing.
+    Running running{};
+    running.thread_id = this_thread_id();
+    running.name.set(one);
+    if (has_name && one.call == 0) {
+        const std::uint64_t key =
+            hash_bytes(running.name.text, std::strlen(running.name.text), static_cast<std::uint64_t>(one.source));
+        running.name.call = ++held.calls[key];
+    }
+    running.moment = ++held.moment;
+    running.writes_are_known = writes.are_known;
+    running.writes.assign(writes.ranges, writes.ranges + writes.count);
+    held.running.push_back(running);
+    Finding finding{};
+    finding.running = has_name ? &held.running.back() : nullptr;
+    finding.previous = &held.previous;
+    finding.concurrent = held.running.size() - 1;
+    look_at_all(held, finding, site);
+    settle_list(held, site);
+    if (has_name) {
+        dump_all(held, running.name, true);
+    }
+    if (held.guard.is_following() && one.source == Source::kAten) {
+        held.guard.operator_begins(held.running.back(), held.running, held.previous, held.moment, site);
+    }
+}
+
+Watched* add_to(State& held, Target target, const Content& content, std::int8_t device, const char* name,
+                std::int64_t dump_count, std::uint32_t output) noexcept {
+    const Settings& settings = recorder::settings();
+    const std::uint64_t most = settings.watch_full_content ? kLargestCopyFull : kLargestCopyLight;
+    Watched watched{0,    target,           device, output, dump_count, {}, content, content.begin(), content.end(), {},
+                    Fingerprint(content.bytes() <= most, checksum_kind()), nullptr, false};
+    std::snprintf(watched.name, sizeof(watched.name), "%s", name);
+    recorder::find_block_around(content.address, watched.block);
+    if (watched.block.size_bytes != 0 && watched.end > watched.block.address + watched.block.size_bytes) {
+        watched.block = LiveBlock{};  // reaches beyond it: nothing says that the rest stays
+    }
+    if (watched.device == format::kDeviceNone) {
+        watched.device = watched.block.size_bytes != 0 ? watched.block.device : format::kDeviceCpu;
+    }
+    Change change;
+    if (!watched.fingerprint.look(watched.content, watched.reading(), change)) {
+        return nullptr;
+    }
+    watched.number = ++held.last_number;
+    held.watched.push_back(watched);
+    return &held.watched.back();
+}
+
+void open_window(State& held, const Running& running, const Output* outputs, std::size_t count,
+                 const CallSite& site) noexcept {
+    const std::int32_t wanted = recorder::settings().watch_output;
+    held.window_is_open = true;
+    const bool is_there = wanted >= 0 && static_cast<std::size_t>(wanted) < count;
+    if (wanted >= 0 && !is_there && !held.told_of_outputs) {
+        held.told_of_outputs = true;
+        char line[400];
+        std::snprintf(line, sizeof(line), "watch: %s has %zu outputs and no output %d: all of them are watched",
+                      running.name.text, count, wanted);
+        recorder::say(line);
+    }
+    for (std::size_t index = 0; index < count; ++index) {
+        if (is_there && index != static_cast<std::size_t>(wanted)) {
+            continue;
+        }
+        Watched* const watched = add_to(held, Target::kWindow, outputs[index].content, outputs[index].device,
+                                        running.name.text, -1, static_cast<std::uint32_t>(index));
+        if (watched != nullptr) {
+            announce(held, *watched, site);
+            dump(held, *watched, running.name, false);
+        }
+    }
+}
+
+void close_window(State& held) noexcept {
+    held.window_is_open = false;
+    for (Watched& watched : held.watched) {
+        if (watched.target == Target::kWindow) {
+            write_stop(watched, "window");
+        }
+    }
+    held.watched.erase(std::remove_if(held.watched.begin(), held.watched.end(),
+                                      [](const Watched& watched) { return watched.target == Target::kWindow; }),
+                       held.watched.end());
+}
+
+void end(State& held, Running& running, const Writes& writes, const Output* outputs, std::size_t output_count,
+         const CallSite& site) noexcept {
+    ++held.moment;
+    running.writes.insert(running.writes.end(), writes.ranges, writes.ranges + writes.count);
+    Finding finding{};
+    finding.is_during = true;
+    finding.running = &running;
+    finding.concurrent = held.running.size() - 1;
+    look_at_all(held, finding, site);
+    dump_all(held, running.name, false);
+    const Settings& settings = recorder::settings();
+    const bool has_start = settings.watch_start[0] != '\0';
+    if (has_start && !held.window_is_open && is_called(running.name, settings.watch_start)) {
+        open_window(held, running, outputs, output_count, site);
+        update_activity(held);
+    } else if (settings.watch_end[0] != '\0' && is_called(running.name, settings.watch_end)) {
+        if (held.window_is_open) {
+            close_window(held);
+            update_activity(held);
+        }
+        // Without a first operator the window began with the program, and ends once.
+        held.writes_files = has_start;
+    }
+    if (held.guard.is_following() && running.name.source == Source::kAten) {
+        held.guard.operator_ends(running, held.running, writes.come_later, held.moment, site);
+    }
+    held.previous = running.name;
+    held.running.erase(held.running.begin() + (&running - held.running.data()));
+    settle_list(held, site);
+}
+
+}  // namespace
+
+void OperatorName::set(const Operator& one) noexcept {
+    const std::size_t bytes = std::min(one.name_bytes, kLongestName);
+    std::memcpy(text, one.name, bytes);
+    text[bytes] = '\0';
+    call = one.call;
+    source = one.source;
+}
+
+bool Running::may_write(std::uint64_t begin, std::uint64_t end) const noexcept {
+    return std::any_of(writes.begin(), writes.end(),
+                       [=](const Range& range) { return range.begin < end && begin < range.end; });
+}
+
+void apply_settings() noexcept {
+    const Entry entry;
+    if (entry) {
+        (*entry).writes_files = true;
+        update_activity(*entry);
+    }
+}
+
+std::uint32_t add(Target target, const Content& content, std::int8_t device, const char* name,
+                  std::int64_t dump_count) noexcept {
+    const Entry entry;
+    if (!entry) {
+        return 0;
+    }
+    State& held = *entry;
+    for (Watched& watched : held.watched) {
+        if (watched.ended_because == nullptr && watched.target != Target::kWindow &&
+            watched.content.address == content.address) {
+            if (watched.is_announced) {
+                write_stop(watched, "replaced");
+            }
+            held.watched.erase(held.watched.begin() + (&watched - held.watched.data()));
+            break;
+        }
+    }
+    Watched* const watched = add_to(held, target, content, device, name, dump_count, 0);
+    if (watched != nullptr && recorder::is_collecting()) {
+        announce(held, *watched, MSMEMSCOPE_CALL_SITE());
+    }
+    update_activity(held);
+    return watched == nullptr ? 0 : watched->number;
+}
+
+bool remove(std::uint64_t address, std::uint64_t bytes) noexcept {
+    const Entry entry;
+    if (!entry) {
+        return false;
+    }
+    State& held = *entry;
+    for (Watched& watched : held.watched) {
+        if (watched.target != Target::kWindow && watched.content.address == address &&
+            (bytes == 0 || watched.content.bytes() == bytes)) {
+            if (watched.is_announced) {
+                write_stop(watched, watched.ended_because != nullptr ? watched.ended_because : "removed");
+            }
+            held.watched.erase(held.watched.begin() + (&watched - held.watched.data()));
+            update_activity(held);
+            return true;
+        }
+    }
+    return false;
+}
+
+void memory_ends(std::uint32_t number) noexcept {
+    const Entry entry;
+    if (!entry) {
+        return;
+    }
+    for (Watched& watched : (*entry).watched) {
+        if (watched.number == number && watched.ended_because == nullptr) {
+            watched.ended_because = "freed";
+        }
+    }
+}
+
+bool is_in_known_block(std::uint64_t address) noexcept {
+    LiveBlock block{};
+    return recorder::find_block_around(address, block);
+}
+
+void operator_begins(const Operator& one, const Writes& writes) noexcept {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    const Entry entry;
+    if (entry && prepare(*entry)) {
+        begin(*entry, one, writes, true, site);
+    }
+}
+
+void operator_ends(const Operator& one, const Writes& writes, const Output* outputs,
+                   std::size_t output_count) noexcept {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    const Entry entry;
+    Running* const running = entry ? find_running(*entry, one.source) : nullptr;
+    if (running == nullptr) {
+        return;
+    }
+    if (prepare(*entry)) {
+        end(*entry, *running, writes, outputs, output_count, site);
+    } else {
+        (*entry).running.erase((*entry).running.begin() + (running - (*entry).running.data()));
+    }
+}
+
+bool watches_kernels() noexcept { return is_active() && recorder::settings().collect_kernels; }
+
+void kernel_begins() noexcept {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    const Entry entry;
+    if (entry && prepare(*entry)) {
+        if (concerns_npu()) {
+            synchronize_device();
+        }
+        Writes unknown;
+        unknown.are_known = false;
+        begin(*entry, Operator{Source::kKernel, "", 0, 0, format::kDeviceNone}, unknown, false, site);
+    }
+}
+
+void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) noexcept {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    const Entry entry;
+    Running* const running = entry ? find_running(*entry, Source::kKernel) : nullptr;
+    if (running == nullptr) {
+        return;
+    }
+    State& held = *entry;
+    if (name_bytes == 0 || !prepare(held)) {
+        held.running.erase(held.running.begin() + (running - held.running.data()));
+        return;
+    }
+    if (concerns_npu()) {
+        synchronize_device();
+    }
+    running->name.set(Operator{Source::kKernel, name, name_bytes, 0, device});
+    const auto kind = static_cast<std::uint64_t>(Source::kKernel);
+    running->name.call = ++held.calls[hash_bytes(running->name.text, std::strlen(running->name.text), kind)];
+    // What was seen when it began, which is still what the fingerprints hold.
+    dump_all(held, running->name, true);
+    end(held, *running, Writes{}, nullptr, 0, site);
+}
+
+bool asks_for_outputs(const char* name, std::size_t name_bytes) noexcept {
+    const char* const start = recorder::settings().watch_start;
+    return start[0] != '\0' && std::strlen(start) == name_bytes && std::memcmp(start, name, name_bytes) == 0;
+}
+
+void finish() noexcept {
+    if (!is_active()) {
+        return;
+    }
+    const Entry entry;
+    if (!entry) {
+        return;
+    }
+    State& held = *entry;
+    for (Watched& watched : held.watched) {
+        if (watched.is_announced) {
+            write_stop(watched, watched.ended_because != nullptr ? watched.ended_because : "end");
+        }
+    }
+    held.watched.clear();
+    held.guard.note_coverage();
+    update_activity(held);
+}
+
+void block_begins(const LiveBlock& block) noexcept {
+    const Entry entry;
+    if (entry && (*entry).guard.is_following()) {
+        (*entry).guard.add(block, (*entry).moment);
+    }
+}
+
+void block_ends(const LiveBlock& block) noexcept {
+    const Entry entry;
+    if (!entry) {
+        return;
+    }
+    State& held = *entry;
+    for (Watched& watched : held.watched) {
+        const bool is_same = watched.block.pool == block.pool && watched.block.address == block.address;
+        const bool is_below = block.pool == format::Pool::kHal && watched.begin >= block.address &&
+                              watched.begin < block.address + block.size_bytes;
+        if (watched.ended_because == nullptr && (is_same || is_below)) {
+            watched.ended_because = "freed";
+        }
+    }
+    if (held.guard.is_following()) {
+        held.guard.remove(block);
+    }
+}
+
+}  // namespace msmemscope::watch

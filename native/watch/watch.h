@@ -1,0 +1,100 @@
+// Watching memory: who overwrote it?
+//
+// Observers of operators tell when one begins and ends; watched memory is looked at both times. What has changed
+// becomes an event (FORMAT.md, "Watched memory"), and what was seen goes to files (dump_files.h). While nothing is
+// watched, all of it costs one branch: is_active().
+//
+// One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known
+// block cannot go away while it is read. None of these functions may be called inside a RecordingScope, except
+// block_begins and block_ends.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "watch/memory_reader.h"
+#include "writer/live_blocks.h"
+#include "writer/recorder.h"
+
+namespace msmemscope::watch {
+
+struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;  // exclusive
+};
+
+// What an operator may write: all that overlaps these ranges.
+struct Writes {
+    const Range* ranges = nullptr;
+    std::size_t count = 0;
+    bool are_known = true;
+    // Written some time after it has returned, by another thread: communication.
+    bool come_later = false;
+};
+
+// Who tells of an operator; one of each can run on a thread at a time, kernels within operators.
+enum class Source : std::uint8_t { kAten = 0, kAtb = 1, kAtbKernel = 2, kKernel = 3 };
+
+struct Operator {
+    Source source;
+    const char* name;  // what --watch calls it
+    std::size_t name_bytes;
+    std::uint64_t call;  // number of this call, from 1; 0: count it here
+    std::int8_t device;
+};
+
+struct Output {
+    Content content;
+    std::int8_t device;
+};
+
+enum class Target : std::uint8_t { kTensor, kAddress, kWindow };
+
+#pragma GCC visibility push(default)
+
+// Bits, for observers that ask in front of everything else.
+enum Activity : std::uint32_t {
+    kWatchesOperators = 1U << 0U,  // something is watched, or will be when an operator has run
+    kFollowsBlocks = 1U << 1U,     // every allocation matters (auto)
+    kConcernsNpu = 1U << 2U,       // something watched is memory of an NPU
+};
+extern std::atomic<std::uint32_t> activity;
+inline bool is_active() noexcept { return activity.load(std::memory_order_relaxed) != 0; }
+inline bool concerns_npu() noexcept { return (activity.load(std::memory_order_relaxed) & kConcernsNpu) != 0; }
+
+// The settings are in force from now on; called by the recorder.
+void apply_settings() noexcept;
+
+// Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all of
+// them. Returns the watch's number, from 1; 0 if the memory cannot be read.
+std::uint32_t add(Target target, const Content& content, std::int8_t device, const char* name,
+                  std::int64_t dump_count) noexcept;
+// Ends the watch of the memory that begins at an address; bytes 0: whatever its length. False if there is none.
+bool remove(std::uint64_t address, std::uint64_t bytes) noexcept;
+// The memory of a watch is gone, as somebody else knows.
+void memory_ends(std::uint32_t number) noexcept;
+// Whether a live block holds this address: then its end is noticed here.
+bool is_in_known_block(std::uint64_t address) noexcept;
+
+void operator_begins(const Operator& one, const Writes& writes) noexcept;
+// writes: further ones, that are known only now. outputs: all results, in order.
+void operator_ends(const Operator& one, const Writes& writes, const Output* outputs, std::size_t output_count) noexcept;
+// A kernel whose name is known only when it has been launched.
+void kernel_begins() noexcept;
+void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) noexcept;
+// Whether launches of kernels are to be told.
+bool watches_kernels() noexcept;
+// Whether the operator opens the window of --watch: then its outputs are asked for.
+bool asks_for_outputs(const char* name, std::size_t name_bytes) noexcept;
+
+// The process ends: what is still watched ends with it.
+void finish() noexcept;
+
+#pragma GCC visibility pop
+
+// A block of memory was allocated; or is about to be freed. Inside a RecordingScope.
+void block_begins(const LiveBlock& block) noexcept;
+void block_ends(const LiveBlock& block) noexcept;
+
+}  // namespace msmemscope::watch

@@ -1,0 +1,141 @@
+// The watch's own state, shared by its source files and by nobody else; all of it is used under one lock.
+#pragma once
+
+#include <cstdint>
+
+#include "watch/dump_files.h"
+#include "watch/fingerprint.h"
+#include "watch/watch.h"
+
+namespace msmemscope::watch {
+
+inline constexpr std::size_t kLongestName = 255;
+
+struct OperatorName {
+    char text[kLongestName + 1];
+    std::uint64_t call;
+    Source source;
+
+    void set(const Operator& one) noexcept;
+};
+
+// An operator that has begun and not ended.
+struct Running {
+    std::uint32_t thread_id;
+    OperatorName name;
+    std::uint64_t moment;  // at which it began
+    bool writes_are_known;
+    Vector<Range> writes;
+    // Blocks that automatic watching looked at right before it.
+    Vector<std::uint64_t> looked_at;
+
+    bool may_write(std::uint64_t begin, std::uint64_t end) const noexcept;
+};
+
+struct Watched {
+    std::uint32_t number;
+    Target target;
+    std::int8_t device;
+    std::uint32_t output;
+    std::int64_t dumps_left;  // -1: no limit
+    char name[kLongestName + 1];
+    Content content;
+    std::uint64_t begin;
+    std::uint64_t end;
+    LiveBlock block;  // that it lies in; sequence and size 0 if none is known
+    Fingerprint fingerprint;
+    const char* ended_because;  // null while it is watched; told and removed at the next operator
+    bool is_announced;
+
+    Reading reading() const noexcept { return reading_of(device, block.size_bytes != 0); }
+};
+
+// Where a change was found.
+struct Finding {
+    bool is_during;            // an operator, and not between two
+    const Running* running;    // the operator that ran, or begins now; null: a kernel that has no name yet
+    const OperatorName* previous;
+    const Running* writer;     // that may have written it, if that is another one
+    bool may_write;
+    bool writes_are_known;
+    bool is_exact;
+    std::size_t concurrent;
+};
+
+// --- watch_events.cpp --------------------------------------------------------------------------
+
+// Stacks begin at the caller of the function that the observer called.
+void write_change(const Watched& watched, const Finding& finding, const Change& change, std::uint64_t checksum_before,
+                  const CallSite& site) noexcept;
+void write_start(const Watched& watched, bool full_content, const CallSite& site) noexcept;
+void write_stop(const Watched& watched, const char* reason) noexcept;
+
+struct Neighbour {
+    LiveBlock block;
+    bool is_written;
+};
+// A change of a block that nobody named. neighbour: null if there is none.
+void write_change_of_block(const LiveBlock& block, const Fingerprint& fingerprint, const Finding& finding,
+                           const Change& change, std::uint64_t checksum_before, const Neighbour* neighbour,
+                           const CallSite& site) noexcept;
+
+// --- guard.cpp: automatic watching -------------------------------------------------------------
+
+class Guard {
+public:
+    void begin_following() noexcept;
+    void add(const LiveBlock& block, std::uint64_t moment) noexcept;
+    void remove(const LiveBlock& block) noexcept;
+
+    void operator_begins(Running& running, const Vector<Running>& all, const OperatorName& previous,
+                         std::uint64_t moment, const CallSite& site) noexcept;
+    void operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
+                       const CallSite& site) noexcept;
+    // What was not collected is not known: all blocks may have changed.
+    void forget_contents() noexcept;
+    void note_coverage() const noexcept;
+    void forget_all() noexcept;
+    bool is_following() const noexcept { return is_following_; }
+
+private:
+    // A block, or a piece of one: the budget is spent piece by piece.
+    struct Guarded {
+        LiveBlock block;
+        std::uint64_t offset;  // of the piece in its block
+        std::uint64_t bytes;
+        std::uint64_t birth_moment;
+        std::uint64_t looked_at_moment;
+        OperatorName looked_at_after;  // the operator that had ended last
+        bool is_exempt;                // written by others at any time
+        Fingerprint fingerprint;
+
+        std::uint64_t begin() const noexcept { return block.address + offset; }
+        std::uint64_t end() const noexcept { return begin() + bytes; }
+    };
+    using Blocks = Map<std::uint64_t, Guarded>;
+
+    static Content content_of(const Guarded& guarded) noexcept;
+    static bool is_settled(const Guarded& guarded, const Vector<Running>& all, const Running* except) noexcept;
+    // Looks at a piece, or its beginning; returns the bytes hashed.
+    std::uint64_t look(Guarded& guarded, std::size_t most_segments, Finding finding, std::uint64_t moment,
+                       const OperatorName& after, const CallSite& site) noexcept;
+    void tell(const Guarded& guarded, const Finding& finding, const Change& change, std::uint64_t checksum_before,
+              const CallSite& site) noexcept;
+    // The first piece of the block behind the one that holds an address, or behind the address.
+    Blocks::iterator block_behind(std::uint64_t address) noexcept;
+    // The first piece that ends behind an address.
+    Blocks::iterator piece_at(std::uint64_t address) noexcept;
+
+    Blocks blocks_;
+    std::uint64_t cursor_ = 0;  // address of the block to look at next
+    bool is_following_ = false;
+    // Of the report.
+    std::uint64_t operators_ = 0;
+    std::uint64_t bytes_looked_at_ = 0;
+    std::uint64_t rounds_ = 0;
+    std::uint64_t most_bytes_ = 0;
+    std::uint64_t whole_looks_ = 0;  // operators before which every settled block was looked at
+    std::uint64_t live_bytes_ = 0;
+};
+
+}  // namespace msmemscope::watch

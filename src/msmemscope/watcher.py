@@ -1,0 +1,7 @@
+"""Watching memory: `watch` says of what every change is recorded, `remove` ends it. See `msmemscope.capture.watcher`."""
+
+from __future__ import annotations
+
+from msmemscope.capture.watcher import remove, watch
+
+__all__ = ["remove", "watch"]
