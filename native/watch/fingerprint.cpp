@@ -65,6 +65,41 @@ void Fingerprint::take(void* context, const void* bytes, std::size_t count) noex
     look.done += count;
 }
 
+struct Fingerprint::Comparison {
+    const unsigned char* before;
+    const Vector<ChangedRange>& ranges;
+    Change& change;
+    std::uint64_t done;
+};
+
+void Fingerprint::compare_piece(void* context, const void* bytes, std::size_t count) noexcept {
+    Comparison& comparison = *static_cast<Comparison*>(context);
+    const auto* const now = static_cast<const unsigned char*>(bytes);
+    for (std::size_t index = 0; index < count; ++index) {
+        const std::uint64_t offset = comparison.done + index;
+        if (now[index] != comparison.before[offset] &&
+            std::none_of(comparison.ranges.begin(), comparison.ranges.end(), [offset](const ChangedRange& range) {
+                return offset >= range.first && offset < range.last;
+            })) {
+            comparison.change.add(offset, offset);
+            ++comparison.change.changed_bytes;
+        }
+    }
+    comparison.done += count;
+}
+
+void Fingerprint::compare_outside(const Content& content, Reading reading, const Vector<ChangedRange>& ranges,
+                                  Change& change) const noexcept {
+    if (!known_ || copy_.size() != content.bytes()) {
+        return;
+    }
+    change.bytes_are_exact = true;
+    Comparison comparison{copy_.data(), ranges, change, 0};
+    if (!read_content(content, reading, &compare_piece, &comparison)) {
+        change = Change{};
+    }
+}
+
 bool Fingerprint::look(const Content& content, Reading reading, Change& change) noexcept {
     const std::uint64_t bytes = content.bytes();
     const std::size_t segments = (bytes + kSegmentBytes - 1) / kSegmentBytes;

@@ -43,6 +43,11 @@ public:
     std::uint64_t look_at_segments(const Content& content, Reading reading, std::size_t first, std::size_t count,
                                    Change& change) noexcept;
 
+    // Compares what lies outside of some ranges (offsets, the end exclusive) with the copy that is kept. Changes nothing.
+    // Where none is kept, nothing is found.
+    void compare_outside(const Content& content, Reading reading, const Vector<ChangedRange>& ranges,
+                         Change& change) const noexcept;
+
     bool is_known() const noexcept { return known_; }
     void forget() noexcept { known_ = false; }
     std::uint64_t checksum() const noexcept { return checksum_; }
@@ -51,6 +56,8 @@ public:
 
 private:
     struct Look;
+    struct Comparison;
+    static void compare_piece(void* context, const void* bytes, std::size_t count) noexcept;
     static void take(void* context, const void* bytes, std::size_t count) noexcept;
     void compare(std::size_t segment, const unsigned char* bytes, std::size_t count, std::uint64_t hash,
                  Change& change) noexcept;

@@ -140,6 +140,24 @@ std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, Finding f
     return bytes;
 }
 
+void Guard::look_beside_writes(Guarded& guarded, const Running& running, Finding finding,
+                               const CallSite& site) noexcept {
+    Vector<ChangedRange> written;
+    for (const Range& range : running.writes) {
+        if (range.begin < guarded.end() && guarded.begin() < range.end) {
+            written.push_back(ChangedRange{std::max(range.begin, guarded.begin()) - guarded.begin(),
+                                           std::min(range.end, guarded.end()) - guarded.begin()});
+        }
+    }
+    Change change;
+    guarded.fingerprint.compare_outside(content_of(guarded), reading_of(guarded.block.device, true), written, change);
+    if (change.happened) {
+        finding.previous = &guarded.looked_at_after;
+        finding.is_exact = guarded.looked_at_moment + 1 >= running.moment;
+        tell(guarded, finding, change, guarded.fingerprint.checksum(), site);
+    }
+}
+
 Guard::Blocks::iterator Guard::piece_at(std::uint64_t address) noexcept {
     auto place = blocks_.upper_bound(address);
     if (place != blocks_.begin()) {
@@ -196,17 +214,21 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
 
 void Guard::operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
                           const CallSite& site) noexcept {
-    for (const Range& range : running.writes) {
-        for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
-            place->second.fingerprint.forget();
-            place->second.is_exempt = place->second.is_exempt || come_later;
-        }
-    }
     Finding finding{};
     finding.is_during = true;
     finding.running = &running;
     finding.writes_are_known = running.writes_are_known;
     finding.concurrent = all.size() - 1;
+    for (const Range& range : running.writes) {
+        for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
+            Guarded& guarded = place->second;
+            if (guarded.fingerprint.is_known() && is_settled(guarded, all, &running)) {
+                look_beside_writes(guarded, running, finding, site);
+            }
+            guarded.fingerprint.forget();
+            guarded.is_exempt = guarded.is_exempt || come_later;
+        }
+    }
     std::uint64_t used = 0;
     for (const std::uint64_t address : running.looked_at) {
         const auto place = blocks_.find(address);

@@ -121,6 +121,8 @@ private:
                        const OperatorName& after, const CallSite& site) noexcept;
     void tell(const Guarded& guarded, const Finding& finding, const Change& change, std::uint64_t checksum_before,
               const CallSite& site) noexcept;
+    // Of a piece that the operator may write in part: the rest, such as the padding behind a tensor, must not change.
+    void look_beside_writes(Guarded& guarded, const Running& running, Finding finding, const CallSite& site) noexcept;
     // The first piece of the block behind the one that holds an address, or behind the address.
     Blocks::iterator block_behind(std::uint64_t address) noexcept;
     // The first piece that ends behind an address.

@@ -4,10 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "interpose/real_function.h"
 #include "observers/atb/events.h"
 #include "observers/atb/strings.h"
+#include "observers/atb/watching.h"
+#include "watch/watch.h"
 #include "writer/keep_errno.h"
 #include "writer/recorder.h"
 
@@ -116,10 +119,12 @@ AtbFunctions functions(const void* caller) noexcept {
 constexpr std::size_t kNameCapacity = 255;
 constexpr std::size_t kFolderCapacity = 512;
 
-OperatorCall begin_operator(const void* runner, const void* variant_pack, const void* caller) noexcept {
+// A place for the folder, which the end is told too.
+OperatorCall begin_operator(const void* runner, const void* variant_pack, const void* caller,
+                            char (&folder)[kFolderCapacity]) noexcept {
     const AtbFunctions atb = functions(caller);
     char name[kNameCapacity] = "";
-    char folder[kFolderCapacity] = "";
+    folder[0] = '\0';
     std::size_t folder_bytes = 0;
     if (atb.operation_name != nullptr && atb.folder != nullptr) {
         ReturnedString name_text = atb.operation_name(runner);
@@ -129,7 +134,14 @@ OperatorCall begin_operator(const void* runner, const void* variant_pack, const 
         folder_bytes = copy_text(folder_text.characters(atb.layout), folder, sizeof(folder));
         folder_text.give_back(atb.layout);
     }
-    return record_operator_start(OperatorTexts{name, Characters{folder, folder_bytes}}, variant_pack);
+    // Looked at first: what the records take time for is not the operator's doing.
+    const bool is_watched = watch::is_active() && recorder::settings().collect_operators && folder_bytes != 0;
+    if (is_watched) {
+        watch_operator_begins(Characters{folder, folder_bytes}, variant_pack, device_of_operator());
+    }
+    OperatorCall call = record_operator_start(OperatorTexts{name, Characters{folder, folder_bytes}}, variant_pack);
+    call.watched = is_watched;
+    return call;
 }
 
 bool collects_kernels_or_accesses() noexcept { return collects_kernels() || collects_accesses(); }
@@ -188,19 +200,23 @@ std::int32_t hooked_execute(void* runner, void* variant_pack) {
         }
         return kErrorInternal;
     }
-    if (!collects_operators() && !collects_accesses()) {
+    if (!collects_operators() && !collects_accesses() && !watch::is_active()) {
         return next(runner, variant_pack);
     }
     OperatorCall call{};
+    char folder[kFolderCapacity];
     {
         const KeepErrno keep_errno;
-        call = begin_operator(runner, variant_pack, caller);
+        call = begin_operator(runner, variant_pack, caller, folder);
     }
     // No object with a destructor is alive here: ATB may throw.
     const std::int32_t status = next(runner, variant_pack);
     if (call.written) {
         const KeepErrno keep_errno;
         record_operator_end(call, variant_pack);
+    }
+    if (__builtin_expect(call.watched, 0)) {
+        watch_operator_ends(Characters{folder, std::strlen(folder)}, variant_pack, device_of_operator());
     }
     return status;
 }

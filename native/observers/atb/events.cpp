@@ -8,6 +8,8 @@
 #include "observers/atb/enum_names.h"
 #include "observers/atb/layouts.h"
 #include "observers/atb/path_budget.h"
+#include "observers/atb/watching.h"
+#include "watch/watch.h"
 #include "writer/hash.h"
 #include "writer/recorder.h"
 
@@ -245,6 +247,8 @@ bool collects_kernels() noexcept {
 
 bool collects_accesses() noexcept { return recorder::is_selected(kSelectAccess); }
 
+std::int8_t device_of_operator() noexcept { return current_device(); }
+
 OperatorCall record_operator_start(const OperatorTexts& texts, const void* variant_pack) noexcept {
     tell_of_paths();
     OperatorCall call{};
@@ -307,6 +311,9 @@ void record_kernel(Characters folder, const void* input_tensors, const void* out
     const std::int8_t device = current_device();
     if (place.name.bytes == 0 || !is_recorded(device)) {
         return;
+    }
+    if (__builtin_expect(watch::watches_kernels(), 0)) {
+        watch_kernel(folder, input_tensors, output_tensors, device);
     }
     const RecordingScope scope(true);
     if (!scope) {

@@ -23,6 +23,7 @@ struct OperatorBuffers {
 // An operator that has begun; written is false where nothing was recorded of it.
 struct OperatorCall {
     bool written;
+    bool watched;
     // Of the operator around it.
     OperatorBuffers outer;
     std::int8_t device;
@@ -31,6 +32,9 @@ struct OperatorCall {
     // Ids are valid in one epoch.
     std::uint64_t epoch;
 };
+
+// The device of the calling thread; kDeviceNone if it has none.
+std::int8_t device_of_operator() noexcept;
 
 struct OperatorTexts {
     const char* name;

@@ -3,12 +3,14 @@
 #include <time.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "interpose/real_function.h"
 #include "observers/acl/acl.h"
 #include "observers/kernel_launch/kernel_names.h"
 #include "observers/kernel_launch/kernel_reports.h"
 #include "observers/kernel_launch/task_channel.h"
+#include "watch/watch.h"
 #include "writer/keep_errno.h"
 #include "writer/recorder.h"
 
@@ -32,6 +34,10 @@ constexpr int kProfilerFailure = -1;
 struct Launch {
     unsigned depth;  // launch functions call each other: one launch
     std::uint64_t began_ns;
+    bool is_watched;
+    // Of the kernel, once the runtime has reported it; 0 until then.
+    std::uint64_t kernel_name;
+    std::int8_t device;
 };
 __attribute__((tls_model("initial-exec"))) __thread Launch this_launch;
 
@@ -45,6 +51,9 @@ public:
     ~LaunchCall() {
         if (--this_launch.depth == 0) {
             this_launch.began_ns = 0;
+            if (__builtin_expect(this_launch.is_watched, 0)) {
+                end_watching();
+            }
         }
     }
     LaunchCall(const LaunchCall&) = delete;
@@ -68,6 +77,16 @@ private:
         clock_gettime(CLOCK_REALTIME, &now);
         this_launch.began_ns =
             static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+        if (watch::watches_kernels()) {
+            this_launch.is_watched = true;
+            this_launch.kernel_name = 0;
+            watch::kernel_begins();
+        }
+    }
+    __attribute__((noinline)) static void end_watching() noexcept {
+        this_launch.is_watched = false;
+        const char* const name = kernel_names().find(this_launch.kernel_name);
+        watch::kernel_ends(name == nullptr ? "" : name, name == nullptr ? 0 : std::strlen(name), this_launch.device);
     }
 };
 
@@ -98,6 +117,11 @@ int call(const char* const (&libraries)[3], int missing, Arguments... arguments)
 }  // namespace
 
 std::uint64_t launch_began_ns() noexcept { return this_launch.began_ns; }
+
+void note_launched_kernel(std::uint64_t kernel_name, std::int8_t device) noexcept {
+    this_launch.kernel_name = kernel_name;
+    this_launch.device = device;
+}
 
 void finish() noexcept {
     const KeepErrno keep_errno;

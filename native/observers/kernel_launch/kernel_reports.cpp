@@ -45,6 +45,7 @@ void record_launch(const TaskTrack& track) noexcept {
         return;
     }
     const KeepErrno keep_errno;
+    note_launched_kernel(track.kernel_name, static_cast<std::int8_t>(device));
     const RecordingScope scope(true);
     if (!scope) {
         return;
