@@ -70,7 +70,8 @@ void synchronize() {
 }
 
 watch::Operator described(const WatchedCall& call) {
-    return watch::Operator{watch::Source::kAten, call.name->data(), call.name->size(), call.number, format::kDeviceNone};
+    return watch::Operator{watch::Source::kAten, call.name->data(), call.name->size(), call.number,
+                           format::kDeviceNone};
 }
 
 }  // namespace
@@ -122,8 +123,7 @@ bool content_of_view(std::uint64_t address, std::uint64_t item_bytes, const std:
     return true;
 }
 
-void watch_operator_begins(const WatchedCall& call, const WrittenArguments& written, PyObject* args,
-                           PyObject* kwargs) {
+void watch_operator_begins(const WatchedCall& call, const WrittenArguments& written, PyObject* args, PyObject* kwargs) {
     std::vector<watch::Range> ranges;
     for (const Py_ssize_t position : written.positions) {
         if (position < PyTuple_GET_SIZE(args)) {

@@ -96,8 +96,9 @@ void write_piece(void* context, const void* bytes, std::size_t count) noexcept {
 void DumpFiles::end(const char* what, int error) noexcept {
     ended_ = true;
     char line[400];
-    std::snprintf(line, sizeof(line), "watch: %s%s%s; no more is written of watched memory, changes are still looked for",
-                  what, error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error));
+    std::snprintf(line, sizeof(line),
+                  "watch: %s%s%s; no more is written of watched memory, changes are still looked for", what,
+                  error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error));
     recorder::say(line);
 }
 
@@ -126,7 +127,7 @@ bool DumpFiles::open_folder() noexcept {
 int DumpFiles::create_file(const char* name, bool replaces) noexcept {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND;
     const int file = openat(folder_, name, kFlags, kFileMode);
-    struct stat status {};
+    struct stat status{};
     // An earlier run's, whose thread had this number: as a file of ours it gives way.
     if (file >= 0 || errno != EEXIST || !replaces || fstatat(folder_, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(status.st_mode) || status.st_uid != geteuid() || unlinkat(folder_, name, 0) != 0) {

@@ -118,8 +118,7 @@ bool Fingerprint::look(const Content& content, Reading reading, Change& change) 
         return false;
     }
     if (!known_ || change.happened) {
-        checksum_ =
-            kind_ == Checksum::kCrc64 ? look.crc : combine_segments(segments_.data(), segments_.size(), bytes);
+        checksum_ = kind_ == Checksum::kCrc64 ? look.crc : combine_segments(segments_.data(), segments_.size(), bytes);
     }
     known_ = true;
     return true;

@@ -43,8 +43,8 @@ public:
     std::uint64_t look_at_segments(const Content& content, Reading reading, std::size_t first, std::size_t count,
                                    Change& change) noexcept;
 
-    // Compares what lies outside of some ranges (offsets, the end exclusive) with the copy that is kept. Changes nothing.
-    // Where none is kept, nothing is found.
+    // Compares what lies outside of some ranges (offsets, the end exclusive) with the copy that is kept. Changes
+    // nothing. Where none is kept, nothing is found.
     void compare_outside(const Content& content, Reading reading, const Vector<ChangedRange>& ranges,
                          Change& change) const noexcept;
 

@@ -29,8 +29,8 @@ bool is_guarded(const LiveBlock& block) noexcept {
 
 void Guard::begin_following() noexcept {
     is_following_ = true;
-    recorder::visit_live_blocks(
-        [](void* guard, const LiveBlock& block) { static_cast<Guard*>(guard)->add(block, 0); }, this);
+    recorder::visit_live_blocks([](void* guard, const LiveBlock& block) { static_cast<Guard*>(guard)->add(block, 0); },
+                                this);
 }
 
 void Guard::add(const LiveBlock& block, std::uint64_t moment) noexcept {
@@ -154,6 +154,7 @@ void Guard::look_beside_writes(Guarded& guarded, const Running& running, Finding
     if (change.happened) {
         finding.previous = &guarded.looked_at_after;
         finding.is_exact = guarded.looked_at_moment + 1 >= running.moment;
+        finding.is_beside = true;
         tell(guarded, finding, change, guarded.fingerprint.checksum(), site);
     }
 }
@@ -250,7 +251,8 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
             continue;
         }
         Guarded& guarded = next->second;
-        if (guarded.fingerprint.is_known() && guarded.looked_at_moment != moment && is_settled(guarded, all, &running)) {
+        if (guarded.fingerprint.is_known() && guarded.looked_at_moment != moment &&
+            is_settled(guarded, all, &running)) {
             finding.is_exact = guarded.looked_at_moment + 1 >= moment;
             used += look(guarded, kNeighbourSegments, finding, moment, running.name, site);
         }
@@ -259,8 +261,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
     for (const Range& range : running.writes) {
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;
-            if (used + guarded.bytes <= most && !guarded.fingerprint.is_known() &&
-                is_settled(guarded, all, &running)) {
+            if (used + guarded.bytes <= most && !guarded.fingerprint.is_known() && is_settled(guarded, all, &running)) {
                 used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name, site);
             }
         }

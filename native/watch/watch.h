@@ -66,8 +66,8 @@ inline bool concerns_npu() noexcept { return (activity.load(std::memory_order_re
 // The settings are in force from now on; called by the recorder.
 void apply_settings() noexcept;
 
-// Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all of
-// them. Returns the watch's number, from 1; 0 if the memory cannot be read.
+// Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all
+// of them. Returns the watch's number, from 1; 0 if the memory cannot be read.
 std::uint32_t add(Target target, const Content& content, std::int8_t device, const char* name,
                   std::int64_t dump_count) noexcept;
 // Ends the watch of the memory that begins at an address; bytes 0: whatever its length. False if there is none.

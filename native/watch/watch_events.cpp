@@ -150,6 +150,9 @@ void write_change_of_block(const LiveBlock& block, const Fingerprint& fingerprin
                            const CallSite& site) noexcept {
     Attributes text;
     text.add("watch=auto\nid=0\nexact=%d\n", finding.is_exact ? 1 : 0);
+    if (finding.is_beside) {
+        text.add("beside=1\n");
+    }
     add_finding(text, finding);
     add_change(text, change, checksum_before, fingerprint.checksum());
     if (neighbour != nullptr) {

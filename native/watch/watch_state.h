@@ -1,11 +1,14 @@
 // The watch's own state, shared by its source files and by nobody else; all of it is used under one lock.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 #include "watch/dump_files.h"
 #include "watch/fingerprint.h"
 #include "watch/watch.h"
+#include "writer/bounded_lock.h"
 
 namespace msmemscope::watch {
 
@@ -52,13 +55,14 @@ struct Watched {
 
 // Where a change was found.
 struct Finding {
-    bool is_during;            // an operator, and not between two
-    const Running* running;    // the operator that ran, or begins now; null: a kernel that has no name yet
+    bool is_during;          // an operator, and not between two
+    const Running* running;  // the operator that ran, or begins now; null: a kernel that has no name yet
     const OperatorName* previous;
-    const Running* writer;     // that may have written it, if that is another one
+    const Running* writer;  // that may have written it, if that is another one
     bool may_write;
     bool writes_are_known;
     bool is_exact;
+    bool is_beside;  // the operator may write another part of the same block
     std::size_t concurrent;
 };
 
@@ -139,5 +143,43 @@ private:
     std::uint64_t whole_looks_ = 0;  // operators before which every settled block was looked at
     std::uint64_t live_bytes_ = 0;
 };
+
+struct State {
+    BoundedLock lock;
+    pid_t process = 0;
+    bool is_stale = true;  // something may have changed while nothing was collected
+    bool window_is_open = false;
+    bool writes_files = true;
+    bool told_of_outputs = false;
+    bool told_of_folder = false;
+    std::uint32_t last_number = 0;
+    std::uint64_t moment = 0;
+    OperatorName previous{};
+    Vector<Watched> watched;
+    Vector<Running> running;
+    Map<std::uint64_t, std::uint64_t> calls;
+    DumpFiles files;
+    Guard guard;
+};
+
+std::uint32_t this_thread_id() noexcept;
+
+// --- watched_list.cpp: what is watched by name, or as output of an operator --------------------
+
+// What observers are asked to tell from now on.
+void update_activity(const State& held) noexcept;
+// Null if the memory cannot be read.
+Watched* add_to(State& held, Target target, const Content& content, std::int8_t device, const char* name,
+                std::int64_t dump_count, std::uint32_t output) noexcept;
+void announce(State& held, Watched& watched, const CallSite& site) noexcept;
+// Says what ended since, and takes it off the list.
+void settle_list(State& held, const CallSite& site) noexcept;
+// Records what has changed since the last look.
+void look_at_all(State& held, Finding finding, const CallSite& site) noexcept;
+// Writes what was seen at the last look to files.
+void dump_all(State& held, const OperatorName& name, bool is_before) noexcept;
+void open_window(State& held, const Running& running, const Output* outputs, std::size_t count,
+                 const CallSite& site) noexcept;
+void close_window(State& held) noexcept;
 
 }  // namespace msmemscope::watch

@@ -147,7 +147,7 @@ def scopes(output: str) -> None:
         torch.ones(10).div(2)
         raise KeyError
     block(20_006)
-    for bad in ({"level": "7"}, {"colour": "red"}, {"steps": 1.5}, {"watch": "op0,op1", "events": "nothing"}):
+    for bad in ({"level": "7"}, {"colour": "red"}, {"steps": 1.5}, {"watch": "full-content", "events": "alloc"}):
         try:
             msmemscope.config(**bad)
         except ValueError as error:  # noqa: PERF203 - each is tried

@@ -36,6 +36,9 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.RESERVED: "totals of pools",
     EventKind.DEVICE_USAGE: "totals of devices",
     EventKind.OWNER: "labels of blocks",
+    EventKind.WATCH: "changes of watched memory",
+    EventKind.WATCH_START: "beginnings of watching",
+    EventKind.WATCH_STOP: "ends of watching",
 }
 _HEADING: Final = "bold"
 _QUIET: Final = "dim"

@@ -71,7 +71,6 @@ BAD_VALUES = [
 ]
 
 UNAVAILABLE = [
-    ("--watch=op0,op1,full-content", "--watch"),
     ("--compare", "--compare"),
     ("--input=/a,/b", "--input"),
     ("--input-path=/a,/b", "--input-path"),
@@ -130,8 +129,8 @@ def test_option_of_a_later_version(
 
 def test_watch_after_the_program(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
     """The documents write it there."""
-    message = assert_refused(main(["touch", "started", "--watch=op0,op1"]), capsys, empty_folder)
-    assert "--watch: not available in this version" in message
+    message = assert_refused(main(["touch", "started", "--watch=op0:first,op1"]), capsys, empty_folder)
+    assert "--watch: not the number of an output: 'first'" in message
 
 
 def test_unknown_option(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:

@@ -18,7 +18,6 @@ from msmemscope.configuration import (
     GivenOption,
     Level,
     LogLevel,
-    unavailable_keywords,
     with_keywords,
     with_options,
 )
@@ -260,14 +259,6 @@ def test_values_that_python_callers_may_not_pass(keyword: str, value: object, re
 def test_keywords_that_are_none_are_not_given() -> None:
     """A caller may pass its own options on."""
     assert with_keywords(Config(), {"steps": None, "output": None}) == with_keywords(Config(), {})
-
-
-def test_keywords_of_a_later_version_are_told_apart() -> None:
-    """They change nothing, and can be named."""
-    keywords = {"watch": "op0,op1,full-content", "events": "alloc"}
-    assert unavailable_keywords(keywords) == ("watch",)
-    assert unavailable_keywords({"watch": ""}) == ()
-    assert with_keywords(Config(), keywords) == with_keywords(Config(), {"events": "alloc"})
 
 
 def test_overrides_keep_what_they_do_not_name() -> None:

@@ -43,6 +43,10 @@ KEYS = [
     "data_format",
     "log_level",
     "maximum_size",
+    "watch",
+    "watch_budget",
+    "watch_max_size",
+    "watch_checksum",
     "utc_offset",
 ]
 

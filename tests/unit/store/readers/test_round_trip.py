@@ -14,7 +14,7 @@ from msmemscope.analysis.ownership import block_owners
 from msmemscope.configuration import Analysis, Config, DataFormat
 from msmemscope.dump import write_dumps
 from msmemscope.eventlog import Capture
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import WATCH_KINDS, EventKind
 from msmemscope.store import Dataset, load, steps
 from tests.fakes.event_log_builder import (
     ATEN_END,
@@ -34,7 +34,7 @@ from tests.fakes.event_log_builder import (
 )
 
 RANGE_START, RANGE_END, KERNEL_LAUNCH, OWNER = 31, 32, 20, 53
-ROWLESS = (EventKind.RESERVED, EventKind.DEVICE_USAGE, EventKind.OWNER)
+ROWLESS = (EventKind.RESERVED, EventKind.DEVICE_USAGE, EventKind.OWNER, *WATCH_KINDS)
 
 # Texts that dumps of ours can hold: no begin of a formula, which they leave out on purpose.
 names = st.text(
