@@ -121,7 +121,8 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 // Bytes of the live blocks of a pool on a device. Reads the whole table of live blocks.
 std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept;
 
-// The innermost live block that holds this address, whatever its pool; false if none is known. Often reads the whole table.
+// The innermost live block that holds this address, whatever its pool; false if none is known. Often reads the whole
+// table.
 bool find_block_around(std::uint64_t address, LiveBlock& block) noexcept;
 
 // Calls visit(context, block) for each live block.

@@ -10,7 +10,6 @@ import dataclasses
 import enum
 from typing import Any
 
-
 _RUNNING_STATISTICS = ("running_mean", "running_var")
 _UNDECLARED_WRITES = {
     "native_batch_norm": _RUNNING_STATISTICS,

@@ -154,7 +154,7 @@ def _memory_of(target: Any) -> _Memory:
         hint = "watch the tensors that it is made of"
         raise ConfigurationError(message, option="watch", value=kind, accepted=_ACCEPTED_TARGET, hint=hint)
     return _Memory(
-        True,  # noqa: FBT003 - a field
+        True,
         address,
         tensor.itemsize,
         list(tensor.shape),
@@ -185,7 +185,7 @@ def _memory_at(address: Any, length: Any) -> _Memory:
         if number <= 0 or number >= _LARGEST_ADDRESS:
             message = f"not {'an address' if name == 'address' else 'a length'}"
             raise ConfigurationError(message, option=name, value=str(number), accepted="an integer > 0")
-    return _Memory(False, address, 1, [length], [1], DEVICE_NONE)  # noqa: FBT003 - a field
+    return _Memory(False, address, 1, [length], [1], DEVICE_NONE)
 
 
 def _checked_name(name: object) -> str:

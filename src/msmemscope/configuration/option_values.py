@@ -200,4 +200,3 @@ def parse_maximum_size(accepted: str, spelling: str, text: str) -> dict[str, Any
     if 0 < size_bytes < MINIMUM_LOG_BYTES:
         raise _refuse(accepted, spelling, text, "too small to hold anything")
     return {"maximum_size": size_bytes}
-

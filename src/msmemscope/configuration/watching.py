@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msmemscope.configuration.settings import CONTROL_CHARACTERS, WatchChecksum
 from msmemscope.errors import UsageError
 from msmemscope.units import format_bytes, parse_size_bytes
+
+if TYPE_CHECKING:
+    import enum
 
 LONGEST_OPERATOR_NAME = 254
 """Bytes of the name of an operator."""

@@ -38,7 +38,10 @@ def watched(text: str, option: str = "--watch") -> Config:
         (f"{ADD}:1\N{FULLWIDTH COMMA}{MM}\N{FULLWIDTH COMMA}full-content", WatchWindow(ADD, 1, MM, is_full=True)),
         (f" {ADD} : 1 , {MM} ", WatchWindow(ADD, 1, MM)),
         (f"{ATB},{ATB},full-content", WatchWindow(ATB, None, ATB, is_full=True)),
-        ("token0/layer0/module0/op0,token0/layer0/module0/op1", WatchWindow("token0/layer0/module0/op0", None, "token0/layer0/module0/op1")),
+        (
+            "token0/layer0/module0/op0,token0/layer0/module0/op1",
+            WatchWindow("token0/layer0/module0/op0", None, "token0/layer0/module0/op1"),
+        ),
         ("op0,op1,full-content", WatchWindow("op0", None, "op1", is_full=True)),
         ("Add_06a6d4f1_0", WatchWindow(end="Add_06a6d4f1_0")),
         ("auto", WatchWindow(is_automatic=True)),
