@@ -69,7 +69,7 @@ Content content_at(std::vector<unsigned char>& memory) {
 void changes_are_placed(bool keeps_content, Reading reading) {
     auto memory = noise(10 * kSegmentBytes + 100);
     const Content content = content_at(memory);
-    Fingerprint fingerprint(keeps_content, Checksum::kSegments64);
+    Fingerprint fingerprint(keeps_content, Checksum::kHash64);
     Change change;
     CHECK(fingerprint.look(content, reading, change));
     CHECK(!change.happened);

@@ -1,6 +1,6 @@
 // Checksums of the contents of memory.
 //
-// The checksum "segments64", byte by byte (tests/support/watch_checksum.py does the same in Python):
+// The checksum "hash64", byte by byte (tests/support/watch_checksum.py does the same in Python):
 //   Content is cut into segments of 1024 bytes, the last one may be shorter. Each segment is hashed by itself, so that
 //   a change can be placed, and the checksum is the hash of the list of the segments' hashes as little-endian 64-bit
 //   words, with the length of the content as seed. Hash of up to 1024 bytes, with a seed: the bytes, filled up with

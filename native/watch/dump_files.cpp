@@ -136,16 +136,23 @@ int DumpFiles::create_file(const char* name, bool replaces) noexcept {
     return openat(folder_, name, kFlags, kFileMode);
 }
 
+bool DumpFiles::has_room(std::uint64_t bytes, std::uint64_t most_bytes) noexcept {
+    if (written_bytes_ + bytes <= most_bytes) {
+        return true;
+    }
+    char what[100];
+    std::snprintf(what, sizeof(what), "--watch-max-size=%" PRIu64 " bytes would be exceeded", most_bytes);
+    end(what, 0);
+    return false;
+}
+
 void DumpFiles::write_content(const LookName& name, const Fingerprint& fingerprint, const Content& content,
                               Reading reading, std::uint64_t most_bytes) noexcept {
     if (ended_ || !open_folder()) {
         return;
     }
     const std::uint64_t bytes = content.bytes();
-    if (written_bytes_ + bytes > most_bytes) {
-        char what[100];
-        std::snprintf(what, sizeof(what), "--watch-max-size=%" PRIu64 " bytes would be exceeded", most_bytes);
-        end(what, 0);
+    if (!has_room(bytes, most_bytes)) {
         return;
     }
     NameText file_name = text_of(name);
@@ -204,7 +211,7 @@ int DumpFiles::table_of(std::int8_t device) noexcept {
     return -1;
 }
 
-void DumpFiles::write_checksum(const LookName& name, std::uint64_t checksum) noexcept {
+void DumpFiles::write_checksum(const LookName& name, std::uint64_t checksum, std::uint64_t most_bytes) noexcept {
     if (ended_ || !open_folder()) {
         return;
     }
@@ -230,6 +237,9 @@ void DumpFiles::write_checksum(const LookName& name, std::uint64_t checksum) noe
     }
     cursor += std::snprintf(cursor, 32, ",%016" PRIx64 "\n", checksum);
     const auto bytes = static_cast<std::size_t>(cursor - row);
+    if (!has_room(bytes, most_bytes)) {
+        return;
+    }
     if (!write_all(table, row, bytes)) {
         end("the table of checksums", errno);
         return;

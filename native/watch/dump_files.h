@@ -33,7 +33,7 @@ public:
     // Writes the content as it was at the last look, or, where no copy of that is kept, as it is now.
     void write_content(const LookName& name, const Fingerprint& fingerprint, const Content& content, Reading reading,
                        std::uint64_t most_bytes) noexcept;
-    void write_checksum(const LookName& name, std::uint64_t checksum) noexcept;
+    void write_checksum(const LookName& name, std::uint64_t checksum, std::uint64_t most_bytes) noexcept;
 
     // Bytes written so far.
     std::uint64_t written_bytes() const noexcept { return written_bytes_; }
@@ -45,6 +45,8 @@ private:
     static constexpr std::size_t kDevices = 130;  // cpu and none, then the NPUs
 
     bool open_folder() noexcept;
+    // Ends the writing if so many bytes more would be too many.
+    bool has_room(std::uint64_t bytes, std::uint64_t most_bytes) noexcept;
     int create_file(const char* name, bool replaces) noexcept;
     int table_of(std::int8_t device) noexcept;
     void end(const char* what, int error) noexcept;

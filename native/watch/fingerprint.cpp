@@ -138,7 +138,7 @@ std::uint64_t Fingerprint::look_at_segments(const Content& content, Reading read
     Look look{*this, change, begin, 0};
     if (!read_content(part, reading, &take, &look)) {
         known_ = false;
-    } else if (change.happened && kind_ == Checksum::kSegments64) {
+    } else if (change.happened && kind_ == Checksum::kHash64) {
         checksum_ = combine_segments(segments_.data(), segments_.size(), content.run_bytes);
     }
     return bytes;

@@ -28,7 +28,7 @@ struct Change {
     void add(std::uint64_t from, std::uint64_t to) noexcept;
 };
 
-enum class Checksum : std::uint8_t { kSegments64, kCrc64 };
+enum class Checksum : std::uint8_t { kHash64, kCrc64 };
 
 class Fingerprint {
 public:

@@ -40,9 +40,8 @@ void Guard::add(const LiveBlock& block, std::uint64_t moment) noexcept {
     for (std::uint64_t offset = 0; offset < block.size_bytes; offset += kPieceBytes) {
         const std::uint64_t bytes = std::min(kPieceBytes, block.size_bytes - offset);
         blocks_.erase(block.address + offset);
-        blocks_.emplace(block.address + offset,
-                        Guarded{block, offset, bytes, moment, 0, OperatorName{}, false,
-                                Fingerprint(bytes <= kLargestCopiedPiece, Checksum::kSegments64)});
+        blocks_.emplace(block.address + offset, Guarded{block, offset, bytes, moment, 0, OperatorName{}, false,
+                                                        Fingerprint(bytes <= kLargestCopiedPiece, Checksum::kHash64)});
     }
     live_bytes_ += block.size_bytes;
 }

@@ -117,6 +117,13 @@ bool prepare(State& held) noexcept {
 
 void begin(State& held, const Operator& one, const Writes& writes, bool has_name, const CallSite& site) noexcept {
     // Looked at before it is said to run: what was changed by now was not its doing.
+    if (one.source == Source::kAten) {
+        // Nothing else runs on this thread: what has begun here and not ended was left by an exception of C++.
+        const std::uint32_t thread = this_thread_id();
+        held.running.erase(std::remove_if(held.running.begin(), held.running.end(),
+                                          [thread](const Running& running) { return running.thread_id == thread; }),
+                           held.running.end());
+    }
     Running running{};
     running.thread_id = this_thread_id();
     running.name.set(one);

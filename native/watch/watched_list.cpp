@@ -16,9 +16,7 @@ namespace {
 constexpr std::uint64_t kLargestCopyLight = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kLargestCopyFull = std::uint64_t{1} << 30U;
 
-Checksum checksum_kind() noexcept {
-    return recorder::settings().watch_crc64 ? Checksum::kCrc64 : Checksum::kSegments64;
-}
+Checksum checksum_kind() noexcept { return recorder::settings().watch_crc64 ? Checksum::kCrc64 : Checksum::kHash64; }
 
 void dump(State& held, Watched& watched, const OperatorName& name, bool is_before) noexcept {
     if (watched.dumps_left == 0 || !held.writes_files || !held.files.are_open() || !watched.fingerprint.is_known()) {
@@ -34,7 +32,7 @@ void dump(State& held, Watched& watched, const OperatorName& name, bool is_befor
         held.files.write_content(look, watched.fingerprint, watched.content, watched.reading(),
                                  settings.watch_max_size_bytes);
     } else {
-        held.files.write_checksum(look, watched.fingerprint.checksum());
+        held.files.write_checksum(look, watched.fingerprint.checksum(), settings.watch_max_size_bytes);
     }
 }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.support import tool
+from tests.support.watching import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -232,3 +233,22 @@ def test_tensors_name_their_blocks(fake_atb: FakeAtb, observe_c: Observe, pools:
     of_framework = [row for row in accesses if int(row["Ptr"], 16) == start]
     assert of_framework
     assert {block_of(row) for row in of_framework} == {("PTA", start)}
+
+
+@pytest.mark.parametrize("level", ["op", "op,kernel"])
+def test_watching_an_output(fake_atb: FakeAtb, observe_c: Observe, level: str) -> None:
+    """From the operator that makes it to the end of another one, named by their paths; kernels too where they are asked for."""
+    window = "--watch=0/0_ElewiseOperation:out0,0/1_GraphOperation,full-content"
+    observation = observe_c(
+        ("--device=npu", f"--level={level}", window), fake_atb.host, *fake_atb.command(executions=1)[1:]
+    )
+    folder = observation.run.output / "watch_dump"
+    graph = "0.1_GraphOperation"
+    operators = [graph, f"{graph}.0_NodeOperation"]
+    if level != "op":
+        operators += [f"{graph}.0_NodeOperation.{kernel}" for kernel in ("0_AddF32Kernel", "1_CopyKernel")]
+    looks = {f"{name}_1-0.0_ElewiseOperation_0_{when}.bin" for name in operators for when in ("before", "after")}
+    looks.add("0.0_ElewiseOperation_1-0.0_ElewiseOperation_0_after.bin")
+    assert {path.name.split("_", 2)[2] for path in folder.iterdir()} == looks
+    assert {path.stat().st_size for path in folder.iterdir()} == {24}
+    assert [change for change in changes(observation.run.capture) if change.is_unexpected] == []

@@ -111,7 +111,6 @@ def test_settings_per_scope(run_scenario: Callable[[str], ToolRun]) -> None:
     assert not (run.output / "other").exists()
     for text in ("config: output stays", "config: data_format stays 'db'", "collect: collection is on already"):
         assert run.stderr.count(f"msmemscope: {text}") == 1, run.stderr
-    assert "msmemscope: watch is not available in this version of msmemscope and is left out" in run.stderr
 
 
 def test_start_and_stop_from_threads(run_scenario: Callable[[str], ToolRun]) -> None:

@@ -152,7 +152,6 @@ def scopes(output: str) -> None:
             msmemscope.config(**bad)
         except ValueError as error:  # noqa: PERF203 - each is tried
             print(f"refused={next(iter(bad))} kind={type(error).__name__}")
-    msmemscope.config(watch="op0,op1,full-content")
     msmemscope.config()
 
 
