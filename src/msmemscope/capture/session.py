@@ -217,11 +217,6 @@ class Session:
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))
             _native.note_fact("unobserved.python_stacks", f"the frames of Python {version} are not known")
-        if config.watch:
-            from msmemscope.capture.watcher import warn_of_concurrent_launches
-
-            if config.devices != ("cpu",):
-                warn_of_concurrent_launches()
         if Level.OP in config.level and (config.events & _OPERATOR_ITEMS or self._watches_memory):
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:

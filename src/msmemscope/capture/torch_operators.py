@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.operator_facts import operator_facts
-from msmemscope.capture.watcher import watches_several_npus
+from msmemscope.capture.watcher import warn_of_concurrent_launches, watches_several_npus
 from msmemscope.model.events import DEVICE_CPU
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def _synchronize_npus() -> None:
     """Let NPUs finish what they were given, the operators that still wait in torch_npu's own queue included."""
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_initialized():
+        warn_of_concurrent_launches()
         for index in range(npu.device_count()) if npu.device_count() > 1 and watches_several_npus() else (None,):
             npu.synchronize(index)
 
