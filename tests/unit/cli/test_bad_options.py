@@ -72,9 +72,20 @@ BAD_VALUES = [
 
 UNAVAILABLE = [
     ("--watch=op0,op1,full-content", "--watch"),
-    ("--compare", "--compare"),
-    ("--input=/a,/b", "--input"),
-    ("--input-path=/a,/b", "--input-path"),
+]
+
+COMPARING = [
+    (["--compare"], "--compare: goes together with --input"),
+    (["--input=/a,/b"], "--input: goes together with --compare"),
+    (["-i", "/a,/b", "touch", "started"], "--input: goes together with --compare"),
+    (["--compare", "--input=/a"], "--input: names 1 inputs: '/a'"),
+    (["--compare", "--input="], "--input: names no input"),
+    (["--compare", "--input=/a,/b,/c"], "--input: names 3 inputs"),
+    (["--compare", "--input=/a,/b", "touch", "started"], "--compare: compares results, and runs no program: 'touch'"),
+    (["--compare", "--input=/a,/b", "--level=2"], "--level: not a level: '2'"),
+    (["--compare", "--input=/a,/b"], "'/a' cannot be read: No such file or directory"),
+    (["compare", "/a", "/b", "--fail-on", "peak<5%"], "--fail-on: not a condition: 'peak<5%'"),
+    (["compare", "/a"], "the following arguments are required: COMPARE"),
 ]
 
 
@@ -126,6 +137,12 @@ def test_option_of_a_later_version(
         message = assert_refused(main(line), capsys, empty_folder)
         assert f"{spelling}: not available in this version of msmemscope" in message
         assert "hint: " in message
+
+
+@pytest.mark.parametrize("line, reason", COMPARING)
+def test_comparing(line: list[str], reason: str, capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
+    """Two inputs that exist, both options, no program; nothing is written."""
+    assert reason in assert_refused(main(line), capsys, empty_folder)
 
 
 def test_watch_after_the_program(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
