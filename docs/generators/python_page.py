@@ -9,15 +9,16 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from generators.docstrings import markdown, summary
+from generators.python_source import Source, parsed, statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
-SOURCES = Path(__file__).parents[2] / "src"
+LONGEST_LINE = 100
+"""Characters of a signature, above which its arguments stand below each other."""
 
 HEAD = """\
 # The Python API
@@ -32,38 +33,29 @@ Errors of arguments are `ConfigurationError`, which is a `ValueError`; all error
 """
 
 
-@dataclass(frozen=True)
-class PublicName:
-    """A function or class as users write it, and where it is defined."""
-
-    name: str
-    module: str
-    attribute: str
-
-
-SECTIONS: dict[str, tuple[PublicName, ...]] = {
-    "Collecting": (
-        PublicName("msmemscope.config", "msmemscope.capture.session", "config"),
-        PublicName("msmemscope.start", "msmemscope.capture.session", "start"),
-        PublicName("msmemscope.step", "msmemscope.capture.session", "step"),
-        PublicName("msmemscope.stop", "msmemscope.capture.session", "stop"),
-        PublicName("msmemscope.collect", "msmemscope.capture.collection", "collect"),
-    ),
-    "Labels": (PublicName("msmemscope.describe.describer", "msmemscope.describe", "describer"),),
-    "Snapshots": (
-        PublicName("msmemscope.take_snapshot", "msmemscope.capture.snapshot", "take_snapshot"),
-        PublicName("msmemscope.TakeSnapshot", "msmemscope.capture.snapshot", "TakeSnapshot"),
-    ),
-    "Trace of Python functions": (
-        PublicName("msmemscope.tracer.start", "msmemscope.tracer", "start"),
-        PublicName("msmemscope.tracer.stop", "msmemscope.tracer", "stop"),
-        PublicName("msmemscope.RecordFunction", "msmemscope.capture.record_function", "RecordFunction"),
-    ),
-    "Frameworks": (
-        PublicName("msmemscope.init_framework_hooks", "msmemscope.capture.frameworks", "init_framework_hooks"),
-        PublicName("msmemscope.cleanup_framework_hooks", "msmemscope.capture.frameworks", "cleanup_framework_hooks"),
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Collecting": ("config", "start", "step", "stop", "collect"),
+    "Labels": ("describe.describer",),
+    "Snapshots": ("take_snapshot", "TakeSnapshot"),
+    "Trace of Python functions": ("tracer.start", "tracer.stop", "RecordFunction"),
+    "Frameworks": ("init_framework_hooks", "cleanup_framework_hooks"),
+    "Analysing": (
+        "check_leaks",
+        "check_inefficient",
+        "analyze",
+        "list_analyzers",
+        "get_analyzer_config",
+        "load",
+        "load_all",
     ),
 }
+"""Heading to public names, without `msmemscope.`; classes that a module of them has beside these follow it."""
+
+MODULES = ("describe", "tracer", "analyzer")
+"""Public names that are modules."""
+
+CLASSES_OF: dict[str, str] = {"Analysing": "analyzer"}
+"""Heading to the module whose other public names are its details."""
 
 INTEGRATIONS: dict[str, str] = {
     "IPython and notebooks": "msmemscope.integrations.ipython",
@@ -80,125 +72,158 @@ def page() -> str:
     Raises:
         ValueError: If a public name has no place on it.
     """
-    _check_completeness()
+    places = _places()
     parts = [HEAD, "\n| name | |\n|---|---|\n"]
-    definitions = {public: _definition(public.module, public.attribute) for public in _public_names()}
-    for public, (_, _, docstring) in definitions.items():
-        parts.append(f"| [`{public.name}`](#{_anchor(public.name)}) | {summary(docstring)} |\n")
-    for heading, names in SECTIONS.items():
+    parts.extend(
+        f"| [`{name}`](#{_anchor(name)}) | {summary(_definition(name).docstring)} |\n"
+        for names in places.values()
+        for name in names
+    )
+    for heading, names in places.items():
         parts.append(f"\n## {heading}\n")
-        for public in names:
-            module, node, docstring = definitions[public]
-            signatures = "\n".join(_signatures(public.name, module, node))
-            parts.append(f"\n### `{public.name}`\n\n```text\n{signatures}\n```\n\n{markdown(docstring)}")
+        parts.extend(map(_section, names))
     parts.append("\n## Where programs run\n")
     parts.extend(_integration(heading, module) for heading, module in INTEGRATIONS.items())
     return "".join(parts)
 
 
-def _public_names() -> Iterator[PublicName]:
-    for names in SECTIONS.values():
-        yield from names
+def _places() -> dict[str, list[str]]:
+    """Heading to the full names below it; every public name must have its place."""
+    top = [name for name in _exported("msmemscope") if name not in {"__version__", *MODULES}]
+    expected = {f"msmemscope.{name}" for name in top}
+    for module in (f"msmemscope.{module}" for module in MODULES):
+        expected |= {f"{module}.{name}" for name in _exported(module) if _homes().get(name) != module}
+    places = {heading: [f"msmemscope.{name}" for name in names] for heading, names in SECTIONS.items()}
+    for heading, module in CLASSES_OF.items():
+        places[heading] += sorted(name for name in expected if name.startswith(f"msmemscope.{module}."))
+    described = {name for names in places.values() for name in names}
+    if described != expected:
+        message = f"docs/generators/python_page.py and __all__ differ: {sorted(described ^ expected)}"
+        raise ValueError(message)
+    return places
 
 
 def _anchor(name: str) -> str:
     return name.replace(".", "").lower()
 
 
-def _check_completeness() -> None:
-    described = {public.name for public in _public_names()}
-    modules = ("describe", "tracer")
-    expected = {f"msmemscope.{name}" for name in _exported("msmemscope") if name not in {"__version__", *modules}}
-    expected |= {f"msmemscope.{module}.{name}" for module in modules for name in _exported(f"msmemscope.{module}")}
-    if described != expected:
-        message = f"docs/generators/python_page.py and __all__ differ: {sorted(described ^ expected)}"
-        raise ValueError(message)
+def _section(name: str) -> str:
+    definition = _definition(name)
+    parts = [f"\n### `{name}`\n\n```text\n", *(f"{line}\n" for line in _signatures(name, definition)), "```\n\n"]
+    parts.append(markdown(definition.docstring))
+    details = [detail for node in definition.nodes if isinstance(node, ast.ClassDef) for detail in _details(node)]
+    if details:
+        parts.append("\nMembers:\n\n" + "".join(f"{detail}\n" for detail in details))
+    return "".join(parts)
 
 
 def _exported(module: str) -> list[str]:
-    for node in _parsed(module).body:
+    for node in parsed(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     message = f"{module} has no __all__"
     raise ValueError(message)
 
 
+_Node: TypeAlias = "ast.FunctionDef | ast.ClassDef"
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """Where a name is defined."""
+
+    module: str
+    nodes: tuple[_Node, ...]
+    """More than one where a function has overloads."""
+    docstring: str
+
+
 @cache
-def _parsed(module: str) -> ast.Module:
-    path = SOURCES.joinpath(*module.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
+def _definition(name: str) -> _Definition:
+    """Find the definition of a full public name."""
+    package, _, rest = name.partition(".")
+    module, _, attribute = rest.rpartition(".")
+    return _defined(f"{package}.{module}" if module else _homes()[attribute], attribute)
 
 
-_Definition = ast.FunctionDef | ast.ClassDef
+@cache
+def _homes() -> dict[str, str]:
+    """Name to module, as `msmemscope.__getattr__` resolves it."""
+    for node in parsed("msmemscope").body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            return dict(ast.literal_eval(node.value))
+    message = "msmemscope has no _HOMES"
+    raise ValueError(message)
 
 
-def _definition(module: str, name: str) -> tuple[str, list[_Definition], str]:
-    """The module that defines a name, its definitions (all overloads), and its docstring."""
-    found: list[_Definition] = []
-    for node in ast.walk(_parsed(module)):
+def _defined(module: str, name: str) -> _Definition:
+    nodes: list[_Node] = []
+    for node in statements(module):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-            found.append(node)
-        elif isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
-            return _definition(node.module, name)
-    docstrings = [docstring for node in found if (docstring := ast.get_docstring(node))]
+            nodes.append(node)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported = next((alias.name for alias in node.names if name == (alias.asname or alias.name)), None)
+            if imported is not None:
+                return _defined(node.module, imported)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and ast.unparse(node.targets[0]) == name:
+            return _defined(module, node.value.id)
+    docstrings = [docstring for node in nodes if (docstring := ast.get_docstring(node))]
     if not docstrings:
         message = f"{module}.{name} has no docstring"
         raise ValueError(message)
-    return module, found, docstrings[-1]
+    return _Definition(module, tuple(nodes), docstrings[-1])
 
 
-def _signatures(name: str, module: str, definitions: Iterable[_Definition]) -> Iterator[str]:
+def _signatures(name: str, definition: _Definition) -> Iterator[str]:
     """How it is called; of a function with overloads, each of those."""
-    functions = [node for node in definitions if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in definition.nodes if isinstance(node, ast.FunctionDef)]
     overloads = [node for node in functions if any(ast.unparse(one) == "overload" for one in node.decorator_list)]
-    values = _Values(module)
-    for node in overloads or functions:
-        returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        yield f"{name}({ast.unparse(values.visit(node.args))}){returned}"
-    for node in definitions:
+    source = Source(definition.module)
+    for function in overloads or functions:
+        returned = f" -> {source.annotation(function.returns)}" if function.returns else ""
+        yield _call(name, source.arguments(function.args), returned)
+    for node in definition.nodes:
         if isinstance(node, ast.ClassDef):
-            yield f"{name}({_constructor_arguments(node, values)})"
+            yield _call(name, _constructor_arguments(node, source))
 
 
-def _constructor_arguments(node: ast.ClassDef, values: _Values) -> str:
+def _call(name: str, arguments: Sequence[str], returned: str = "") -> str:
+    line = f"{name}({', '.join(arguments)}){returned}"
+    if len(line) <= LONGEST_LINE:
+        return line
+    return "\n".join([f"{name}(", *(f"    {argument}," for argument in arguments), f"){returned}"])
+
+
+def _constructor_arguments(node: ast.ClassDef, source: Source) -> list[str]:
     for method in node.body:
         if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-            arguments = method.args
-            arguments.args = arguments.args[1:]
-            return ast.unparse(values.visit(arguments))
-    return ""
+            return source.arguments(method.args)[1:]
+    return [source.field(one) for one in node.body if isinstance(one, ast.AnnAssign) and not _is_constant(one)]
 
 
-class _Values(ast.NodeTransformer):
-    """Replaces names of constants and of aliases of types by what they stand for."""
+def _is_constant(field: ast.AnnAssign) -> bool:
+    return ast.unparse(field.annotation).startswith(("ClassVar", "Final"))
 
-    def __init__(self, module: str) -> None:
-        tree = _parsed(module)
-        conditional = [node for one in tree.body if isinstance(one, ast.If) for node in one.body]
-        assignments = [node for node in [*tree.body, *conditional] if isinstance(node, ast.Assign)]
-        self._known = {
-            target.id: node.value
-            for node in assignments
-            for target in node.targets
-            if isinstance(target, ast.Name) and isinstance(node.value, (ast.Constant, ast.BinOp))
-        }
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - the name that ast calls
-        """Replace one."""
-        return self._known.get(node.id, node)
+def _details(node: ast.ClassDef) -> Iterator[str]:
+    """Fields with what is documented right below them, and methods that no base class has."""
+    bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
+    for field, below in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield f"- `{ast.unparse(field.target)}`: {' '.join(str(below.value.value).split())}"
+        elif isinstance(field, ast.FunctionDef) and not field.name.startswith("_") and bases <= {"Protocol", "Generic"}:
+            yield f"- `{field.name}()`: {summary(ast.get_docstring(field) or '')}."
 
 
 def _integration(heading: str, module: str) -> str:
-    docstring = ast.get_docstring(_parsed(module))
+    docstring = ast.get_docstring(parsed(module))
     if docstring is None:
         message = f"{module} has no docstring"
         raise ValueError(message)
     parts = [f"\n### {heading}\n\n{markdown(docstring)}"]
-    for node in ast.walk(_parsed(module)):
+    for node in ast.walk(parsed(module)):
         # The class that is made when it is needed, not the one that type checkers see.
         if isinstance(node, ast.FunctionDef) and node.name == "_make_class":
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.ClassDef) and (text := ast.get_docstring(inner)):
-                    parts.append(f"\n{markdown(text)}")
+            classes = [inner for inner in ast.walk(node) if isinstance(inner, ast.ClassDef)]
+            parts.extend(f"\n{markdown(text)}" for inner in classes if (text := ast.get_docstring(inner)))
     return "".join(parts)

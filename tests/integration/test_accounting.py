@@ -36,7 +36,8 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
 @given(programs)
 @example([("stop", 0, 0), ("allocate", 0, 5), ("free", 0, 0), ("allocate", 0, 6), ("start", 0, 0), ("free", 0, 0)])
 @example([("allocate", 0, 5), ("stop", 0, 0), ("free", 0, 0), ("configure", 0, 3), ("start", 0, 0)])
-@example([("label", 3, 0), ("label", 13, 0), ("allocate", 3, 5), ("raise", 3, 1), ("allocate", 3, 5)])
+@example([("label", 13, 0), ("label", 13, 2), ("label", 13, 0), ("leave", 13, 0), ("allocate", 13, 5)])
+@example([("label", 13, 0), ("label", 13, 3), ("allocate", 13, 5), ("raise", 13, 1), ("allocate", 13, 5)])
 @example([("configure", 0, 7), ("allocate", 0, 5), ("step", 0, 0), ("step", 0, 0), ("step", 0, 0)])
 @example([("stop", 0, 0), ("collect", 1, 0), ("allocate", 2, 5), ("leave", 1, 0), ("free", 0, 0)])
 def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action]) -> None:

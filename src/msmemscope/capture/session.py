@@ -291,7 +291,7 @@ def config(**settings: Any) -> None:
     The settings are the options of the command line, with underscores, and take the same text::
 
         msmemscope.config(call_stack="c:10,python:5", events="launch,alloc,free", level="0", device="npu",
-                          analysis="leaks,decompose", data_format="db", output="/home/projects/output")
+                          analysis="leaks,decompose", data_format="db", output="results")
 
     or values: `call_stack={"python": 5}`, `events=["alloc", "free"]`, `steps=[2, 3]`, `output=pathlib.Path("out")`.
     While collection is on, the new settings hold at once. Under the command line the settings given there are the
