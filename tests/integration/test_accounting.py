@@ -45,10 +45,6 @@ def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action
     targets.check(program)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a block whose allocation began before start() and is followed after it has no record until the next",
-)
 def test_blocks_that_other_threads_allocate_while_collection_begins(output: Path) -> None:
     """A thread is in the middle of an allocation when start() comes: its block is recorded all the same."""
     ran = run([sys.executable, SOURCES / "accounting_race.py", output, 4000], output=output)
@@ -64,7 +60,6 @@ def test_blocks_that_other_threads_allocate_while_collection_begins(output: Path
     assert (missing == 0).all(), f"{np.count_nonzero(missing)} starts missed a block: {np.unique(missing)} bytes"
 
 
-@pytest.mark.xfail(reason="the end of a label in a copied context leaves the labels around it to the thread")
 def test_labels_stay_with_what_they_were_given_to(output: Path) -> None:
     """A function that ran in a pool thread, in the context of a labelled task, leaves no label there."""
     ran = run([sys.executable, SOURCES / "labels_in_pool_threads.py", output], output=output)

@@ -52,7 +52,7 @@ class Session:
         # A thread that holds the lock while another one forks is not there to release it in the child.
         os.register_at_fork(after_in_child=self._renew_lock)
         self._config: Config | None = None
-        self._defaults = Config()
+        self._defaults: Config | None = None
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
@@ -105,7 +105,7 @@ class Session:
         with self._lock:
             self.begin_launched()
             before = self.config
-            config = with_keywords(self._defaults, keywords)
+            config = with_keywords(self._defaults or before, keywords)
             config = dataclasses.replace(
                 config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
             )
