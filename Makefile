@@ -8,6 +8,8 @@ VENV          ?= .venv
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
+# Trainers and notebooks, for the tests of the integrations.
+INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal
 BENCH_OPTIONS ?=
 DEMO_OPTIONS  ?= --call-stack=python
@@ -51,7 +53,7 @@ demo: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## tr
 demo-npu: $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train the same model with the real torch_npu on a virtual NPU
 	$(WITH_NPU) vnpu run -- python $(DEMO_SCRIPT)
 
-test: $(STAMPS)/package $(STAMPS)/torch test-native test-npu ## run all tests
+test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations test-native test-npu ## run all tests
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS)
 
 test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests of the virtual NPU
@@ -124,6 +126,10 @@ $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
 
 $(STAMPS)/torch: | $(STAMPS)/venv
 	$(PIP) install --quiet $(TORCH_OPTIONS) '$(TORCH)' numpy
+	@touch $@
+
+$(STAMPS)/integrations: | $(STAMPS)/torch
+	$(PIP) install --quiet $(TORCH_OPTIONS) '$(TORCH)' $(INTEGRATIONS)
 	@touch $@
 
 $(STAMPS)/vnpu: $(VNPU_SOURCES) | $(STAMPS)/build-tools

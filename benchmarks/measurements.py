@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis_speed import analyses_of_csv, analyses_of_event_log, comparisons
 from export_speed import export_speed
 from measuring import Measurement, Target, Variant, python, tool
 
@@ -288,6 +289,9 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     launch_cost,
     lambda: export_speed("csv"),
     lambda: export_speed("db"),
+    analyses_of_csv,
+    comparisons,
+    analyses_of_event_log,
     *(lambda operation=operation: virtual_npu_cost(operation) for operation in ("empty", "add", "matmul")),
     virtual_npu_import,
     npu_allocation_cost,

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from generators import data_flow_picture, demo_recording, options_page, terminal_picture
+from generators import data_flow_picture, demo_recording, options_page, python_page, terminal_picture
 
 DOCS = Path(__file__).parent
 
@@ -19,6 +19,7 @@ def generated() -> dict[Path, str]:
     recorded = (DOCS / "images" / "summary.txt").read_text(encoding="utf-8")
     return {
         DOCS / "options.md": options_page.page(),
+        DOCS / "python.md": python_page.page(),
         DOCS / "images" / "data-flow.svg": data_flow_picture.picture(data_flow_picture.ENGLISH),
         DOCS / "images" / "data-flow.zh-CN.svg": data_flow_picture.picture(data_flow_picture.CHINESE),
         DOCS / "images" / "summary.svg": terminal_picture.picture(recorded, title="make demo"),

@@ -27,11 +27,16 @@ static int on_code_event(PyCodeEvent event, PyCodeObject *code) {
 }
 
 int watch_code_objects(void (*gone)(PyCodeObject *code)) {
+    static int is_watching = 0; /* imported again, after its module was forgotten */
     report_gone = gone;
+    if (is_watching) {
+        return 1;
+    }
     if (PyCode_AddWatcher(on_code_event) < 0) {
         PyErr_Clear(); /* all eight places are taken */
         return 0;
     }
+    is_watching = 1;
     return 1;
 }
 
@@ -47,8 +52,10 @@ static void dealloc_code(PyObject *code) {
 
 int watch_code_objects(void (*gone)(PyCodeObject *code)) {
     report_gone = gone;
-    real_dealloc = PyCode_Type.tp_dealloc;
-    PyCode_Type.tp_dealloc = dealloc_code;
+    if (PyCode_Type.tp_dealloc != dealloc_code) { /* imported again, after its module was forgotten */
+        real_dealloc = PyCode_Type.tp_dealloc;
+        PyCode_Type.tp_dealloc = dealloc_code;
+    }
     return 1;
 }
 

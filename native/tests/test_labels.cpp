@@ -50,8 +50,11 @@ void check_numbers() {
     CHECK_EQUAL(texts::number_of("", 0), 0U);
     CHECK_EQUAL(number("5one"), number("5one"));
     CHECK(number("5one") != number("5two"));
-    CHECK_EQUAL(texts::joined(number("5one"), number("5two")), number("5one\n5two"));
+    CHECK_EQUAL(texts::joined(number("5one"), number("6two")), number("5one\n6two"));
+    CHECK_EQUAL(texts::joined(number("5one"), number("5two")), number("5two"));
     CHECK_EQUAL(texts::joined(0, number("5two")), number("5two"));
+    CHECK_EQUAL(texts::joined(number("5one\n6x\n7y"), number("6two")), number("5one\n7y\n6two"));
+    CHECK_EQUAL(texts::joined(number("5one"), number("5one")), number("5one"));
     CHECK_EQUAL(texts::joined(number("5one"), 0), number("5one"));
     std::vector<std::thread> threads;
     std::vector<std::uint32_t> found(8);

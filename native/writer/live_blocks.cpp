@@ -211,6 +211,15 @@ bool LiveBlocks::claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept
     return key > kFilling;
 }
 
+bool LiveBlocks::claim_one(LiveBlock& block, std::uint64_t sequence) noexcept {
+    Bucket* bucket = nullptr;
+    unsigned slot = 0;
+    const LiveBlock wanted = block;
+    block.sequence = sequence;
+    return locate(key_of(wanted.pool, wanted.address), bucket, slot) && claim(*bucket, slot, block) &&
+           block.address == wanted.address;
+}
+
 std::size_t LiveBlocks::memory_bytes() const noexcept {
     std::size_t bytes = 0;
     for (unsigned level = 0; level < kLevels; ++level) {

@@ -56,6 +56,9 @@ public:
     // Bytes of all live blocks of a pool on a device. Reads the whole table.
     std::uint64_t live_bytes(format::Pool pool, std::int8_t device) const noexcept;
 
+    // Gives a block that has no MALLOC record this sequence number. False if it is gone, or has one.
+    bool claim_one(LiveBlock& block, std::uint64_t sequence) noexcept;
+
     // Calls visit(const LiveBlock&) for each live block. Blocks that come or go meanwhile may be missed.
     template <typename Visit>
     void for_each(Visit visit) const noexcept {

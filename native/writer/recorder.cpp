@@ -75,6 +75,36 @@ inline void take_stacks(const RecordingScope& scope, Event& event, const CallSit
     }
 }
 
+// The MALLOC of a block that was alive when collection began; its sequence number has been claimed.
+void write_existing(const RecordingScope& scope, ProcessState& state, const LiveBlock& block) noexcept {
+    ThreadState* const thread = this_thread(state);
+    if (thread == nullptr || (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
+        count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
+        return;
+    }
+    Event event{format::EventKind::kMalloc};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.flags = format::kFlagShadow;
+    event.address = block.address;
+    event.size = static_cast<std::int64_t>(block.size_bytes);
+    event.attribute_id = texts::string_id(scope, block.attributes);
+    event.extra = texts::string_id(scope, block.labels);
+    write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, block.sequence);
+    thread->events.cursor += sizeof(format::Record);
+}
+
+// Collection may have begun after it was looked at and before the block could be found: then nobody else records it.
+__attribute__((noinline)) void record_if_collection_began(const RecordingScope& scope, ProcessState& state,
+                                                          LiveBlock block) noexcept {
+    __sync_synchronize();
+    if ((state.collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0 &&
+        current_settings.observes(block.device) &&
+        state.live_blocks.claim_one(block, state.sequence.fetch_add(1, std::memory_order_relaxed))) {
+        write_existing(scope, state, block);
+    }
+}
+
 }  // namespace
 
 std::uint64_t now_ns() noexcept { return clock_ns(); }
@@ -152,29 +182,15 @@ void start_collecting(const RecordingScope& scope) noexcept {
     if ((current_settings.events & kSelectAlloc) == 0) {
         return;
     }
+    // Whoever follows a block from here on sees that events are collected, or the block is found below.
+    __sync_synchronize();
     state.live_blocks.claim_unrecorded(
         [&state](const LiveBlock& block) noexcept {
             // Followed before anybody said which devices are wanted.
             const bool is_wanted = current_settings.observes(block.device);
             return is_wanted ? state.sequence.fetch_add(1, std::memory_order_relaxed) : std::uint64_t{0};
         },
-        [&](const LiveBlock& block) noexcept {
-            ThreadState* thread = this_thread(state);
-            if (thread == nullptr || (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
-                count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
-                return;
-            }
-            Event event{format::EventKind::kMalloc};
-            event.pool = block.pool;
-            event.device = block.device;
-            event.flags = format::kFlagShadow;
-            event.address = block.address;
-            event.size = static_cast<std::int64_t>(block.size_bytes);
-            event.attribute_id = texts::string_id(scope, block.attributes);
-            event.extra = texts::string_id(scope, block.labels);
-            write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, block.sequence);
-            thread->events.cursor += sizeof(format::Record);
-        });
+        [&](const LiveBlock& block) noexcept { write_existing(scope, state, block); });
 }
 
 void stop_collecting(const RecordingScope& scope) noexcept {
@@ -223,6 +239,8 @@ void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t add
     }
     if (!state.live_blocks.insert(block)) {
         count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
+    } else if (block.sequence == 0) {
+        record_if_collection_began(scope, state, block);
     }
     if (__builtin_expect(watch::is_active(), 0)) {
         watch::block_begins(block);

@@ -59,20 +59,44 @@ std::uint32_t number_of(const char* text, std::size_t bytes) noexcept {
     return count;
 }
 
+namespace {
+
+// Whether a text has a line that begins with this digit.
+bool has_level(const Text& text, char digit) noexcept {
+    for (std::size_t place = 0; place < text.length; ++place) {
+        if ((place == 0 || text.bytes[place - 1] == '\n') && text.bytes[place] == digit) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept {
     if (first == 0 || second == 0) {
         return first + second;
     }
-    char both[4096];
+    char both[4096];  // eight levels, and labels of 128 bytes
     const Text& before = table[first];
     const Text& after = table[second];
-    if (before.length + 1 + after.length > sizeof(both)) {
+    std::size_t length = 0;
+    for (std::size_t begin = 0; begin < before.length;) {
+        const void* const feed = std::memchr(before.bytes + begin, '\n', before.length - begin);
+        const std::size_t end =
+            feed == nullptr ? before.length : static_cast<std::size_t>(static_cast<const char*>(feed) - before.bytes);
+        if (!has_level(after, before.bytes[begin]) && length + (end - begin) + 1 <= sizeof(both)) {
+            std::memcpy(both + length, before.bytes + begin, end - begin);
+            length += end - begin;
+            both[length++] = '\n';
+        }
+        begin = end + 1;
+    }
+    if (length + after.length > sizeof(both)) {
         return second;
     }
-    std::memcpy(both, before.bytes, before.length);
-    both[before.length] = '\n';
-    std::memcpy(both + before.length + 1, after.bytes, after.length);
-    return number_of(both, before.length + 1 + after.length);
+    std::memcpy(both + length, after.bytes, after.length);
+    return number_of(both, length + after.length);
 }
 
 std::uint32_t string_id(const RecordingScope& scope, std::uint32_t number) noexcept {

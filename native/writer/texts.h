@@ -19,7 +19,8 @@ namespace texts {
 // a lock: to be kept by whoever needs it often.
 std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
 
-// The number of both texts, a line feed between them; 0 stands for no text.
+// The number of the labels of both texts: lines, each with the digit of its level. A line of the second takes the place
+// of those of its level in the first. 0 stands for no text.
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
 
 // The text's string id in the log that is written now; 0 for 0.

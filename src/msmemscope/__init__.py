@@ -11,13 +11,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from msmemscope import describe, tracer, watcher
+    from msmemscope import analyzer, describe, tracer, watcher
+    from msmemscope.analyzer import analyze, check_inefficient, check_leaks, get_analyzer_config, list_analyzers
     from msmemscope.capture.collection import collect
     from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
     from msmemscope.capture.record_function import RecordFunction
     from msmemscope.capture.session import config, start, step, stop
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
     from msmemscope.capture.watcher import remove
+    from msmemscope.store import load, load_all
 
 __version__ = "0.1.0"
 
@@ -25,11 +27,19 @@ __all__ = [
     "RecordFunction",
     "TakeSnapshot",
     "__version__",
+    "analyze",
+    "analyzer",
+    "check_inefficient",
+    "check_leaks",
     "cleanup_framework_hooks",
     "collect",
     "config",
     "describe",
+    "get_analyzer_config",
     "init_framework_hooks",
+    "list_analyzers",
+    "load",
+    "load_all",
     "remove",
     "start",
     "step",
@@ -42,11 +52,19 @@ __all__ = [
 _HOMES = {
     "RecordFunction": "msmemscope.capture.record_function",
     "TakeSnapshot": "msmemscope.capture.snapshot",
+    "analyze": "msmemscope.analyzer",
+    "analyzer": "",
+    "check_inefficient": "msmemscope.analyzer",
+    "check_leaks": "msmemscope.analyzer",
     "cleanup_framework_hooks": "msmemscope.capture.frameworks",
     "collect": "msmemscope.capture.collection",
     "config": "msmemscope.capture.session",
     "describe": "",
+    "get_analyzer_config": "msmemscope.analyzer",
     "init_framework_hooks": "msmemscope.capture.frameworks",
+    "list_analyzers": "msmemscope.analyzer",
+    "load": "msmemscope.store",
+    "load_all": "msmemscope.store",
     "remove": "msmemscope.capture.watcher",
     "start": "msmemscope.capture.session",
     "step": "msmemscope.capture.session",

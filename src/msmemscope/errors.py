@@ -7,6 +7,7 @@ The tree::
     │   └── ConfigurationError      the same, for Python callers; also a ValueError
     ├── EventLogError               an event log cannot be read
     ├── InputError                  a path holds nothing that analyses can read
+    │   └── MissingInputError       a path leads nowhere; also a FileNotFoundError
     ├── DumpError                   a dump file cannot be written
     └── LaunchError                 a program cannot be started; carries its exit status
 
@@ -97,6 +98,10 @@ class InputError(MsmemscopeError):
     """A path is missing, unreadable, or holds nothing that analyses can read."""
 
     exit_status = EXIT_STATUS_USAGE
+
+
+class MissingInputError(InputError, FileNotFoundError):
+    """A path leads nowhere; also a FileNotFoundError."""
 
 
 class DumpError(MsmemscopeError):

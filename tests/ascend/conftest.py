@@ -129,7 +129,14 @@ def _observe(output: Path, environment: Mapping[str, str]) -> Observe:
         is_python = isinstance(program, str) and program.endswith(".py")
         command = [sys.executable, named if named.exists() else program] if is_python else [program]
         line = [*tool.TOOL, f"--output={output}", *options, "--", *command, *arguments]
-        finished = tool.run(line, output=output, variables={**environment, **(variables or {})}, timeout_s=timeout_s)
+        # torch_npu leaves a file in the current directory when memory runs out.
+        finished = tool.run(
+            line,
+            output=output,
+            variables={**environment, **(variables or {})},
+            timeout_s=timeout_s,
+            folder=output.parent,
+        )
         assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"
         return Observation(finished)
 

@@ -38,7 +38,7 @@ def line_of(text: str) -> str:
 def alone(environment: Mapping[str, str], output: Path, *arguments: str) -> tool.ToolRun:
     """Run the program without the tool."""
     command = [sys.executable, PROGRAMS / PROGRAM, *arguments]
-    return tool.run(command, output=output, variables={**environment, **SMALL})
+    return tool.run(command, output=output, variables={**environment, **SMALL}, folder=output.parent)
 
 
 def words_of_torch(text: str) -> list[str]:

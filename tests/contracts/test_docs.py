@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from msmemscope.cli.commands import COMMANDS
 from msmemscope.configuration.options import OPTIONS, Option
 from tests.support.targets import environment
 
@@ -112,16 +114,12 @@ def test_every_option_is_documented(option: Option) -> None:
 def test_options_in_the_text_exist() -> None:
     """A page does not speak of an option that the tool does not have."""
     known = {spelling for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)}
-    verbs_and_others = {
-        "--limit",
-        "--kind",
-        "--definitions",
-        "--unset",
-        "--index-url",
-        "--group",
-        "--no-build-isolation",
-    }
-    others = verbs_and_others | {"--editable", "--native", "--strict", "--"}
+    for command in COMMANDS:
+        parser = argparse.ArgumentParser()
+        command.prepare_parser(parser)
+        known.update(spelling for action in parser._actions for spelling in action.option_strings)
+    # Of other programs, and of the magic.
+    others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}

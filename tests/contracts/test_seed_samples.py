@@ -6,6 +6,7 @@ The samples are in the folder seed_samples. What they leave to the user (`train(
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import sqlite3
 import subprocess
@@ -30,8 +31,6 @@ NOT_YET: Final = {
     "001 watch-command": ("memory block monitoring", "--watch"),
     "001 watch-tensor": ("memory block monitoring", "watcher"),
     "001 watch-address": ("memory block monitoring", "watcher"),
-    "001 offline-leaks": ("leak analysis of a dump", "check_leaks"),
-    "001 compare": ("comparison of two steps", "--compare"),
 }
 """Samples of what this version does not have: what that is, and the word that the message must name.
 
@@ -41,7 +40,6 @@ Whoever brings one of them takes it off the list and writes its test.
 OPTIONS_NOT_YET: Final = {
     "--watch=token0/layer0/module0/op0,token0/layer0/module0/op1,full-content": "memory block monitoring",
     "--watch=op0,op1,full-content": "memory block monitoring",
-    "--input=/home/projects/input1,/home/projects/input2": "comparison of two steps",
 }
 """The same for options that are printed by themselves."""
 
@@ -138,7 +136,7 @@ def check_collected_database(output: Path, stderr: str) -> None:
     (kept,) = [(row, values) for row, values in new if int(values["size"]) == KEPT_BYTES]
     assert kept[1]["owner"].startswith("PTA"), "decompose"
     frames = kept[0]["Call Stack(Python)"].strip('"\n').split("\n")
-    assert any(frame.endswith("): train") for frame in frames), frames
+    assert frames[0].endswith("): train"), "nothing of the tool stands before the program's own line"
     assert all(len(row["Call Stack(Python)"].strip('"\n').split("\n")) <= 5 for row, _ in new)
     assert all(0 < len(row["Call Stack(C)"].strip('"\n').split("\n")) <= 10 for row, _ in new)
 
@@ -325,14 +323,39 @@ def test_exports_before_the_command(workplace: Workplace, key: str) -> None:
     assert [row for row in new_blocks(seen) if int(row["attributes"]["size"]) == KEPT_BYTES]
 
 
-def test_steps_for_a_comparison(workplace: Workplace) -> None:
-    """Options behind the program are ours: one step, with its kernels."""
+def test_leaks_between_marks(workplace: Workplace) -> None:
+    """What was allocated between the first two marks and not freed before the third, from the CSV file."""
+    lines = ["import mstx", USER_CODE, "mstx.mark('test')", "train()", "leaked = kept.pop()", "mstx.mark('test')"]
+    lines += ["train()", "mstx.mark('test')", "print(f'address={leaked.data_ptr():#018x}')"]
+    seen = run_python(workplace, "\n".join(lines), "Application='python user_program.py'\nmsmemscope --device=npu")
+    (dump,) = seen.run.capture.directory.glob("device_0/dump/memscope_dump_*.csv")
+    sample = SAMPLES["001 offline-leaks"].filled({"user/memscope.csv": str(dump)})
+    printed = run_python(workplace, sample).run.stdout
+    leaks = [line for line in printed.splitlines() if line.startswith("Direct Pytorch Caching memory pool leak of ")]
+    assert [line.partition(" leak of ")[2].partition(" in ")[0] for line in leaks] == [
+        f"1.0 Mb(s) at {seen.run.report['address']}"
+    ]
+
+
+def test_comparison_of_two_steps(workplace: Workplace) -> None:
+    """Options behind the program are ours: one step each, with its kernels; and a table of where they differ."""
     workplace.write("user_program.py", STEPS_PROGRAM)
-    placeholders = {"[options]": "--data-format=csv", "${Application}": "python user_program.py", "Required Step": "2"}
-    seen = workplace.shell(SAMPLES["001 compare-collect"].filled(placeholders))
-    assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
-    assert seen.of(0, event="KERNEL_LAUNCH", event_type="KERNEL_LAUNCH")
-    assert not seen.of(0, event="OP_LAUNCH")
+    paths = [workplace.folder / name for name in ("base", "compared")]
+    for path, step in zip(paths, ("2", "3"), strict=True):
+        placeholders = {
+            "[options]": f"--output={path}",
+            "${Application}": "python user_program.py",
+            "Required Step": step,
+        }
+        seen = workplace.shell(SAMPLES["001 compare-collect"].filled(placeholders), output=path)
+        assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
+        assert seen.of(0, event="KERNEL_LAUNCH", event_type="KERNEL_LAUNCH")
+        assert not seen.of(0, event="OP_LAUNCH")
+    workplace.shell(SAMPLES["001 compare"].filled({"path1,path2": ",".join(map(str, paths))}))
+    (table,) = workplace.folder.glob("memscopeDumpResults/compare/memory_compare_*.csv")
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert len(rows) > 1
 
 
 def test_events_for_inefficient_memory(workplace: Workplace) -> None:
@@ -394,7 +417,19 @@ EXPECTED_CONFIGURATION: Final[dict[str, dict[str, object]]] = {
 OPTIONS: Final = [line for key in ("000 watch-option", "002 options") for line in SAMPLES[key].text.splitlines()]
 
 
-@pytest.mark.parametrize("option", [option for option in OPTIONS if option not in OPTIONS_NOT_YET])
+INPUT_ALONE: Final = "--input=/home/projects/input1,/home/projects/input2"
+
+
+def test_input_without_comparison(workplace: Workplace) -> None:
+    """Document 001: both options go together, one alone has no effect; so it is refused."""
+    assert INPUT_ALONE in OPTIONS
+    for alone in (f"{INPUT_ALONE} true", "--compare"):
+        run = workplace.shell(f"msmemscope {alone}", expected_status=2).run
+        assert "--compare" in run.stderr
+        assert "--input" in run.stderr
+
+
+@pytest.mark.parametrize("option", [one for one in OPTIONS if one not in {*OPTIONS_NOT_YET, INPUT_ALONE}])
 def test_options(workplace: Workplace, c_program: Path, option: str) -> None:
     """Each example of an option is accepted and does what the table says."""
     output = workplace.folder / "memscopeDumpResults"

@@ -30,7 +30,7 @@ Action = tuple[str, int, int]
 """What to do, and two numbers that choose among what there is at that moment."""
 
 CONTEXTS = ("main", "thread-0", "thread-1", "task-0", "task-1")
-LABELS = ("a", "b", "c", "d", "label\twith a tab, and a colon: é")
+LABELS = ("a", "a", "b", "b", "c", "label\twith a tab, and a colon: é")
 SIZES = (0, 1, 511, 512, 513, 4096, 100_000, 1_048_576, 3_000_000)
 USER_LEVELS = (LabelLevel.USER_1, LabelLevel.USER_2, LabelLevel.USER_3)
 DEEPEST = 5
@@ -38,7 +38,7 @@ STORM = -1
 """The number under which the model keeps all that a storm left behind."""
 
 _KINDS_BY_WEIGHT = {
-    "allocate": 12,
+    "allocate": 14,
     "free": 8,
     "view": 2,
     "resize": 2,
@@ -47,9 +47,9 @@ _KINDS_BY_WEIGHT = {
     "stop": 4,
     "step": 3,
     "configure": 4,
-    "label": 5,
+    "label": 9,
     "collect": 2,
-    "leave": 4,
+    "leave": 6,
     "raise": 2,
     "enter label": 2,
     "exit label": 2,
@@ -235,7 +235,8 @@ class Model:
     # --- actions
 
     def _act(self, kind: str, first: int, second: int) -> None:
-        context = CONTEXTS[first % len(CONTEXTS)]
+        # Every second action is one of the main thread, so that enough happens within one context.
+        context = CONTEXTS[first % len(CONTEXTS)] if first % 2 else "main"
         if kind == "allocate":
             self._allocate(context, SIZES[second % len(SIZES)])
         elif kind in {"start", "stop", "step"}:
@@ -243,7 +244,7 @@ class Model:
         elif kind == "configure":
             self._configure(context, second)
         elif kind == "label":
-            self._enter_label(context, LABELS[first % len(LABELS)], decorates=second % 2 == 1)
+            self._enter_label(context, LABELS[second // 2 % len(LABELS)], decorates=second % 2 == 1)
         elif kind == "collect":
             self._enter_collection(context, second)
         elif kind == "leave" and self.entered[context]:

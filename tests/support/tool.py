@@ -67,6 +67,7 @@ def run(
     stdin: str = "",
     variables: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    folder: Path | None = None,
 ) -> ToolRun:
     """Run a command as it is.
 
@@ -76,6 +77,7 @@ def run(
         stdin: What the command reads.
         variables: Changes of the environment.
         timeout_s: Seconds after which the test fails.
+        folder: The current directory of the command; that of the tests if not given.
     """
     words = tuple(str(word) for word in command)
     start = time.perf_counter()
@@ -88,6 +90,7 @@ def run(
             check=False,
             timeout=timeout_s,
             env=environment(**(variables or {})),
+            cwd=folder,
         )
     except subprocess.TimeoutExpired as expired:
         message = f"{words} did not end within {timeout_s} s\nstdout: {expired.stdout!r}\nstderr: {expired.stderr!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -56,67 +57,83 @@ def _texts(texts: Mapping[int, str]) -> pl.DataFrame:
 class _Maker:
     """Appends events as a program with a few threads makes them."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
-        self.draw = draw
+    def __init__(self, random: Random, *, threads: int, fault_rate: float) -> None:
         self.rows: list[Row] = []
-        self.open: dict[int, list[tuple[int, int, int]]] = {thread: [] for thread in (11, 12, 13)}
-        self.alive: list[Row] = []
-        self.devices = (0, 0, 0, 1, -2)
-        self.pools = (Pool.PTA, Pool.PTA, Pool.PTA, Pool.ATB, Pool.HAL)
+        self._random = random
+        self._fault_rate = fault_rate
+        self._open: dict[int, list[tuple[int, int, int]]] = {11 + number: [] for number in range(threads)}
+        self._alive: list[Row] = []
 
-    def add(self, kind: EventKind, thread: int, **fields: Any) -> Row:
+    def event(self) -> None:
+        random = self._random
+        thread = random.choice([*self._open])
+        action = random.choice(["begin", "begin", "end", "end", "malloc", "malloc", "access", "access", "free"])
+        if action == "begin":
+            kind = random.choice([EventKind.ATEN_START, EventKind.ATEN_START, EventKind.ATB_START])
+            name, device = random.randint(1, 4), self._device()
+            self._add(kind, thread, name=name, device=device, pool=Pool.NONE)
+            self._open[thread].append((kind, name, device))
+        elif action == "end":
+            self._end(thread)
+        elif action == "malloc" or not self._alive:
+            # As the recorder has it: the name of the outermost operator.
+            name = self._open[thread][0][1] if self._open[thread] else 0
+            block = self._add(
+                EventKind.MALLOC,
+                thread,
+                name=name,
+                size=random.randint(0, 6) * 10,
+                device=self._device(),
+                pool=random.choice([Pool.PTA, Pool.PTA, Pool.PTA, Pool.ATB, Pool.HAL]),
+                is_shadow=self._fails(),
+            )
+            self._alive.append(block)
+        else:
+            self._use(thread, action)
+
+    def _end(self, thread: int) -> None:
+        """Mostly that of the innermost operator; it may be missing, or belong to an operator that was not seen."""
+        begun = self._open[thread]
+        if begun and not self._fails():
+            kind, name, device = begun.pop()
+            self._add(EventKind(kind + 1), thread, name=name, device=device, pool=Pool.NONE)
+        elif begun and self._random.random() < 1 / 2:
+            begun.pop()
+        elif self._fails():
+            kind = self._random.choice([EventKind.ATEN_END, EventKind.ATB_END])
+            self._add(kind, thread, name=self._random.randint(1, 4), pool=Pool.NONE)
+
+    def _use(self, thread: int, action: str) -> None:
+        block = self._random.choice(self._alive)
+        # Sometimes one that was never seen.
+        identity = 0 if self._fails() else block.sequence
+        fields: dict[str, Any] = {"device": block.device, "pool": block.pool, "block": identity}
+        if action == "access":
+            kinds = [EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN]
+            self._add(self._random.choice(kinds), thread, **fields)
+            return
+        if identity:
+            self._alive.remove(block)
+        self._add(EventKind.FREE, thread, size=block.size, is_shadow=self._fails(), **fields)
+
+    def _add(self, kind: EventKind, thread: int, **fields: Any) -> Row:
         row = Row(len(self.rows) * 3 + 1, kind, thread, **fields)
         self.rows.append(row)
         return row
 
-    def event(self) -> None:
-        draw = self.draw
-        thread = draw(st.sampled_from(sorted(self.open)))
-        action = draw(st.sampled_from(["begin", "begin", "end", "end", "malloc", "malloc", "access", "access", "free"]))
-        if action == "begin":
-            kind = draw(st.sampled_from([EventKind.ATEN_START, EventKind.ATEN_START, EventKind.ATB_START]))
-            name, device = draw(st.integers(1, 4)), draw(st.sampled_from(self.devices))
-            self.add(kind, thread, name=name, device=device, pool=Pool.NONE)
-            self.open[thread].append((kind + 1, name, device))
-        elif action == "end" and self.open[thread]:
-            kind_value, name, device = self.open[thread].pop()
-            if draw(st.integers(0, 15)):
-                self.add(EventKind(kind_value), thread, name=name, device=device, pool=Pool.NONE)
-        elif action == "malloc" or not self.alive:
-            self.alive.append(
-                self.add(
-                    EventKind.MALLOC,
-                    thread,
-                    # As the recorder has it: the name of the outermost operator.
-                    name=self.open[thread][0][1] if self.open[thread] else 0,
-                    size=draw(st.integers(0, 6)) * 10,
-                    device=draw(st.sampled_from(self.devices)),
-                    pool=draw(st.sampled_from(self.pools)),
-                    is_shadow=draw(st.integers(0, 15)) == 0,
-                )
-            )
-        else:
-            self.use(thread, action)
+    def _device(self) -> int:
+        return self._random.choice([0, 0, 0, 0, 1, -2])
 
-    def use(self, thread: int, action: str) -> None:
-        draw = self.draw
-        block = draw(st.sampled_from(self.alive))
-        # Sometimes one that was never seen.
-        identity = 0 if draw(st.integers(0, 15)) == 0 else block.sequence
-        fields: dict[str, Any] = {"device": block.device, "pool": block.pool, "block": identity}
-        if action == "access":
-            kinds = [EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN]
-            self.add(draw(st.sampled_from(kinds)), thread, **fields)
-            return
-        if identity:
-            self.alive.remove(block)
-        self.add(EventKind.FREE, thread, size=block.size, is_shadow=draw(st.integers(0, 15)) == 0, **fields)
+    def _fails(self) -> bool:
+        return self._random.random() < self._fault_rate
 
 
 @st.composite
 def traces(draw: st.DrawFn, most: int = 60) -> list[Row]:
-    """Events of several threads, devices and pools; some ends, some allocations and some truths are missing."""
-    maker = _Maker(draw)
+    """Events of several threads, devices and pools; in some, ends, allocations or moments are missing."""
+    # One number instead of one per choice: ten times as many traces in the same time.
+    random = Random(draw(st.integers(0, 1 << 32)))  # noqa: S311 - not for secrets
+    maker = _Maker(random, threads=draw(st.integers(1, 3)), fault_rate=draw(st.sampled_from([0, 0.05, 0.25])))
     for _ in range(draw(st.integers(0, most))):
         maker.event()
     return maker.rows

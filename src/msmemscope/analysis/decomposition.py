@@ -96,6 +96,18 @@ class Decomposition:
     coverage: tuple[str, ...]
     """What could not be told, one line each."""
 
+    def to_polars(self) -> pl.DataFrame:
+        """Returns `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
+        key = {"device": pl.Int8(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()}
+        parts = [pl.Schema({**key, **NODE_SCHEMA}).to_frame()]
+        for pool in self.pools:
+            values = (getattr(pool, name) for name in key)
+            told = [
+                pl.lit(value, dtype=kind).alias(name) for (name, kind), value in zip(key.items(), values, strict=True)
+            ]
+            parts.append(pool.nodes.select(*told, *NODE_SCHEMA.names()))
+        return pl.concat(parts)
+
     def ledger_at_peak(self, device: int) -> pl.DataFrame:
         """Returns the rows of the ledger that tell of a device when its driver memory was at its highest."""
         return self.ledger.filter((pl.col("device") == device) & pl.col("step").is_null())

@@ -19,7 +19,8 @@ import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.analysis.pool_segments import POOLS_WITH_RESERVE, pool_segments
-from msmemscope.model.events import Pool
+from msmemscope.model.events import Pool, device_name
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -55,7 +56,7 @@ driver_blocks: how many blocks of the driver it is made of.
 in_use_bytes: covered by blocks; bytes that blocks of two pools share count once.
 pin_*: the block that pins the segment: of its blocks the one that is freed last, of those that are never freed the oldest.
    Null if the segment holds no block: the pool could give it back.
-pin_age_ns: time since its MALLOC.
+pin_age_ns: time since its MALLOC; null where the input has no times.
 pin_is_freed: whether it is freed later.
 pin_operator: null outside of operators.
 """
@@ -84,7 +85,11 @@ returnable_bytes: of `free_bytes`, what lies in segments without any block.
 unplaced_bytes, unplaced_blocks: of blocks, or of parts of them, that lie in no known block of the driver.
 """
 
-_ALIGNMENT: Final = 1
+_PLACE: Final = ["device", "address"]
+_PLAIN_SEGMENT_SCHEMA: Final = pl.Schema(
+    {name: dtype for name, dtype in SEGMENT_SCHEMA.items() if not name.startswith("pin_")}
+)
+_NEVER: Final = pl.lit(np.iinfo(np.uint64).max, dtype=pl.UInt64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Fragmentation:
     @property
     def largest_gap_bytes(self) -> int:
         """Bytes of the largest gap, 0 if there is none."""
-        return int(self.gaps["size"].max() or 0) if len(self.gaps) else 0  # type: ignore[arg-type]
+        return int(self.gaps["size"].to_numpy().max(initial=0))
 
     @property
     def ratio(self) -> float:
@@ -154,34 +159,186 @@ def find_fragmentation(dataset: Dataset, sequence: int, *, device: int | None = 
         sequence: Number of the event.
         device: Of an accelerator; by default all of them.
     """
-    is_chosen = (pl.col("device") >= 0) if device is None else (pl.col("device") == device)
-    blocks = dataset.blocks.filter(is_chosen & (pl.col("device") >= 0))
-    alive = blocks.filter(
-        (pl.col("malloc_sequence") <= sequence)
-        & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence))
-        & (pl.col("size") > 0)
-    )
-    pooled = alive.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).sort("device", "address", "malloc_sequence")
+    is_chosen = pl.col("device") >= 0 if device is None else pl.col("device") == device
+    blocks = dataset.blocks.filter(is_chosen)
+    has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
+    alive = blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_ended & (pl.col("size") > 0))
+    pooled = alive.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).sort("address", "malloc_sequence")
     driver = alive.filter(pl.col("pool") == Pool.HAL)
-    # Asked without events, this tells of addresses only: what it knows by events has no address to lie at.
-    is_segment = pool_segments(driver, blocks, dataset.events.clear())
-    parts = [
-        _Reserve(
-            int(number),
-            driver.filter(pl.col("device") == number),
-            is_segment.filter(driver["device"] == number),
-            pooled.filter(pl.col("device") == number),
-        )
-        for number in sorted(pooled["device"].unique().to_list() + driver.filter(is_segment)["device"].unique().to_list())
-    ]
-    unique = {part.device: part for part in parts}
-    reserves = [unique[number] for number in sorted(unique)]
-    segments = pl.concat([_SEGMENT_PARTS.to_frame(), *(part.segments() for part in reserves)])
-    totals = pl.concat([TOTAL_SCHEMA.to_frame(), *(part.total() for part in reserves)])
+    # Without events this goes by addresses alone; what is known by events to be a pool's lies at no known address.
+    driver = driver.with_columns(pool_segments(driver, blocks, dataset.events.clear()).alias("holds_blocks"))
+    numbers = {*pooled["device"].unique(), *driver.filter("holds_blocks")["device"].unique()}
+    segments, gaps, totals = [_PLAIN_SEGMENT_SCHEMA.to_frame()], [GAP_SCHEMA.to_frame()], [TOTAL_SCHEMA.to_frame()]
+    placed = [pooled.clear().with_columns(segment_address=pl.lit(None, dtype=pl.UInt64))]
+    for number in sorted(number for number in numbers if number >= 0):
+        is_here = pl.col("device") == number
+        reserve = _Reserve(number, driver.filter(is_here).sort("address"), pooled.filter(is_here))
+        segments.append(reserve.segments)
+        gaps.append(reserve.gaps)
+        totals.append(reserve.total())
+        placed.append(reserve.placed)
+    table = pl.concat(totals)
+    pins = _pins(dataset, pl.concat(placed), sequence)
     return Fragmentation(
         sequence=sequence,
-        segments=_with_pins(dataset, segments, pooled, sequence),
-        gaps=pl.concat([GAP_SCHEMA.to_frame(), *(part.gaps for part in reserves)]),
-        totals=totals,
-        coverage=_coverage(totals, has_driver=bool((dataset.blocks["pool"] == Pool.HAL).any())),
+        segments=pl.concat(segments)
+        .join(pins, on=_PLACE, how="left", maintain_order="left")
+        .select(SEGMENT_SCHEMA.names())
+        .cast(SEGMENT_SCHEMA),
+        gaps=pl.concat(gaps),
+        totals=table,
+        coverage=_coverage(table, has_driver=bool((dataset.blocks["pool"] == Pool.HAL).any())),
+    )
+
+
+class _Reserve:
+    """The reserve of the pools on one device.
+
+    Args:
+        device: Its number.
+        driver: Its blocks of the driver that are alive, by address, with `holds_blocks`.
+        blocks: Its blocks of pools that are alive, by address.
+    """
+
+    def __init__(self, device: int, driver: pl.DataFrame, blocks: pl.DataFrame) -> None:
+        """Find segments and gaps."""
+        self._device = device
+        self._blocks = blocks
+        begins, ends, counts = _joined(driver, blocks)
+        addresses = _signed(blocks["address"])
+        index = np.searchsorted(begins, addresses, side="right") - 1
+        is_inside = index >= 0
+        is_inside[is_inside] = addresses[is_inside] < ends[index[is_inside]]
+        index, inside = index[is_inside], blocks.filter(pl.Series(is_inside))
+        block_begins = addresses[is_inside]
+        block_ends = np.minimum(block_begins + inside["size"].to_numpy(), ends[index])
+        self._placed_bytes = int((block_ends - block_begins).sum())
+        self.placed = inside.with_columns(segment_address=pl.Series(begins[index], dtype=pl.UInt64))
+        # Segments begin as empty blocks and end as such: so every gap lies between two neighbours.
+        edges = np.concatenate([block_begins, begins, ends])
+        until = np.concatenate([block_ends, begins, ends])
+        owner = np.concatenate([index, np.arange(len(begins)), np.arange(len(begins))])
+        order = np.lexsort((edges, owner))
+        covered = np.maximum.accumulate(until[order]) if len(order) else until
+        gap_sizes = edges[order][1:] - covered[:-1]
+        is_gap = (gap_sizes > 0) & (owner[order][1:] == owner[order][:-1])
+        gap_owner, gap_begins, gap_sizes = owner[order][1:][is_gap], covered[:-1][is_gap], gap_sizes[is_gap]
+        self.gaps = pl.DataFrame(
+            {
+                "device": np.full(len(gap_sizes), device),
+                "segment_address": begins[gap_owner],
+                "address": gap_begins,
+                "size": gap_sizes,
+            },
+            schema=GAP_SCHEMA,
+        )
+        free = np.bincount(gap_owner, weights=gap_sizes, minlength=len(begins)).astype(np.int64)
+        largest = np.zeros(len(begins), dtype=np.int64)
+        np.maximum.at(largest, gap_owner, gap_sizes)
+        self.segments = pl.DataFrame(
+            {
+                "device": np.full(len(begins), device),
+                "address": begins,
+                "size": ends - begins,
+                "driver_blocks": counts,
+                "in_use_bytes": ends - begins - free,
+                "block_count": np.bincount(index, minlength=len(begins)),
+                "free_bytes": free,
+                "gap_count": np.bincount(gap_owner, minlength=len(begins)),
+                "largest_gap_bytes": largest,
+            },
+            schema=_PLAIN_SEGMENT_SCHEMA,
+        )
+
+    def total(self) -> pl.DataFrame:
+        """Return the row of TOTAL_SCHEMA."""
+        empty = self.segments.filter(pl.col("block_count") == 0)
+        row = {
+            "device": self._device,
+            "segment_count": self.segments.height,
+            "segment_bytes": int(self.segments["size"].sum()),
+            "in_use_bytes": int(self.segments["in_use_bytes"].sum()),
+            "free_bytes": int(self.segments["free_bytes"].sum()),
+            "returnable_bytes": int(empty["size"].sum()),
+            "largest_gap_bytes": int(self.gaps["size"].to_numpy().max(initial=0)),
+            "unplaced_bytes": int(self._blocks["size"].sum()) - self._placed_bytes,
+            "unplaced_blocks": self._blocks.height - self.placed.height,
+        }
+        return pl.DataFrame([row], schema=TOTAL_SCHEMA)
+
+
+def _joined(driver: pl.DataFrame, blocks: pl.DataFrame) -> tuple[Addresses, Addresses, Addresses]:
+    """Find the segments: blocks of the driver that hold blocks, and what a block makes one of several.
+
+    Args:
+        driver: Of one device, alive at one moment, by address, with `holds_blocks`.
+        blocks: Of pools of the same device.
+
+    Returns:
+        Begin and end of each segment, ascending, and how many blocks of the driver it is made of.
+    """
+    begins = _signed(driver["address"])
+    ends = begins + driver["size"].to_numpy()
+    is_new_run = np.ones(len(begins), dtype=np.bool_)
+    is_new_run[1:] = begins[1:] != ends[:-1]
+    run = np.cumsum(is_new_run) - 1
+    addresses = _signed(blocks["address"])
+    index = np.searchsorted(begins, addresses, side="right") - 1
+    is_across = index >= 0
+    first = index[is_across]
+    is_across[is_across] = (addresses[is_across] < ends[first]) & (
+        addresses[is_across] + blocks["size"].to_numpy()[is_across] > ends[first]
+    )
+    is_one = np.zeros(int(run[-1]) + 1 if len(run) else 0, dtype=np.bool_)
+    is_one[run[index[is_across]]] = True
+    is_in_one = is_one[run]
+    chosen = driver["holds_blocks"].to_numpy() | is_in_one
+    # Alone, or the first of those that are one.
+    starts = (is_new_run | ~is_in_one)[chosen]
+    positions = np.flatnonzero(starts)
+    return (
+        begins[chosen][positions],
+        np.maximum.reduceat(ends[chosen], positions) if len(positions) else ends[:0],
+        np.diff(positions, append=len(starts)),
+    )
+
+
+def _signed(addresses: pl.Series) -> Addresses:
+    # Addresses of a process have at most 57 bits; handles that take their place, no more than 63.
+    numbers: Addresses = addresses.to_numpy().astype(np.int64)
+    return numbers
+
+
+def _pins(dataset: Dataset, placed: pl.DataFrame, sequence: int) -> pl.DataFrame:
+    """Returns the block that pins each segment that holds any: `device`, `address` of the segment, and `pin_*`."""
+    last = dataset.events.filter(pl.col("sequence") <= sequence).tail(1)["timestamp_ns"]
+    now = int(last[0]) if len(last) else 0
+    age = pl.lit(now) - pl.col("allocated_ns").cast(pl.Int64) if now else pl.lit(None, dtype=pl.Int64)
+    # What is never freed is freed last; of several the oldest.
+    pins = (
+        placed.sort(pl.col("free_sequence").fill_null(_NEVER), "malloc_sequence", descending=[True, False])
+        .unique(["device", "segment_address"], keep="first", maintain_order=True)
+    )  # fmt: skip
+    sites = call_sites(dataset, pins).select(*STACK_COLUMNS, "site")
+    return pins.join(sites, on=STACK_COLUMNS, how="left").select(
+        "device",
+        pl.col("segment_address").alias("address"),
+        pl.col("malloc_sequence").alias("pin_sequence"),
+        pl.col("address").alias("pin_address"),
+        pl.col("size").alias("pin_size"),
+        age.alias("pin_age_ns"),
+        pl.col("free_sequence").is_not_null().alias("pin_is_freed"),
+        pl.col("name").alias("pin_operator"),
+        pl.col("site").alias("pin_site"),
+    )
+
+
+def _coverage(totals: pl.DataFrame, *, has_driver: bool) -> tuple[str, ...]:
+    if not has_driver:
+        return ("fragmentation: memory of the driver was not observed, so segments are not known",)
+    lost = totals.filter(pl.col("unplaced_bytes") > 0)
+    return tuple(
+        f"fragmentation: {format_bytes(size)} in use on {device_name(device)} lie in no known block of the driver: those "
+        "are older than the recording, or physical memory that is mapped elsewhere (expandable segments)"
+        for device, size in lost.select("device", "unplaced_bytes").iter_rows()
     )

@@ -224,7 +224,7 @@ def _others_between(
 ) -> MaskArray:
     """Tells for which blocks an operator from `low` to `high` has one of the events that is not the block's own."""
     per_operator = np.bincount(order.positions_at(rows), minlength=len(order) + 1)
-    per_operator[0] = 0  # events outside of operators
+    # Number 0 are events outside of operators: they are in both of the sums below.
     until = np.cumsum(per_operator)
     count = np.where(high >= low, until[np.maximum(high, 0)] - until[low - 1], 0)
     own_position = np.where(own == NOWHERE, 0, order.positions_at(own))

@@ -11,6 +11,8 @@ from msmemscope.analysis.growth import GrowthOptions, SlowLeaks, find_slow_leaks
 from msmemscope.analysis.leaks import StepLeakOptions, StepLeaks, find_step_leaks
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from msmemscope.store import Dataset
 
 
@@ -25,6 +27,10 @@ class LeakOverview:
     fluctuation: Fluctuation
     slow_leaks: SlowLeaks
     driver_leaks: DriverLeaks
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""
+        return self.step_leaks.to_polars()
 
 
 def find_leaks(

@@ -26,6 +26,22 @@ _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id"
 """What the attempts of one allocation have in common."""
 
 
+FAILURE_SCHEMA: Final = pl.Schema(
+    {
+        "sequence": pl.UInt64(),
+        "timestamp_ns": pl.UInt64(),
+        "device": pl.Int8(),
+        "thread_id": pl.UInt32(),
+        "function": pl.String(),
+        "size_bytes": pl.Int64(),
+        "attempts": pl.Int64(),
+        "was_given_up": pl.Boolean(),
+        "source_line": pl.String(),
+    }
+)
+"""One row per failed allocation; the columns are fields of `OutOfMemory`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class OutOfMemoryOptions:
     """How much to describe."""
@@ -99,6 +115,11 @@ class OutOfMemoryResult:
     """All of them, each with its attempts counted once."""
     failures: tuple[OutOfMemory, ...]
     """Those that are described, in their order."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns FAILURE_SCHEMA: one row per failure that is described."""
+        rows = [[getattr(failure, name) for name in FAILURE_SCHEMA] for failure in self.failures]
+        return pl.DataFrame(rows, schema=FAILURE_SCHEMA, orient="row")
 
 
 def analyze_out_of_memory(dataset: Dataset, options: OutOfMemoryOptions | None = None) -> OutOfMemoryResult:

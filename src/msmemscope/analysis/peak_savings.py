@@ -49,9 +49,9 @@ class PoolUse:
         # What holds at the end is what the last event up to it left behind, with the block.
         held = np.maximum(np.searchsorted(self.rows, end_rows, side="right") - 1, 0)
         outside = np.maximum(highest_before, highest_from[held]) if len(self.rows) else np.zeros_like(sizes)
-        # If the peak is not reached outside, it is reached inside, and there the block is missing.
-        saved = peak - np.maximum(outside, peak - sizes)
-        return np.where(end_rows > begin_rows, saved, 0)
+        # If the peak is not reached outside, it is reached inside, and there the block is missing. (Without an absence
+        # outside is everywhere.)
+        return peak - np.maximum(outside, peak - sizes)
 
     def peak_without(self, sizes: IntegerArray, begin_rows: IntegerArray, end_rows: IntegerArray) -> int:
         """Returns the peak if all the blocks were absent, each for its time; those of one block may not overlap."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from msmemscope import _native
 from msmemscope.configuration import SETTINGS_VARIABLE
 
 if TYPE_CHECKING:
@@ -26,9 +27,27 @@ def write_results(config: Config) -> None:
     command = [sys.executable, "-m", "msmemscope", "recover", "--session", config.session, config.output]
     recover = f"msmemscope recover {config.output}"
     try:
-        finished = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        finished = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=_descriptor_for_words(), check=False
+        )
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"msmemscope: the results were not written ({error}); {recover} writes them\n")
+        _native.say(f"the results were not written ({error}); {recover} writes them")
         return
     if finished.returncode != 0:
-        sys.stderr.write(f"msmemscope: the results were not written; {recover} writes them\n")
+        _native.say(f"the results were not written; {recover} writes them")
+
+
+def _descriptor_for_words() -> int:
+    """Where the program's stderr goes; where that is no file, the descriptor that the process began with."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):  # None, an object of the program, closed
+        pass
+    try:
+        os.fstat(_STDERR)
+    except OSError:
+        return subprocess.DEVNULL
+    return _STDERR
+
+
+_STDERR = 2

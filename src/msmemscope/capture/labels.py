@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     Label = tuple[str, LabelLevel]
 
 _in_force: contextvars.ContextVar[tuple[Label, ...]] = contextvars.ContextVar("msmemscope_labels", default=())
+
+
+class _OfThread(threading.local):
+    """What the native core was told for this thread."""
+
+    def __init__(self) -> None:
+        self.labels: tuple[Label, ...] = ()
+        # Contexts that ran here without our knowing: their labels, and those of the thread around them.
+        self.around: list[tuple[tuple[Label, ...], tuple[Label, ...]]] = []
+
+
+_of_thread = _OfThread()
 _texts: dict[tuple[Label, ...], str] = {(): ""}
 _MOST_TEXTS = 4096
 _follows_tasks = False
@@ -31,7 +44,11 @@ def push_labels(labels: Sequence[Label]) -> None:
         labels: Each with its level. Of two on one level the later one counts. All levels of the user are one: up to
             three different labels of it count, in the order in which they were pushed.
     """
-    _put_in_force((*_in_force.get(), *labels))
+    before = _in_force.get()
+    if _of_thread.labels != before:
+        # A copied context that runs in another thread: what was in force in the thread comes back at the end.
+        _of_thread.around.append((before, _of_thread.labels))
+    _put_in_force((*before, *labels))
 
 
 def pop_labels(labels: Sequence[Label]) -> bool:
@@ -45,7 +62,12 @@ def pop_labels(labels: Sequence[Label]) -> bool:
                 break
         else:
             found = False
-    _put_in_force(tuple(remaining))
+    left = tuple(remaining)
+    if _of_thread.around and _of_thread.around[-1][0] == left:
+        _in_force.set(left)
+        _tell_core(_of_thread.around.pop()[1])
+    else:
+        _put_in_force(left)
     return found
 
 
@@ -82,9 +104,14 @@ def _storage_address(tensor: Any) -> int:
 
 def _put_in_force(labels: tuple[Label, ...]) -> None:
     _in_force.set(labels)
-    _native.set_thread_labels(_text_of(labels))
+    _tell_core(labels)
     if not _follows_tasks:
         _follow_tasks_of_a_running_loop()
+
+
+def _tell_core(labels: tuple[Label, ...]) -> None:
+    _of_thread.labels = labels
+    _native.set_thread_labels(_text_of(labels))
 
 
 def _text_of(labels: tuple[Label, ...]) -> str:
@@ -117,10 +144,10 @@ def _follow_tasks_of_a_running_loop() -> None:
     original = events.Handle._run  # noqa: SLF001 - no public name
 
     def _run(handle: Any) -> Any:
-        _native.set_thread_labels(_text_of(handle._context.get(_in_force, ())))  # noqa: SLF001
+        _tell_core(handle._context.get(_in_force, ()))  # noqa: SLF001
         try:
             return original(handle)
         finally:
-            _native.set_thread_labels(_text_of(_in_force.get()))
+            _tell_core(_in_force.get())
 
     events.Handle._run = _run  # noqa: SLF001

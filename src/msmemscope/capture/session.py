@@ -51,7 +51,7 @@ class Session:
         # A thread that holds the lock while another one forks is not there to release it in the child.
         os.register_at_fork(after_in_child=self._renew_lock)
         self._config: Config | None = None
-        self._defaults = Config()
+        self._defaults: Config | None = None
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
@@ -105,7 +105,7 @@ class Session:
         with self._lock:
             self.begin_launched()
             before = self.config
-            config = with_keywords(self._defaults, keywords)
+            config = with_keywords(self._defaults or before, keywords)
             config = dataclasses.replace(
                 config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
             )
@@ -301,7 +301,7 @@ def config(**settings: Any) -> None:
     The settings are the options of the command line, with underscores, and take the same text::
 
         msmemscope.config(call_stack="c:10,python:5", events="launch,alloc,free", level="0", device="npu",
-                          analysis="leaks,decompose", data_format="db", output="/home/projects/output")
+                          analysis="leaks,decompose", data_format="db", output="results")
 
     or values: `call_stack={"python": 5}`, `events=["alloc", "free"]`, `steps=[2, 3]`, `output=pathlib.Path("out")`.
     While collection is on, the new settings hold at once. Under the command line the settings given there are the

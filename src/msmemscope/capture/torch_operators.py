@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,9 +26,26 @@ NOT_OBSERVED = -128
 
 _LARGEST_DEVICE = 127
 
+
 # Marks a code object so that torch.compile leaves it alone. The decorator that torch would put around our dispatch
 # function otherwise does that too, but it imports all of torch._dynamo into a program that may never compile.
-_skip_code: Callable[[CodeType], None] | None = getattr(torch._C._dynamo.eval_frame, "skip_code", None)  # noqa: SLF001
+def _find_skip_code() -> Callable[[CodeType], None] | None:
+    evaluation = torch._C._dynamo.eval_frame  # noqa: SLF001 - no public name
+    try:
+        if hasattr(evaluation, "skip_code"):  # until torch 2.6
+            skip: Callable[[CodeType], None] = evaluation.skip_code
+            return skip
+        skip_all = evaluation._FrameExecStrategy(evaluation._FrameAction.SKIP, evaluation._FrameAction.SKIP)  # noqa: SLF001
+        return functools.partial(_skip_by_strategy, evaluation.set_code_exec_strategy, skip_all)
+    except (AttributeError, TypeError):
+        return None
+
+
+def _skip_by_strategy(set_strategy: Callable[[CodeType, Any], None], strategy: Any, code: CodeType) -> None:
+    set_strategy(code, strategy)
+
+
+_skip_code = _find_skip_code()
 
 _operator_begins = _native.operator_begins
 _operator_ends = _native.operator_ends

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from msmemscope.analysis.decomposition import DecompositionOptions, decompose_capture
 from msmemscope.analysis.overview import memory_overview
 from msmemscope.cli import messages
+from msmemscope.cli.analyses import RunAnalyses, analyze_run
 from msmemscope.configuration import Analysis, Config
 from msmemscope.dump import write_dumps
 from msmemscope.errors import MsmemscopeError
@@ -139,8 +140,11 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
     is_running = capture.is_running()
     facts = capture.facts
     overview = decomposition = None
+    analyses = RunAnalyses()
+    files = written.get(capture.directory, ())
     try:
         overview = memory_overview(capture)
+        analyses = analyze_run(capture, [file.path for file in files])
         if Analysis.DECOMPOSE.value in capture.setting("analysis").split(","):
             decomposition = decompose_capture(capture, DecompositionOptions(moments=0))
     except MsmemscopeError as error:
@@ -149,9 +153,12 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         process_id=header.process_id,
         program=_program(facts.get("argument", ()), facts.get("executable", ())),
         directory=capture.directory,
-        files=written.get(capture.directory) or _files_on_disk(capture.directory),
+        files=files or _files_on_disk(capture.directory),
         overview=overview,
         decomposition=decomposition,
+        leaks=analyses.leaks,
+        inefficient=analyses.inefficient,
+        analysis_remarks=analyses.remarks,
         start_ns=header.start_ns,
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),

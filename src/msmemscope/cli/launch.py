@@ -155,7 +155,7 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
     if ledger.captures or captures_since(output, since_ns):
         exported = _export_captures(config, output, since_ns)
         ledger = read_ledger(Path(config.launch_directory))
-    from msmemscope.reports.run_summary import ANALYSES_SHOWN, RunSummary
+    from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
     recorded = set(exported.process_ids.values())
@@ -169,7 +169,6 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
             *_npu_not_there(config, exported.processes),
             *(() if recorded else _nothing_wanted(config)),
         ),
-        analyses_not_run=tuple(sorted({analysis.value for analysis in config.analysis} - ANALYSES_SHOWN)),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
     render_run(summary, sys.stderr)

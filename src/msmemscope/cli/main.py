@@ -13,12 +13,13 @@ from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.launch import configure, launch
-from msmemscope.errors import EXIT_STATUS_USAGE, MsmemscopeError
+from msmemscope.errors import EXIT_STATUS_FAILURE, EXIT_STATUS_USAGE, MsmemscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED_STATUS = 130
+_DEPENDENCIES = frozenset({"elftools", "numpy", "polars", "rich"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _DEPENDENCIES:
+            raise
+        messages.failed(
+            f"{error.name} is not installed for {sys.executable}",
+            hint=f"results are read with {', '.join(sorted(_DEPENDENCIES))}: install msmemscope there with pip",
+        )
+        return EXIT_STATUS_FAILURE
 
 
 def _replace_closed_streams() -> None:

@@ -109,7 +109,12 @@ def observable_devices() -> tuple[str, ...]:
 
 
 def _default_output() -> str:
-    return os.path.abspath(OLDER_OUTPUT if _uses_older_name() else DEFAULT_OUTPUT)  # noqa: PTH100 - no pathlib here
+    name = OLDER_OUTPUT if _uses_older_name() else DEFAULT_OUTPUT
+    try:
+        return os.path.abspath(name)  # noqa: PTH100 - pathlib would be loaded into the observed process
+    except OSError:
+        # The current directory is gone. Nothing can be created there, which is said when something is to be.
+        return f"/proc/self/cwd/{name}"
 
 
 def _uses_older_name() -> bool:

@@ -82,7 +82,6 @@ class _RowChanger:
         self._kinds = kinds
         self._wanted = np.fromiter((block for blocks in kinds.values() for block in blocks), dtype=np.int64)
         self._has_identity_first = columns[0] == "ID"
-        self._header_bytes = len(header)
         fields = [
             rb"(" + _FIELD + rb")" if name in _NEEDED else _FIELD for name in columns[: _last_needed(columns) + 1]
         ]
@@ -108,8 +107,9 @@ class _RowChanger:
         if self._has_identity_first:
             numbers = _leading_numbers(content, starts)
             chosen = np.isin(numbers, self._wanted)
+            row_ends = np.append(starts[1:], end)[chosen]
             starts, numbers = starts[chosen], numbers[chosen]
-            simple = self._simple_ends(content, starts)
+            simple = self._simple_ends(content, starts, row_ends)
         else:
             numbers = simple = np.full(len(starts), -1, np.int64)
         view = memoryview(content)
@@ -135,7 +135,7 @@ class _RowChanger:
         writer.write(b"".join(pieces))
         return changed
 
-    def _simple_ends(self, content: bytes, starts: Numbers) -> Numbers:
+    def _simple_ends(self, content: bytes, starts: Numbers, row_ends: Numbers) -> Numbers:
         """Returns for rows as nearly all are where an attribute goes in, in whole columns; -1 for all others.
 
         Those are MALLOC rows of the one process concerned whose first quoted field is the Attr, `"{...}"`, without the
@@ -162,6 +162,7 @@ class _RowChanger:
         is_simple &= (
             (before("Attr") == opening - 1) & (letters[opening + 1] == _OPENING) & (closing - opening > len("{}") + 1)
         )
+        is_simple &= closing < row_ends
         is_simple &= (letters[closing - 1] == _CLOSING) & np.isin(letters[closing + 1], (_COMMA, _LINE_FEED, _RETURN))
         is_simple &= _leading_numbers(content, np.minimum(before("Process Id") + 1, len(content) - 1)) == process
         if b"inefficient" in content:

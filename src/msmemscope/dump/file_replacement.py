@@ -27,7 +27,7 @@ def replacement_of(path: Path) -> Iterator[Path]:
         path: A regular file.
 
     Yields:
-        An empty file to write the copy to.
+        An empty file to write the copy to. If the block removes it, the file stays as it is.
 
     Raises:
         DumpError: the file is no regular one, changed meanwhile, or the copy cannot be written; also for any OSError in
@@ -46,6 +46,8 @@ def replacement_of(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         os.close(descriptor)
         yield temporary
+        if not temporary.exists():
+            return
         _finish(temporary, before)
         if _version(target.stat()) != _version(before):
             message = f"{path} cannot be changed: another program wrote to it meanwhile"

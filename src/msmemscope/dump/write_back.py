@@ -42,7 +42,7 @@ def write_inefficient_types(path: Path, kinds: Mapping[int, Mapping[int, str]]) 
             What was there before for one of these blocks is replaced; other blocks keep what they have.
 
     Returns:
-        How many rows there were. Nothing is written if `kinds` names no block.
+        How many rows there were. A file without any is not touched.
 
     Raises:
         DumpError: the file cannot be read or replaced, or is no dump; it is as it was then.
@@ -61,4 +61,6 @@ def write_inefficient_types(path: Path, kinds: Mapping[int, Mapping[int, str]]) 
     change = change_database if is_database else change_csv
     with replacement_of(path) as copy:
         rows = change(path, copy, kinds)
+        if not rows:
+            copy.unlink()
     return WrittenBack(path, rows, asked - rows)

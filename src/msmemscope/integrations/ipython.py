@@ -37,7 +37,7 @@ _OPTION = re.compile(r"""(?P<spelling>--?[\w-]*)(?:=|\s+)(?P<value>"[^"]*"|'[^']
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add the magic; called by `%load_ext`."""
     # Blocks are followed from the import on: what earlier cells have allocated is there already, and is not counted.
-    shell.register_magic_function(_magic, "line_cell", "msmemscope")  # type: ignore[arg-type] # IPython types it badly
+    shell.register_magic_function(_magic, "line_cell", "msmemscope")
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -87,7 +87,7 @@ def _magic(line: str, cell: str | None = None) -> None:
     try:
         from msmemscope.integrations.cell_report import report_of
 
-        display(report_of(region, top, run.title))  # type: ignore[no-untyped-call] # of IPython
+        display(report_of(region, top, run.title))
     except MsmemscopeError as error:
         message = f"the cell ran, but what it did to memory is not known: {error.message}"
         raise MagicUsageError(message) from error

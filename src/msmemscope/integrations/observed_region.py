@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.window import MemoryWindow
     from msmemscope.eventlog import Capture
-    from msmemscope.integrations.new_events import NewEvents
+    from msmemscope.eventlog.new_events import NewEvents
 
 
 class ObservedRegion:
@@ -122,7 +122,7 @@ class _Ledger:
         """Begin with the log of this process; after a fork it is another one."""
         from pathlib import Path
 
-        from msmemscope.integrations.new_events import NewEvents
+        from msmemscope.eventlog.new_events import NewEvents
 
         self._directory = _native.capture_directory()
         if not self._directory:

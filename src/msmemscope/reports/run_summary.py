@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.analysis.decomposition import Decomposition
+    from msmemscope.analysis.inefficient import InefficientResult
+    from msmemscope.analysis.leak_overview import LeakOverview
     from msmemscope.analysis.overview import MemoryOverview
-
-ANALYSES_SHOWN: Final = frozenset({"decompose"})
-"""Values of `--analysis` whose results the summary shows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +37,12 @@ class ProcessSummary:
     """None if the capture could not be read."""
     decomposition: Decomposition | None = None
     """None if it was not asked for."""
+    leaks: LeakOverview | None = None
+    """None if they were not asked for, or cannot be judged."""
+    inefficient: InefficientResult | None = None
+    """None if it was not asked for, or was not done."""
+    analysis_remarks: tuple[str, ...] = ()
+    """Analyses that were asked for and could not be done, and why: one sentence each."""
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
@@ -53,6 +58,14 @@ class ProcessSummary:
     """The most that it could ever have been."""
     log_bytes: int = 0
     """Size of the event log."""
+
+    @property
+    def finding_count(self) -> int:
+        """Leaked blocks, call sites that grow, and blocks held inefficiently."""
+        count = 0 if self.inefficient is None else self.inefficient.findings.height
+        if self.leaks is not None:
+            count += self.leaks.step_leaks.leaked.height + self.leaks.slow_leaks.sites.height
+        return count
 
     @property
     def peak_bytes(self) -> int:
@@ -81,7 +94,5 @@ class RunSummary:
     """How many processes that were."""
     unobservable: tuple[str, ...] = ()
     """What could not be observed at all, and why."""
-    analyses_not_run: tuple[str, ...] = ()
-    """Names of analyses that were asked for."""
     recover_command: str = "msmemscope recover DIR"
     """What finishes the captures of processes that still run."""

@@ -17,11 +17,13 @@ from rich.text import Text
 from msmemscope.model.events import EVENT_WORDS, EventKind, device_name, pool_word
 from msmemscope.reports import out_of_memory_section
 from msmemscope.reports.decomposition_section import print_decomposition
+from msmemscope.reports.inefficient_report import render_inefficient
+from msmemscope.reports.leaks_report import render_leaks
 from msmemscope.reports.plain_text import cut_end, printable
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from msmemscope.analysis.peak import BlockSet, Ranking
     from msmemscope.reports.run_summary import ProcessSummary, RunSummary
@@ -31,6 +33,8 @@ _NUMBERS_WIDTH: Final = 30
 """Columns that a line of a ranking needs beside its label."""
 _SHORTEST_LABEL: Final = 20
 _MOST_NAMES: Final = 6
+_MOST_ANALYZED: Final = 3
+"""Processes with findings that are reported in full."""
 _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.FUNCTION_CALL: "function calls",
     EventKind.RESERVED: "totals of pools",
@@ -84,6 +88,7 @@ class _Writer:
                 self._line(f"Process {largest.process_id}, the one with the highest peak:", _HEADING)
                 self._memory(largest)
                 self._owners(largest)
+            self._findings_of(processes, largest)
         self._coverage(summary)
         running = [str(process.process_id) for process in processes if process.is_running]
         if running:
@@ -96,6 +101,7 @@ class _Writer:
         self._events(process)
         self._memory(process)
         self._owners(process)
+        self._findings(process)
 
     def _files(self, process: ProcessSummary) -> None:
         self._line(f"Files in {_relative(process.directory)}", _HEADING)
@@ -146,6 +152,29 @@ class _Writer:
     def _owners(self, process: ProcessSummary) -> None:
         if process.decomposition is not None:
             print_decomposition(process.decomposition, self._console)
+
+    def _findings(self, process: ProcessSummary) -> None:
+        """Write what the analyses found in one process: first the lines on leaks that scripts look for."""
+        out, width = self._console.file, self._console.width
+        if process.leaks is not None:
+            self._line("")
+            render_leaks(process.leaks, out, width=width)
+        if process.inefficient is not None:
+            self._line("")
+            render_inefficient(process.inefficient, out, width=width)
+
+    def _findings_of(self, processes: Sequence[ProcessSummary], largest: ProcessSummary) -> None:
+        """The first processes with findings in full, a line for each of the others; without any, the largest one."""
+        found = [process for process in processes if process.finding_count] or [largest]
+        for process in found[:_MOST_ANALYZED]:
+            if process.leaks is not None or process.inefficient is not None:
+                self._line("")
+                self._line(f"Analyses of process {process.process_id}:", _HEADING)
+                self._findings(process)
+        if len(found) > _MOST_ANALYZED:
+            self._line("")
+        for process in found[_MOST_ANALYZED:]:
+            self._line(f"Process {process.process_id}: {', '.join(_findings_in_short(process))}")
 
     def _out_of_memory(self, process: ProcessSummary) -> None:
         result = process.overview.out_of_memory if process.overview is not None else None
@@ -231,9 +260,7 @@ class _Writer:
                 [(one, one.decomposition.coverage) for one in summary.processes if one.decomposition is not None],
             )
         )
-        lines.extend(
-            f"{analysis}: not run, this version has no such analysis yet" for analysis in summary.analyses_not_run
-        )
+        lines.extend(_grouped("", [(process, process.analysis_remarks) for process in summary.processes]))
         memory = sum(process.tool_memory_bytes for process in summary.processes)
         if memory:
             limit = sum(process.tool_memory_limit_bytes for process in summary.processes)
@@ -258,6 +285,17 @@ class _Writer:
         for number, line in enumerate(lines):
             line.rstrip()
             self._console.print(line if number == 0 else Text(" " * indent) + line, soft_wrap=True)
+
+
+def _findings_in_short(process: ProcessSummary) -> Iterator[str]:
+    if process.leaks is not None:
+        leaked, growing = process.leaks.step_leaks.leaked, process.leaks.slow_leaks.sites.height
+        if leaked.height:
+            yield f"{format_bytes(int(leaked['size'].sum()))} leaked in {_counted(leaked.height, 'block')}"
+        if growing:
+            yield f"{_counted(growing, 'growing call site')}"
+    if process.inefficient is not None and process.inefficient.findings.height:
+        yield f"{_counted(process.inefficient.findings.height, 'finding')} of inefficient memory"
 
 
 def _add_ranking(table: Table, heading: str, ranking: Ranking, label_width: int) -> None:

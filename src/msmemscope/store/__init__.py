@@ -7,6 +7,9 @@ from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, STEP_SCHEMA, Dataset,
 from msmemscope.store.readers import load, load_dataset
 from msmemscope.store.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
 
+load_all = load_dataset
+"""What `msmemscope.load_all` is: the call for several processes beside `load` for one."""
+
 __all__ = [
     "BLOCK_SCHEMA",
     "DATASET_BLOCK_SCHEMA",
@@ -18,6 +21,7 @@ __all__ = [
     "build_blocks",
     "build_tables",
     "load",
+    "load_all",
     "load_dataset",
     "steps",
 ]

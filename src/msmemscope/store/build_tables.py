@@ -11,6 +11,8 @@ from msmemscope.model.events import EventKind
 from msmemscope.store.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from msmemscope.eventlog.capture import Capture
 
 
@@ -26,9 +28,18 @@ class Tables:
     """STRING_SCHEMA: texts of all string ids."""
 
 
-def build_tables(capture: Capture) -> Tables:
-    """Reads all events of a capture and pairs allocations with frees."""
-    events = pl.concat([EVENT_SCHEMA.to_frame(), *capture.event_batches()])
+def build_tables(capture: Capture, kinds: Collection[EventKind] | None = None) -> Tables:
+    """Reads the events of a capture and pairs allocations with frees.
+
+    Args:
+        capture: What was recorded.
+        kinds: Only events of these kinds, so that the rest of a long capture need not fit into memory; None for all.
+    """
+    batches = capture.event_batches()
+    if kinds is not None:
+        is_wanted = pl.col("kind").is_in([int(kind) for kind in kinds])
+        batches = (batch.filter(is_wanted) for batch in batches)
+    events = pl.concat([EVENT_SCHEMA.to_frame(), *batches])
     texts = dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
     return Tables(events, build_blocks(events, strings), strings)

@@ -1,5 +1,5 @@
-// Another process on every device of the virtual NPU, as far as figures go: preloaded, it adds OTHER_PROCESS_MIB to what
-// the driver and the management interface say is in use. The setting memory-limit takes the same memory away.
+// Another process on every device of the virtual NPU, as far as figures go: preloaded, it adds OTHER_PROCESS_MIB to
+// what the driver and the management interface say is in use. The setting memory-limit takes the same memory away.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -23,50 +23,50 @@ struct process_memory {
 };
 
 static uint64_t other_bytes(void) {
-    const char *const text = getenv("OTHER_PROCESS_MIB");
+    const char* const text = getenv("OTHER_PROCESS_MIB");
     return text != NULL ? strtoull(text, NULL, 10) * kMib : 0;
 }
 
-static void own_memory(uint32_t device, size_t *free_bytes, size_t *total_bytes) {
-    static void (*real)(uint32_t, size_t *, size_t *) = NULL;
+static void own_memory(uint32_t device, size_t* free_bytes, size_t* total_bytes) {
+    static void (*real)(uint32_t, size_t*, size_t*) = NULL;
     *free_bytes = *total_bytes = 0;
     if (real == NULL) {
-        *(void **)&real = dlsym(RTLD_NEXT, "virtual_npu_device_memory");
+        *(void**)&real = dlsym(RTLD_NEXT, "virtual_npu_device_memory");
     }
     if (real == NULL) {
-        *(void **)&real = dlsym(dlopen("libascend_hal.so", RTLD_LAZY), "virtual_npu_device_memory");
+        *(void**)&real = dlsym(dlopen("libascend_hal.so", RTLD_LAZY), "virtual_npu_device_memory");
     }
     real(device, free_bytes, total_bytes);
 }
 
 // What the runtime's own figures come from.
-void virtual_npu_device_memory(uint32_t device, size_t *free_bytes, size_t *total_bytes) {
+void virtual_npu_device_memory(uint32_t device, size_t* free_bytes, size_t* total_bytes) {
     own_memory(device, free_bytes, total_bytes);
     *free_bytes -= *free_bytes < other_bytes() ? *free_bytes : other_bytes();
 }
 
 int dcmi_init(void) { return 0; }
 
-int dcmi_get_card_list(int *count, int *cards, int room) {
+int dcmi_get_card_list(int* count, int* cards, int room) {
     (void)room;
     *count = 1;
     cards[0] = 0;
     return 0;
 }
 
-int dcmi_get_device_num_in_card(int card, int *count) {
+int dcmi_get_device_num_in_card(int card, int* count) {
     (void)card;
     *count = 1;
     return 0;
 }
 
-int dcmi_get_device_logic_id(int *number, int card, int device) {
+int dcmi_get_device_logic_id(int* number, int card, int device) {
     (void)device;
     *number = card;
     return 0;
 }
 
-int dcmi_get_device_hbm_info(int card, int device, struct hbm_information *information) {
+int dcmi_get_device_hbm_info(int card, int device, struct hbm_information* information) {
     size_t free_bytes, total_bytes;
     (void)device;
     virtual_npu_device_memory((uint32_t)card, &free_bytes, &total_bytes);
@@ -76,7 +76,7 @@ int dcmi_get_device_hbm_info(int card, int device, struct hbm_information *infor
     return 0;
 }
 
-int dcmi_get_npu_proc_mem_info(int card, int device, struct process_memory *processes, int *count) {
+int dcmi_get_npu_proc_mem_info(int card, int device, struct process_memory* processes, int* count) {
     size_t free_bytes, total_bytes;
     (void)device;
     own_memory((uint32_t)card, &free_bytes, &total_bytes);

@@ -45,7 +45,9 @@ def main() -> None:
     """Run out of memory."""
     mode = sys.argv[1]
     kept: list[object] = []
-    if mode == "fragmentation":
+    if mode == "snapshot":
+        torch.npu.memory._record_memory_history()
+    if mode in {"fragmentation", "snapshot"}:
         kept = [*fragmented()]
         wanted(250)
     elif mode == "shortage":
@@ -64,6 +66,8 @@ def main() -> None:
     else:
         message = f"no such mode: {mode}"
         raise ValueError(message)
+    if mode == "snapshot":
+        torch.npu.memory._dump_snapshot(sys.argv[2])
     print(f"kept={len(kept)} allocated={torch.npu.memory_allocated()} reserved={torch.npu.memory_reserved()}")
     sys.stdout.flush()
 

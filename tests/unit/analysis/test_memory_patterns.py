@@ -16,7 +16,7 @@ from tests.support.traces import STRINGS, Program, data_set, traces
 COLUMNS = ("kind", "allocation_id", "operators_wasted", "saved_bytes")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=1000)
 @given(rows=traces())
 def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     """The same blocks, with the same operators between and the same bytes saved."""
@@ -26,7 +26,7 @@ def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     assert set(found) == inefficient_oracle.patterns(rows)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(rows=traces(most=90), short_life=st.integers(0, 3))
 def test_churn_and_its_definition_agree(rows: list[Row], short_life: int) -> None:
     """Without stacks the call site is the allocating operator."""
@@ -130,6 +130,19 @@ def test_the_same_scratch_memory_in_a_loop_is_churn() -> None:
     assert (row["repetitions"], row["allocated_bytes"], row["size"]) == (11, 11 * 4096, 4096)
     assert row["call_site"] == "/home/user/train.py(12): forward"
     assert find_memory_patterns(program.data_set(), PatternOptions(least_repetitions=12)).churn.is_empty()
+
+
+@pytest.mark.parametrize(("life", "pause", "repetitions"), [(2, 2, 3), (3, 2, 0), (2, 3, 0)])
+def test_churn_is_short_lived_and_comes_again_soon(life: int, pause: int, repetitions: int) -> None:
+    """As many operators as said, inside and between, and no more."""
+    program = Program()
+    for _ in range(4):
+        block = program.malloc()
+        program.whole_operator(life)
+        program.free(block)
+        program.whole_operator(pause)
+    churn = find_memory_patterns(program.data_set(), PatternOptions(short_life=2, least_repetitions=1)).churn
+    assert churn["repetitions"].sum() == repetitions
 
 
 @pytest.mark.parametrize(

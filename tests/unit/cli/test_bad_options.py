@@ -70,10 +70,18 @@ BAD_VALUES = [
     ("--max-size", "99999999T", "99999999T", "at most"),
 ]
 
-UNAVAILABLE = [
-    ("--compare", "--compare"),
-    ("--input=/a,/b", "--input"),
-    ("--input-path=/a,/b", "--input-path"),
+COMPARING = [
+    (["--compare"], "--compare: goes together with --input"),
+    (["--input=/a,/b"], "--input: goes together with --compare"),
+    (["-i", "/a,/b", "touch", "started"], "--input: goes together with --compare"),
+    (["--compare", "--input=/a"], "--input: names 1 inputs: '/a'"),
+    (["--compare", "--input="], "--input: names no input"),
+    (["--compare", "--input=/a,/b,/c"], "--input: names 3 inputs"),
+    (["--compare", "--input=/a,/b", "touch", "started"], "--compare: compares results, and runs no program: 'touch'"),
+    (["--compare", "--input=/a,/b", "--level=2"], "--level: not a level: '2'"),
+    (["--compare", "--input=/a,/b"], "'/a' cannot be read: No such file or directory"),
+    (["compare", "/a", "/b", "--fail-on", "peak<5%"], "--fail-on: not a condition: 'peak<5%'"),
+    (["compare", "/a"], "the following arguments are required: COMPARE"),
 ]
 
 
@@ -116,15 +124,10 @@ def test_bad_value(
     assert ("hint: put -- before the program" in message) is (order == "after")
 
 
-@pytest.mark.parametrize("option, spelling", UNAVAILABLE)
-def test_option_of_a_later_version(
-    option: str, spelling: str, capsys: pytest.CaptureFixture[str], empty_folder: Path
-) -> None:
-    """Known, and not there yet: said so, whether or not a program is given."""
-    for line in ([option, "touch", "started"], [option]):
-        message = assert_refused(main(line), capsys, empty_folder)
-        assert f"{spelling}: not available in this version of msmemscope" in message
-        assert "hint: " in message
+@pytest.mark.parametrize("line, reason", COMPARING)
+def test_comparing(line: list[str], reason: str, capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
+    """Two inputs that exist, both options, no program; nothing is written."""
+    assert reason in assert_refused(main(line), capsys, empty_folder)
 
 
 def test_watch_after_the_program(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:

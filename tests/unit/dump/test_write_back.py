@@ -345,6 +345,22 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
             written(path, {1: BOTH})
 
 
+@pytest.mark.parametrize("is_database", [False, True])
+def test_a_dump_without_the_blocks_is_not_touched(tmp_path: Path, is_database: bool) -> None:  # noqa: FBT001
+    """As the file of another device of the process."""
+    path = tmp_path / "file"
+    if is_database:
+        database(path)
+    else:
+        path.write_text("".join([HEADER, *PLAIN]))
+    before = path.stat()
+    result = written(path, {1: BOTH, 3: BOTH} if not is_database else {99: BOTH, 98: BOTH})
+    assert (result.rows, result.missing) == (0, 2)
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert no_leftovers(path)
+
+
 def test_nothing_to_write_touches_nothing(tmp_path: Path) -> None:
     """Not even a file that is no dump."""
     path = tmp_path / "file"

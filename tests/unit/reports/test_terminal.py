@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def rendered(summary: RunSummary, width: int = 80) -> str:
 
 def test_one_process() -> None:
     """Files, events, peak, blocks never freed, coverage; no colour codes in a pipe."""
-    text = rendered(RunSummary((process(),), analyses_not_run=("leaks",)))
+    one = dataclasses.replace(process(), analysis_remarks=("leaks: not judged, for some reason",))
+    text = rendered(RunSummary((one,)))
     assert "\x1b" not in text
     assert "msmemscope: 1,234 events of 1 process" in text
     assert f"Files in {ROOT}/msmemscope_4242_20240101120000_ascend\n" in text
@@ -69,7 +71,7 @@ def test_one_process() -> None:
     assert "(3 others)" in text
     assert "Never freed on cpu (HOST): 8.00 MiB in 16 blocks" in text
     assert "is normal here" in text
-    assert "leaks: not run, this version has no such analysis yet" in text
+    assert "  leaks: not judged, for some reason\n" in text
     assert "3.00 MiB of memory in the program" in text
 
 
@@ -101,8 +103,6 @@ def test_several_processes() -> None:
 
 def test_what_concerns_one_of_several_names_it() -> None:
     """A remark that not all share says whose it is."""
-    import dataclasses
-
     other = dataclasses.replace(process(1002), remarks=(), unobserved=("operators: no PyTorch",))
     text = rendered(RunSummary((process(1001), other)))
     assert "not observed: operators: no PyTorch (process 1002)" in text
@@ -130,8 +130,6 @@ def test_running_processes() -> None:
 
 def test_names_of_the_program_cannot_steer_the_terminal() -> None:
     """Neither control characters nor the markup of the renderer."""
-    import dataclasses
-
     evil = dataclasses.replace(process(), remarks=("\x1b[2J[red]wiped[/red]",))
     text = rendered(RunSummary((evil,)))
     assert "\x1b" not in text

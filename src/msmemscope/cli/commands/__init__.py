@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from msmemscope.cli.commands.analyze import AnalyzeCommand
 from msmemscope.cli.commands.compare import CompareCommand
 from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
@@ -31,7 +32,14 @@ class Command(Protocol):
         """Do it; returns the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (RecoverCommand(), CompareCommand(), EventsCommand(), DoctorCommand(), EnvCommand())
+COMMANDS: tuple[Command, ...] = (
+    RecoverCommand(),
+    AnalyzeCommand(),
+    CompareCommand(),
+    EventsCommand(),
+    DoctorCommand(),
+    EnvCommand(),
+)
 
 
 class _Parser(argparse.ArgumentParser):

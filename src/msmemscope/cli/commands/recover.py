@@ -58,7 +58,7 @@ class RecoverCommand:
             open_captures,
             settings_of,
         )
-        from msmemscope.reports.run_summary import ANALYSES_SHOWN, RunSummary
+        from msmemscope.reports.run_summary import RunSummary
         from msmemscope.reports.terminal import render_run
 
         session = _session(arguments.session)
@@ -81,10 +81,8 @@ class RecoverCommand:
                 if given or not has_finished_dump(capture.directory)
             ]
         )
-        analyses = {analysis.value for config in settings.values() for analysis in config.analysis}
         summary = RunSummary(
             processes=tuple(describe(capture, written) for capture in captures),
-            analyses_not_run=tuple(sorted(analyses - ANALYSES_SHOWN)),
             recover_command=f"msmemscope recover {directory}",
         )
         render_run(summary, sys.stderr)

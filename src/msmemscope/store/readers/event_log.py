@@ -13,7 +13,7 @@ from msmemscope.store.readers.coverage import coverage_of
 from msmemscope.store.schema import STRING_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from msmemscope.eventlog import Capture
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 _UNOBSERVED: Final = "unobserved."
 
 
-def dataset_of_capture(capture: Capture, source: Path) -> Dataset:
+def dataset_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Dataset:
     """Returns everything that a capture holds.
 
     Args:
         capture: What was recorded.
         source: The path that was given.
+        kinds: Only events of these kinds; None for all.
 
     Raises:
         EventLogError: the event log cannot be read.
     """
-    tables = build_tables(capture)
+    tables = build_tables(capture, kinds)
     events = _with_pinned_memory_apart(tables.events, tables.strings)
     blocks = build_blocks(events, tables.strings).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Dataset(
@@ -43,7 +44,8 @@ def dataset_of_capture(capture: Capture, source: Path) -> Dataset:
         strings=tables.strings,
         python_stacks=capture.python_stack_frame(events["python_stack_id"]).cast(STRING_SCHEMA),
         native_stacks=_native_stacks(capture, events),
-        coverage=(*_coverage(capture), *coverage_of(events)),
+        # What was left out on purpose says nothing about the recording.
+        coverage=(*_coverage(capture), *(coverage_of(events) if kinds is None else ())),
         problems=capture.problems,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.errors import InputError
+from msmemscope.errors import InputError, MissingInputError
 from msmemscope.eventlog.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
@@ -71,7 +71,8 @@ def recognise(path: Path) -> tuple[Found, ...]:
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "no possible path"
         message = f"{str(path)!r} cannot be read: {reason}"
-        raise InputError(message, hint=_HINT) from error
+        kind = MissingInputError if isinstance(error, FileNotFoundError) else InputError
+        raise kind(message, hint=_HINT) from error
     if stat.S_ISDIR(status.st_mode):
         return _in_folder(path)
     if not stat.S_ISREG(status.st_mode):

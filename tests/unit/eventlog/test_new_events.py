@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.integrations.new_events import NewEvents
+from msmemscope.eventlog.new_events import NewEvents
 from tests.fakes import event_log_builder as fakes
 from tests.fakes.event_log_builder import EventLogBuilder
 

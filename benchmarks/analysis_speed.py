@@ -1,0 +1,185 @@
+"""Analyses of long results: seconds and peak memory, beside a loop that reads the same rows one by one.
+
+Run by itself it prints its tables: `python benchmarks/analysis_speed.py [--repeats N]`. Each sample is a fresh process
+that reports its own peak memory. Inputs are made once by `dump_generator` and kept beside the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from measuring import Measurement, Target, Variant, measure, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INPUTS = Path(__file__).parent / "results" / "inputs"
+MILLION = 1_000_000
+
+
+class Limit(NamedTuple):
+    """What is promised for an analysis of one input."""
+
+    seconds: float
+    peak_mib: float | None = None
+
+
+ON_CSV = {"leaks": Limit(0.7), "inefficient": Limit(1.5, 500)}
+ON_EVENT_LOG = ("leaks", "inefficient", "growth", "operators", "decompose", "peak")
+EVENT_LOG_LIMIT = Limit(10, 3 * 1024)
+COMPARISONS = {0.01: Limit(5), 0.1: Limit(15)}
+
+
+def analyses_of_csv(events: int = MILLION) -> Measurement:
+    """The analyses of the published interface, of one CSV file."""
+    return _measurement(
+        f"analyses, CSV of {events:,} rows",
+        {name: (f"--run={name}", "csv", events, 0.0, limit) for name, limit in ON_CSV.items()},
+        ("--run=rows", "csv", events),
+    )
+
+
+def analyses_of_event_log(events: int = 10 * MILLION) -> Measurement:
+    """Every analysis, of a long event log."""
+    return _measurement(
+        f"analyses, event log of {events:,} events",
+        {name: (f"--run={name}", "event-log", events, 0.0, EVENT_LOG_LIMIT) for name in ON_EVENT_LOG},
+        ("--run=events", "event-log", events),
+    )
+
+
+def comparisons(events: int = MILLION) -> Measurement:
+    """Two CSV files that differ in some operators."""
+    return _measurement(
+        f"comparison, two CSV files of {events:,} rows",
+        {
+            f"{share:.0%} of the operators differ": ("--run=compare", "csv", events, share, limit)
+            for share, limit in COMPARISONS.items()
+        },
+        ("--run=rows", "csv", events),
+    )
+
+
+def _measurement(
+    name: str, ours: dict[str, tuple[str, str, int, float, Limit]], peer: tuple[str, str, int]
+) -> Measurement:
+    reference = "reading row by row"
+    variants = [Variant(reference, _command(*peer, 0.0))]
+    targets = {}
+    for variant, (run, form, events, changed, limit) in ours.items():
+        variants.append(Variant(variant, _command(run, form, events, changed)))
+        memory = f", {limit.peak_mib:g} MiB" if limit.peak_mib is not None else ""
+        targets[variant] = Target(f"at most {limit.seconds:g} s{memory}", _within(variant, limit.seconds))
+    return Measurement(name, "s", tuple(variants), reference, targets)
+
+
+def _within(variant: str, seconds: float) -> Callable[[dict[str, float]], bool]:
+    return lambda medians: medians[variant] <= seconds
+
+
+def _command(run: str, form: str, events: int, changed: float) -> tuple[str, ...]:
+    script = str(Path(__file__).resolve())
+    return (sys.executable, script, run, f"--form={form}", f"--events={events}", f"--changed={changed}")
+
+
+def input_path(form: str, events: int, changed: float) -> Path:
+    """An input, made in a process of its own if it is not there yet."""
+    folder = INPUTS / f"{form}-{events}-{changed}"
+    if not folder.exists():
+        INPUTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=INPUTS) as scratch:
+            made = Path(scratch) / "input"
+            maker = str(Path(__file__).parent / "dump_generator.py")
+            options = [f"--events={events}", f"--form={form}", f"--change={changed}"]
+            subprocess.run([sys.executable, maker, *options, str(made)], check=True, stdout=subprocess.DEVNULL)
+            made.rename(folder)
+    if form == "event-log":
+        return folder
+    (file,) = folder.rglob(f"memscope_dump_*.{form}")
+    return file
+
+
+def run(name: str, path: Path, other: Path) -> Any:
+    """Do what is measured."""
+    if name == "rows":
+        return read_row_by_row(path)
+    if name == "events":
+        return read_event_by_event(path)
+    if name == "compare":
+        from msmemscope.analysis.comparison import compare
+        from msmemscope.store import load
+
+        return compare(load(path), load(other))
+    import msmemscope
+
+    if name == "inefficient" and path.suffix == ".csv":
+        return msmemscope.check_inefficient(str(path), quiet=True)
+    return msmemscope.analyze(name, input_path=str(path), quiet=True)
+
+
+def read_row_by_row(path: Path) -> int:
+    """Take every row apart, as one does first: the least that any analysis of a file needs."""
+    pattern = re.compile(r"(\w+):(.*?)(?=,\w+:|}$)")
+    live: dict[str, int] = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            attributes = dict(pattern.findall(row["Attr"]))
+            if row["Event"] == "MALLOC":
+                live[attributes["allocation_id"]] = int(attributes["size"])
+            elif row["Event"] == "FREE":
+                live.pop(attributes["allocation_id"], None)
+    return len(live)
+
+
+def read_event_by_event(path: Path) -> int:
+    """The same for an event log."""
+    from msmemscope.eventlog import Capture
+    from msmemscope.model.events import EventKind
+
+    live: dict[int, int] = {}
+    (directory,) = path.glob("msmemscope_*_ascend")
+    for batch in Capture(directory).event_batches():
+        for event in batch.iter_rows(named=True):
+            if event["kind"] == EventKind.MALLOC:
+                live[event["sequence"]] = event["size"]
+            elif event["kind"] == EventKind.FREE:
+                live.pop(event["extra"], None)
+    return len(live)
+
+
+def main() -> None:
+    """Measure, or be one of the measured processes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="fresh processes of each variant")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    parser.add_argument("--form", help=argparse.SUPPRESS)
+    parser.add_argument("--events", type=int, default=MILLION, help=argparse.SUPPRESS)
+    parser.add_argument("--changed", type=float, default=0.0, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if not arguments.run:
+        for make in (analyses_of_csv, comparisons, analyses_of_event_log):
+            print(table(measure(make(), arguments.repeats)), end="\n\n", flush=True)
+        return
+    path = input_path(arguments.form, arguments.events, 0.0)
+    other = input_path(arguments.form, arguments.events, arguments.changed)
+    if arguments.run == "inefficient":  # writes its results into the file
+        path = Path(shutil.copytree(path, "copy") if path.is_dir() else shutil.copy(path, "copy.csv"))
+    begin = time.perf_counter()
+    run(arguments.run, path, other)
+    seconds = time.perf_counter() - begin
+    print(json.dumps({"value": seconds, "peak memory MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What every analysis is: a configuration in, a typed result out, its report and its JSON."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from msmemscope.cli import messages
+from msmemscope.reports.analysis_json import result_content
+from msmemscope.store import Dataset, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from msmemscope.analyzer.configs import InputPath
+
+
+class AnalysisResult(Protocol):
+    """What every analysis returns."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the main table."""
+
+
+class _AnyConfig(Protocol):
+    @property
+    def input_path(self) -> InputPath: ...
+
+
+ConfigType = TypeVar("ConfigType", bound=_AnyConfig)
+ResultType = TypeVar("ResultType", bound=AnalysisResult)
+
+
+class Analyzer(abc.ABC, Generic[ConfigType, ResultType]):
+    """One analysis: a configuration in, a typed result out, and its report."""
+
+    name: ClassVar[str]
+    """What `analyze` and the command line call it."""
+    config_class: ClassVar[type[Any]]
+
+    def analyze(self, config: ConfigType, *, quiet: bool = False) -> ResultType:
+        """Run the analysis on one process.
+
+        Args:
+            config: What to look at.
+            quiet: True prints nothing.
+
+        Raises:
+            InputError: the path is missing or unreadable, holds nothing that can be analysed, or several processes.
+            ConfigurationError: a value does not fit the input, such as a mark that it does not have.
+            DumpError: a file cannot be written.
+        """
+        dataset = config.input_path if isinstance(config.input_path, Dataset) else self._load(config.input_path, quiet)
+        self.check(dataset, config)
+        result = self.examine(dataset, config)
+        if not quiet:
+            tell_problems(dataset)
+            self.render(result, dataset, config, sys.stdout)
+        for line in self.write(result, dataset, config):
+            if not quiet:
+                messages.note(line)
+        return result
+
+    def check(self, dataset: Dataset, config: ConfigType) -> None:
+        """Refuse what `write` could not do, before anything is worked out."""
+        del dataset, config
+
+    @abc.abstractmethod
+    def examine(self, dataset: Dataset, config: ConfigType) -> ResultType:
+        """Work out the result; nothing is printed or written."""
+
+    @abc.abstractmethod
+    def render(self, result: ResultType, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+        """Write the report."""
+
+    def write(self, result: ResultType, dataset: Dataset, config: ConfigType) -> Sequence[str]:
+        """Write the files that were asked for, and return what was written, one line each."""
+        del result, dataset, config
+        return ()
+
+    def content(self, result: ResultType, dataset: Dataset, config: ConfigType) -> dict[str, Any]:
+        """Return the result as what `json.dumps` takes."""
+        del config
+        return result_content(result, dataset)
+
+    def finding_count(self, result: ResultType) -> int:
+        """Return how much was found that should not be; 0 for analyses that only describe."""
+        del result
+        return 0
+
+    @staticmethod
+    def _load(path: str | os.PathLike[str], quiet: bool) -> Dataset:  # noqa: FBT001 - of one line above
+        dataset = load(path)
+        if not quiet:
+            tell_owner(Path(path))
+        return dataset
+
+
+def tell_problems(dataset: Dataset) -> None:
+    """Say what of an input was skipped."""
+    for problem in dataset.problems:
+        messages.warning(f"{dataset.source}: {problem}")
+
+
+def tell_owner(path: Path) -> None:
+    """Say so if an input belongs to somebody else, who may have written anything into it."""
+    with contextlib.suppress(OSError):  # it was read a moment ago
+        if path.stat().st_uid != os.geteuid():
+            messages.note(f"{path} belongs to another user: make sure that you trust it")

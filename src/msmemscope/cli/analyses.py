@@ -1,0 +1,141 @@
+"""The analyses that a run asked for by `--analysis`, done when it has ended, in our own process."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.analysis.inefficient import find_inefficient
+from msmemscope.analysis.leak_overview import find_leaks
+from msmemscope.analyzer.write_back import write_into
+from msmemscope.cli import messages
+from msmemscope.configuration import Analysis
+from msmemscope.dump.naming import DUMP_TABLE
+from msmemscope.errors import MsmemscopeError
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventKind
+from msmemscope.store.readers.event_log import dataset_of_capture
+from msmemscope.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from msmemscope.analysis.inefficient import InefficientResult
+    from msmemscope.analysis.leak_overview import LeakOverview
+    from msmemscope.eventlog import Capture
+    from msmemscope.store import Dataset
+
+MOST_EVENTS: Final = 30_000_000
+"""Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
+
+_STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END)
+_NEEDED_BY_LEAKS: Final = (*MEMORY_KINDS, *_STEP_KINDS, EventKind.KERNEL_LAUNCH, EventKind.RESERVED)
+_NEEDED_BY_INEFFICIENT: Final = (
+    *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
+    EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
+)  # fmt: skip
+_NO_STEPS: Final = (
+    'leaks: not judged, the program tells of no steps (msmemscope.step() behind each, or mstx ranges "step start")'
+)
+_CHOSEN_STEPS: Final = "leaks: not judged, with --steps frees outside of the chosen steps are not seen when they happen"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunAnalyses:
+    """What the analyses say about one process."""
+
+    leaks: LeakOverview | None = None
+    """None if leaks were not asked for, or cannot be judged."""
+    inefficient: InefficientResult | None = None
+    """None if it was not asked for, or could not be done."""
+    remarks: tuple[str, ...] = ()
+    """What was not done, and why: one sentence each."""
+
+
+def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
+    """Run the analyses that a capture was made for. That of owners is no part of this, and neither are failures.
+
+    Args:
+        capture: Of a process that has ended; one that still runs is left for later.
+        files: What was just written; the dumps among it get the attribute `inefficient_type` if that was asked for.
+
+    Raises:
+        MsmemscopeError: the event log cannot be read.
+    """
+    asked = {word for text in capture.facts.get("setting.analysis", ()) for word in text.split(",")}
+    if capture.is_running():
+        return RunAnalyses()
+    remarks: list[str] = []
+    leaks = inefficient = None
+    if Analysis.LEAKS.value in asked:
+        with _surviving(Analysis.LEAKS, capture, remarks):
+            leaks = _leaks(capture, remarks)
+    if Analysis.INEFFICIENT.value in asked:
+        with _surviving(Analysis.INEFFICIENT, capture, remarks):
+            inefficient = _inefficient(capture, files, remarks)
+    return RunAnalyses(leaks, inefficient, tuple(remarks))
+
+
+@contextlib.contextmanager
+def _surviving(analysis: Analysis, capture: Capture, remarks: list[str]) -> Iterator[None]:
+    """A fault of one analysis becomes a line: it must not cost the rest of the summary."""
+    try:
+        yield
+    except MsmemscopeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other results of the run are worth showing
+        remarks.append(
+            f"{analysis.value}: failed, which is a fault of msmemscope ({type(error).__name__}: {error}); "
+            f"msmemscope analyze {analysis.value} {capture.directory} tries again"
+        )
+
+
+def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
+    """Returns what is said about leaks; None, and a remark, if nothing can be."""
+    counts = capture.kind_counts()
+    if counts.get(EventKind.MALLOC, 0) == 0:
+        return None
+    if not any(counts.get(kind, 0) for kind in _STEP_KINDS):
+        remarks.append(_NO_STEPS)
+        return None
+    if capture.setting("steps"):
+        remarks.append(_CHOSEN_STEPS)
+        return None
+    dataset = _dataset(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
+    if dataset is None:
+        return None
+    found = find_leaks(dataset)
+    if found.step_leaks.steps_ended == 0:
+        remarks.append(_NO_STEPS)
+        return None
+    if found.step_leaks.remarks and not found.fluctuation.pools:
+        remarks.extend(found.step_leaks.remarks)
+        return None
+    return found
+
+
+def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) -> InefficientResult | None:
+    dataset = _dataset(capture, Analysis.INEFFICIENT, _NEEDED_BY_INEFFICIENT, remarks)
+    if dataset is None:
+        return None
+    found = find_inefficient(dataset)
+    if not found.findings.is_empty():
+        try:
+            write_into([file for file in files if file.name.startswith(f"{DUMP_TABLE}_")], found, dataset.process_id)
+        except MsmemscopeError as error:
+            # The dumps are complete without it, and the findings are shown all the same.
+            messages.error(error)
+    return found
+
+
+def _dataset(capture: Capture, analysis: Analysis, kinds: Collection[EventKind], remarks: list[str]) -> Dataset | None:
+    counts = capture.kind_counts()
+    needed = sum(counts.get(kind, 0) for kind in kinds)
+    if needed > MOST_EVENTS:
+        remarks.append(
+            f"{analysis.value}: not run by itself, {format_count(needed)} events are more than {format_count(MOST_EVENTS)};"
+            f" msmemscope analyze {analysis.value} {capture.directory}"
+        )
+        return None
+    return dataset_of_capture(capture, capture.directory, kinds)

@@ -1,0 +1,78 @@
+"""Results of analyses as JSON: any result dataclass, with the names of its fields and columns as keys.
+
+Tables become lists of objects. Devices and pools are written as in dumps (`npu:0`, `cpu`; `PTA`), addresses as
+hexadecimal text, numbers that JSON does not have as null. Stacks are given once, by the ids that the rows name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from msmemscope.model.events import device_name, pool_word
+
+if TYPE_CHECKING:
+    from msmemscope.store import Dataset
+
+_STACKS = ("python_stack_id", "native_stack_id")
+
+
+def result_content(result: object, dataset: Dataset) -> dict[str, Any]:
+    """Turn the result of an analysis into what `json.dumps` takes.
+
+    Args:
+        result: A dataclass, or a mapping of such.
+        dataset: What it was found in, where stacks are looked up.
+
+    Returns:
+        Its fields, and `python_stacks` and `native_stacks`: texts by id, as far as the fields name them.
+    """
+    converter = _Converter()
+    content: dict[str, Any] = converter.plain(result)
+    tables = (dataset.python_stacks, dataset.native_stacks)
+    for column, table in zip(_STACKS, tables, strict=True):
+        wanted = table.filter(pl.col("id").is_in(sorted(converter.stacks[column])))
+        content[f"{column.removesuffix('_id')}s"] = {str(key): text for key, text in wanted.sort("id").iter_rows()}
+    return content
+
+
+class _Converter:
+    """Converts values, and notes the stacks that rows name."""
+
+    def __init__(self) -> None:
+        self.stacks: dict[str, set[int]] = {column: set() for column in _STACKS}
+
+    def plain(self, value: object) -> Any:
+        if isinstance(value, pl.DataFrame):
+            return [self._object(row) for row in value.iter_rows(named=True)]
+        if dataclasses.is_dataclass(value):
+            return self._object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+        if isinstance(value, Mapping):
+            return self._object({str(key): item for key, item in value.items()})
+        if isinstance(value, Enum):
+            return value.value
+        if isinstance(value, (list, tuple)):
+            return [self.plain(item) for item in value]
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        return value
+
+    def _object(self, fields: dict[str, Any]) -> dict[str, Any]:
+        content = {name: self.plain(value) for name, value in fields.items()}
+        device, pool, address = (fields.get(name) for name in ("device", "pool", "address"))
+        for name, identity in fields.items():
+            for column, stacks in self.stacks.items():
+                if name.endswith(column) and identity:
+                    stacks.add(identity)
+        if isinstance(device, int):
+            content["device"] = device_name(device)
+        if isinstance(pool, int):
+            content["pool"] = pool_word(pool, device if isinstance(device, int) else 0)
+        if isinstance(address, int):
+            content["address"] = f"0x{address:016x}"
+        return content
