@@ -22,6 +22,7 @@ from msmemscope.analyzer.analyzers import (
     OperatorsAnalyzer,
     OutOfMemoryAnalyzer,
     PeakAnalyzer,
+    WatchAnalyzer,
 )
 from msmemscope.analyzer.base import AnalysisResult, Analyzer
 from msmemscope.analyzer.configs import (
@@ -32,6 +33,7 @@ from msmemscope.analyzer.configs import (
     OperatorsConfig,
     OutOfMemoryConfig,
     PeakConfig,
+    WatchConfig,
 )
 from msmemscope.errors import ConfigurationError
 
@@ -58,6 +60,8 @@ __all__ = [
     "OutOfMemoryConfig",
     "PeakAnalyzer",
     "PeakConfig",
+    "WatchAnalyzer",
+    "WatchConfig",
     "analyze",
     "check_inefficient",
     "check_leaks",

@@ -17,6 +17,7 @@ from msmemscope.analysis.memory_changes import MemoryChanges, find_memory_change
 from msmemscope.analysis.memory_patterns import PatternOptions, find_memory_patterns
 from msmemscope.analysis.out_of_memory import OutOfMemoryOptions, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak_explanation import PeakExplanation, explain_peak
+from msmemscope.analysis.watch_verdict import WatchResult, judge_watched_memory
 from msmemscope.analyzer.base import Analyzer
 from msmemscope.analyzer.configs import (
     DecomposeConfig,
@@ -26,6 +27,7 @@ from msmemscope.analyzer.configs import (
     OperatorsConfig,
     OutOfMemoryConfig,
     PeakConfig,
+    WatchConfig,
 )
 from msmemscope.analyzer.write_back import check_writable, dumps_at, write_findings_back
 from msmemscope.dump.changes_csv import check_new, write_changes
@@ -39,6 +41,7 @@ from msmemscope.reports.operators_report import changes_by_name, highest_places,
 from msmemscope.reports.out_of_memory_report import render_out_of_memory
 from msmemscope.reports.peak_report import render_peak
 from msmemscope.reports.report_text import QUIET, ReportWriter, counted
+from msmemscope.reports.watch_report import render_watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -231,6 +234,27 @@ class GrowthAnalyzer(Analyzer[GrowthConfig, SlowLeaks]):
         return result.sites.height
 
 
+class WatchAnalyzer(Analyzer[WatchConfig, WatchResult]):
+    """What changed watched memory: which operator, which bytes, and whether it may."""
+
+    name = "watch"
+    config_class = WatchConfig
+
+    def examine(self, dataset: Dataset, config: WatchConfig) -> WatchResult:
+        """Judge every change."""
+        del config
+        return judge_watched_memory(dataset)
+
+    def render(self, result: WatchResult, dataset: Dataset, config: WatchConfig, out: IO[str]) -> None:
+        """Write the unexpected changes, and count the others."""
+        del dataset, config
+        render_watch(result, out)
+
+    def finding_count(self, result: WatchResult) -> int:
+        """Unexpected changes."""
+        return result.unexpected.height
+
+
 ANALYZERS: Final[dict[str, type[Analyzer[Any, Any]]]] = {
     analyzer.name: analyzer
     for analyzer in (
@@ -241,6 +265,7 @@ ANALYZERS: Final[dict[str, type[Analyzer[Any, Any]]]] = {
         OperatorsAnalyzer,
         OutOfMemoryAnalyzer,
         GrowthAnalyzer,
+        WatchAnalyzer,
     )
 }
 """By name."""

@@ -199,6 +199,17 @@ class GrowthConfig:
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class WatchConfig:
+    """What `WatchAnalyzer` looks at: an event log, because dumps do not have changes of watched memory."""
+
+    input_path: InputPath
+
+    def __post_init__(self) -> None:
+        """Refuse what means nothing."""
+        _check_input(self.input_path)
+
+
 def _check_input(path: object) -> None:
     if isinstance(path, Dataset):
         return

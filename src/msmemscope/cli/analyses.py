@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.inefficient import find_inefficient
 from msmemscope.analysis.leak_overview import find_leaks
+from msmemscope.analysis.watch_sentences import coverage_sentences
+from msmemscope.analysis.watch_verdict import judge_watched_memory
 from msmemscope.analyzer.write_back import write_into
 from msmemscope.cli import messages
 from msmemscope.configuration import Analysis
 from msmemscope.dump.naming import DUMP_TABLE
 from msmemscope.errors import MsmemscopeError
-from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventKind
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
 from msmemscope.store.readers.event_log import dataset_of_capture
 from msmemscope.units import format_count
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.inefficient import InefficientResult
     from msmemscope.analysis.leak_overview import LeakOverview
+    from msmemscope.analysis.watch_verdict import WatchResult
     from msmemscope.eventlog import Capture
     from msmemscope.store import Dataset
 
@@ -35,6 +38,7 @@ _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
     EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
 )  # fmt: skip
+_WATCH: Final = "watch"
 _NO_STEPS: Final = (
     'leaks: not judged, the program tells of no steps (msmemscope.step() behind each, or mstx ranges "step start")'
 )
@@ -49,12 +53,14 @@ class RunAnalyses:
     """None if leaks were not asked for, or cannot be judged."""
     inefficient: InefficientResult | None = None
     """None if it was not asked for, or could not be done."""
+    watch: WatchResult | None = None
+    """None if no memory was watched."""
     remarks: tuple[str, ...] = ()
     """What was not done, and why: one sentence each."""
 
 
 def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
-    """Run the analyses that a capture was made for. That of owners is no part of this, and neither are failures.
+    """Run the analyses that a capture was made for, and judge memory that was watched. That of owners is no part of this, and neither are failures.
 
     Args:
         capture: Of a process that has ended; one that still runs is left for later.
@@ -67,18 +73,20 @@ def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
     if capture.is_running():
         return RunAnalyses()
     remarks: list[str] = []
-    leaks = inefficient = None
+    leaks = inefficient = watch = None
     if Analysis.LEAKS.value in asked:
-        with _surviving(Analysis.LEAKS, capture, remarks):
+        with _surviving(Analysis.LEAKS.value, capture, remarks):
             leaks = _leaks(capture, remarks)
     if Analysis.INEFFICIENT.value in asked:
-        with _surviving(Analysis.INEFFICIENT, capture, remarks):
+        with _surviving(Analysis.INEFFICIENT.value, capture, remarks):
             inefficient = _inefficient(capture, files, remarks)
-    return RunAnalyses(leaks, inefficient, tuple(remarks))
+    with _surviving(_WATCH, capture, remarks):
+        watch = _watch(capture)
+    return RunAnalyses(leaks, inefficient, watch, tuple(remarks))
 
 
 @contextlib.contextmanager
-def _surviving(analysis: Analysis, capture: Capture, remarks: list[str]) -> Iterator[None]:
+def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[None]:
     """A fault of one analysis becomes a line: it must not cost the rest of the summary."""
     try:
         yield
@@ -86,8 +94,8 @@ def _surviving(analysis: Analysis, capture: Capture, remarks: list[str]) -> Iter
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the other results of the run are worth showing
         remarks.append(
-            f"{analysis.value}: failed, which is a fault of msmemscope ({type(error).__name__}: {error}); "
-            f"msmemscope analyze {analysis.value} {capture.directory} tries again"
+            f"{analysis}: failed, which is a fault of msmemscope ({type(error).__name__}: {error}); "
+            f"msmemscope analyze {analysis} {capture.directory} tries again"
         )
 
 
@@ -127,6 +135,18 @@ def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) ->
             # The dumps are complete without it, and the findings are shown all the same.
             messages.error(error)
     return found
+
+
+def _watch(capture: Capture) -> WatchResult | None:
+    """Returns what is said about watched memory; None if there was none."""
+    counts = capture.kind_counts()
+    if not any(counts.get(kind, 0) for kind in WATCH_KINDS) and not coverage_sentences(capture.facts):
+        return None
+    kinds = set(WATCH_KINDS)
+    if counts.get(EventKind.WATCH, 0) and counts.get(EventKind.MALLOC, 0) <= MOST_EVENTS:
+        # Blocks are called by who allocated them; a change is worth saying without that, too.
+        kinds.add(EventKind.MALLOC)
+    return judge_watched_memory(dataset_of_capture(capture, capture.directory, kinds))
 
 
 def _dataset(capture: Capture, analysis: Analysis, kinds: Collection[EventKind], remarks: list[str]) -> Dataset | None:

@@ -158,6 +158,7 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         decomposition=decomposition,
         leaks=analyses.leaks,
         inefficient=analyses.inefficient,
+        watch=analyses.watch,
         analysis_remarks=analyses.remarks,
         start_ns=header.start_ns,
         is_running=is_running,

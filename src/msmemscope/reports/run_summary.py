@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.inefficient import InefficientResult
     from msmemscope.analysis.leak_overview import LeakOverview
     from msmemscope.analysis.overview import MemoryOverview
+    from msmemscope.analysis.watch_verdict import WatchResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,8 @@ class ProcessSummary:
     """None if they were not asked for, or cannot be judged."""
     inefficient: InefficientResult | None = None
     """None if it was not asked for, or was not done."""
+    watch: WatchResult | None = None
+    """None if no memory was watched."""
     analysis_remarks: tuple[str, ...] = ()
     """Analyses that were asked for and could not be done, and why: one sentence each."""
     start_ns: int = 0
@@ -61,10 +64,12 @@ class ProcessSummary:
 
     @property
     def finding_count(self) -> int:
-        """Leaked blocks, call sites that grow, and blocks held inefficiently."""
+        """Leaked blocks, call sites that grow, blocks held inefficiently, and unexpected changes of watched memory."""
         count = 0 if self.inefficient is None else self.inefficient.findings.height
         if self.leaks is not None:
             count += self.leaks.step_leaks.leaked.height + self.leaks.slow_leaks.sites.height
+        if self.watch is not None:
+            count += self.watch.unexpected.height
         return count
 
     @property

@@ -20,6 +20,7 @@ from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.inefficient_report import render_inefficient
 from msmemscope.reports.leaks_report import render_leaks
 from msmemscope.reports.plain_text import cut_end, printable
+from msmemscope.reports.watch_report import render_watch
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -156,6 +157,9 @@ class _Writer:
     def _findings(self, process: ProcessSummary) -> None:
         """Write what the analyses found in one process: first the lines on leaks that scripts look for."""
         out, width = self._console.file, self._console.width
+        if process.watch is not None:
+            self._line("")
+            render_watch(process.watch, out, width=width)
         if process.leaks is not None:
             self._line("")
             render_leaks(process.leaks, out, width=width)
@@ -167,7 +171,7 @@ class _Writer:
         """The first processes with findings in full, a line for each of the others; without any, the largest one."""
         found = [process for process in processes if process.finding_count] or [largest]
         for process in found[:_MOST_ANALYZED]:
-            if process.leaks is not None or process.inefficient is not None:
+            if any(result is not None for result in (process.leaks, process.inefficient, process.watch)):
                 self._line("")
                 self._line(f"Analyses of process {process.process_id}:", _HEADING)
                 self._findings(process)
@@ -288,6 +292,8 @@ class _Writer:
 
 
 def _findings_in_short(process: ProcessSummary) -> Iterator[str]:
+    if process.watch is not None and process.watch.unexpected.height:
+        yield f"{_counted(process.watch.unexpected.height, 'unexpected change')} of watched memory"
     if process.leaks is not None:
         leaked, growing = process.leaks.step_leaks.leaked, process.leaks.slow_leaks.sites.height
         if leaked.height:

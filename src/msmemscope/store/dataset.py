@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from msmemscope.model.events import EventKind
 from msmemscope.store.schema import BLOCK_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DATASET_BLOCK_SCHEMA: Final = pl.Schema({**BLOCK_SCHEMA, "owner": pl.String()})
 """BLOCK_SCHEMA and one more column.
@@ -58,6 +61,8 @@ class Dataset:
     """What this input cannot show, one line each."""
     problems: tuple[str, ...]
     """What was skipped and why, one line each, with line numbers where there are lines."""
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the recording noted about itself, by key (native/FORMAT.md); only event logs have any."""
 
 
 def steps(dataset: Dataset) -> pl.DataFrame:

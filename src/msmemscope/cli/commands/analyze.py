@@ -97,6 +97,7 @@ _KINDS: Final[dict[str, _Kind]] = {
             _Choice("--minimum-size", "minimum_bytes", "SIZE", f"growth that counts: {SIZE_FORMS}; default: 1", "size"),
         ),
     ),
+    "watch": _Kind("What changed watched memory: which operator, which bytes, and whether it may."),
 }  # fmt: skip
 
 

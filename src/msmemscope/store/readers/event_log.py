@@ -47,6 +47,7 @@ def dataset_of_capture(capture: Capture, source: Path, kinds: Collection[EventKi
         # What was left out on purpose says nothing about the recording.
         coverage=(*_coverage(capture), *(coverage_of(events) if kinds is None else ())),
         problems=capture.problems,
+        facts=capture.facts,
     )
 
 

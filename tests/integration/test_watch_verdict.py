@@ -1,0 +1,102 @@
+"""What a user is told about watched memory: at the end of a run, and by `msmemscope analyze watch`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+
+PROGRAM = """
+import ctypes
+import torch
+import msmemscope
+
+library = torch.library.Library("faulty", "DEF")
+library.define("scale(Tensor x) -> Tensor")
+victim = torch.full((512,), 1.0)
+calls = 0
+
+def scale(x):
+    global calls
+    calls += 1
+    if calls == WRONG_CALL:
+        ctypes.memset(victim.data_ptr() + 128, 0xa5, 128)
+    return x * 2
+
+library.impl("scale", scale, "CPU")
+WATCH
+x = torch.ones(8)
+for _ in range(4):
+    torch.ops.faulty.scale(x)
+victim.add_(1)
+"""
+BY_NAME = 'msmemscope.watcher.watch(victim, name="test")'
+
+
+def run_program(tmp_path: Path, wrong_call: int, watch: str, *options: str) -> tool.ToolRun:
+    """Run the program under the tool."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("WRONG_CALL", str(wrong_call)).replace("WATCH", watch))
+    output = tmp_path / "output"
+    run = tool.run((*tool.TOOL, f"--output={output}", "--device=cpu", *options, sys.executable, program), output=output)
+    assert run.returncode == 0, run.stderr
+    return run
+
+
+def analyze(run: tool.ToolRun, *options: str) -> tool.ToolRun:
+    """Run `analyze watch` on what was recorded."""
+    return tool.run((*tool.TOOL, "analyze", "watch", run.capture.directory, *options), output=run.output)
+
+
+@pytest.mark.parametrize("how", ["tensor", "auto"])
+def test_a_wrong_write_is_told(tmp_path: Path, how: str) -> None:
+    """The sentence names the memory, the operator, its call and the bytes; the line of the program stands below."""
+    watch, options = (BY_NAME, ()) if how == "tensor" else ("", ("--watch=auto",))
+    run = run_program(tmp_path, 3, watch, *options)
+    text = " ".join(run.stderr.split())
+    assert "ERROR: 1 unexpected change of watched memory" in text
+    assert "(2.00 KiB on cpu" in text
+    assert (
+        "changed during faulty.scale.default (call 3), which does not list it among its outputs: bytes 128..255."
+        in text
+    )
+    assert "program.py(22)" in text
+    if how == "tensor":
+        assert "Tensor `test`" in text
+        assert "1 change by operators that may write it: aten.add_.Tensor (1)." in text
+    else:
+        assert "Block of aten.full.default" in text
+        assert "Automatic watching: all live blocks were looked at before each of" in text
+    assert analyze(run, "--fail-on-findings").returncode == 1
+    content = json.loads(analyze(run, "--json").stdout)
+    changes = content["processes"][0]["result"]["changes"]
+    (change,) = [change for change in changes if change["verdict"] == "unexpected"]
+    assert (change["operator"], change["call"]) == ("torch._ops.faulty.scale.default", 3)
+    assert (change["first"], change["last"], change["device"]) == (128, 255, "cpu")
+    assert "(call 3)" in change["sentence"]
+
+
+@pytest.mark.parametrize("how", ["tensor", "auto"])
+def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
+    """What an operator may write is counted, and no alarm is raised."""
+    watch, options = (BY_NAME, ()) if how == "tensor" else ("", ("--watch=auto",))
+    run = run_program(tmp_path, 0, watch, *options)
+    assert "Watched memory: no unexpected change" in run.stderr
+    assert "ERROR" not in run.stderr
+    assert analyze(run, "--fail-on-findings").returncode == 0
+
+
+def test_nothing_is_said_where_nothing_was_watched(tmp_path: Path) -> None:
+    """The summary has no word about it."""
+    run = run_program(tmp_path, 0, "")
+    assert "watched" not in run.stderr.lower()
+    assert "No memory was watched" in analyze(run).stdout
