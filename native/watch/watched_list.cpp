@@ -162,11 +162,11 @@ Watched* add_to(State& held, Target target, const Content& content, std::int8_t 
                     false};
     std::snprintf(watched.name, sizeof(watched.name), "%s", name);
     recorder::find_block_around(content.address, watched.block);
-    if (watched.block.size_bytes != 0 && watched.end > watched.block.address + watched.block.size_bytes) {
-        watched.block = LiveBlock{};  // reaches beyond it: nothing says that the rest stays
-    }
     if (watched.device == format::kDeviceNone) {
         watched.device = watched.block.size_bytes != 0 ? watched.block.device : format::kDeviceCpu;
+    }
+    if (watched.block.size_bytes != 0 && watched.end > watched.block.address + watched.block.size_bytes) {
+        watched.block = LiveBlock{};  // reaches beyond it: nothing says that the rest stays
     }
     Change change;
     if (!watched.fingerprint.look(watched.content, watched.reading(), change)) {

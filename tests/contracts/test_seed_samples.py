@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import re
 import sqlite3
+import struct
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -23,25 +25,6 @@ from tests.support.seed_samples import Workplace, read_samples
 pytestmark = pytest.mark.slow
 
 SAMPLES = read_samples()
-
-NOT_YET: Final = {
-    "000 watch-command": ("memory block monitoring", "--watch"),
-    "000 watch-tensor": ("memory block monitoring", "watcher"),
-    "000 watch-address": ("memory block monitoring", "watcher"),
-    "001 watch-command": ("memory block monitoring", "--watch"),
-    "001 watch-tensor": ("memory block monitoring", "watcher"),
-    "001 watch-address": ("memory block monitoring", "watcher"),
-}
-"""Samples of what this version does not have: what that is, and the word that the message must name.
-
-Whoever brings one of them takes it off the list and writes its test.
-"""
-
-OPTIONS_NOT_YET: Final = {
-    "--watch=token0/layer0/module0/op0,token0/layer0/module0/op1,full-content": "memory block monitoring",
-    "--watch=op0,op1,full-content": "memory block monitoring",
-}
-"""The same for options that are printed by themselves."""
 
 KEPT_BYTES: Final = 1 << 20
 C_BLOCK_BYTES: Final = (4 << 20) + 32
@@ -396,6 +379,13 @@ def test_marks_of_a_c_program(workplace: Workplace, c_program: Path) -> None:
 # --- document 002, table 4: examples of options
 
 ALLOC_AND_FREE: Final = 1 + 2
+
+
+def watch_config(start: str, end: str) -> dict[str, object]:
+    """What config.json says of watched memory whose contents are written, of all outputs."""
+    return {"start": start, "outputId": 0xFFFFFFFF, "end": end, "fullContent": True, "isWatched": True}
+
+
 EXPECTED_CONFIGURATION: Final[dict[str, dict[str, object]]] = {
     "--steps=1,2,3": {"SelectedStepList": {"stepCount": 3, "stepIdList": [1, 2, 3, 0, 0]}},
     "--device=npu": {"collectAllNpu": True, "npuSlots": (1 << 32) - 1},
@@ -411,6 +401,10 @@ EXPECTED_CONFIGURATION: Final[dict[str, dict[str, object]]] = {
     "--events=alloc": {"eventType": ALLOC_AND_FREE},
     "--events=free": {"eventType": ALLOC_AND_FREE},
     "--events=access": {"eventType": ALLOC_AND_FREE + 8},
+    "--watch=token0/layer0/module0/op0,token0/layer0/module0/op1,full-content": {
+        "watchConfig": watch_config("token0/layer0/module0/op0", "token0/layer0/module0/op1")
+    },
+    "--watch=op0,op1,full-content": {"watchConfig": watch_config("op0", "op1")},
 }
 """Option to what config.json says of it; the couplings are those of the table."""
 
@@ -429,7 +423,7 @@ def test_input_without_comparison(workplace: Workplace) -> None:
         assert "--input" in run.stderr
 
 
-@pytest.mark.parametrize("option", [one for one in OPTIONS if one not in {*OPTIONS_NOT_YET, INPUT_ALONE}])
+@pytest.mark.parametrize("option", [one for one in OPTIONS if one != INPUT_ALONE])
 def test_options(workplace: Workplace, c_program: Path, option: str) -> None:
     """Each example of an option is accepted and does what the table says."""
     output = workplace.folder / "memscopeDumpResults"
@@ -451,36 +445,69 @@ def test_options(workplace: Workplace, c_program: Path, option: str) -> None:
         assert str(C_BLOCK_BYTES) in blocks
 
 
-# --- what this version does not have
+# --- documents 000 and 001: memory block watch
+
+OUTPUT_FOLDERS: Final = {"msmemscope": "memscopeDumpResults", "msleaks": "leaksDumpResults"}
+"""Command to the folder that its documents name."""
+WATCHED_ACTIONS: Final = """\
+test_tensor.add_(1)
+doubled = test_tensor * 2
+"""
+"""What stands for the three points of a sample: an operator that writes the tensor, and one that reads it."""
 
 
-@pytest.mark.parametrize("key", [key for key in NOT_YET if SAMPLES[key].tag == "python"])
-def test_python_samples_of_what_is_not_there(workplace: Workplace, key: str) -> None:
-    """They end with an AttributeError that names what is missing."""
-    feature, word = NOT_YET[key]
-    before = "" if "import torch\n" in SAMPLES[key].text else USER_CODE
-    run = run_python(workplace, before + SAMPLES[key].text, expected_status=1).run
-    last = run.stderr.rstrip().splitlines()[-1]
-    assert last.startswith("AttributeError: "), f"{feature} is there now? {run.stderr}"
-    assert f"'{word}'" in last
+def watch_files(output: Path) -> dict[str, bytes]:
+    """Name to content of what lies in watch_dump, directly under the output folder."""
+    return {path.name: path.read_bytes() for path in (output / "watch_dump").iterdir()}
 
 
-@pytest.mark.parametrize("key", [key for key in NOT_YET if SAMPLES[key].tag == "shell"])
-def test_commands_of_what_is_not_there(workplace: Workplace, key: str) -> None:
-    """They end with status 2 and a message that names the option; nothing is started."""
-    feature, word = NOT_YET[key]
-    marker = workplace.folder / "started"
-    script = SAMPLES[key].text.replace("<app_name>", f"touch {marker}")
-    seen = workplace.shell(f"Application='touch {marker}'\n{script}", expected_status=2)
-    assert word in seen.run.stderr, feature
-    assert "not available in this version" in seen.run.stderr
-    assert not marker.exists()
+@pytest.mark.parametrize("key", ["000 watch-tensor", "000 watch-address", "001 watch-tensor", "001 watch-address"])
+def test_watch_from_python(workplace: Workplace, key: str) -> None:
+    """A table of the device's checksums; dump_nums=2 ends it after the first operator, changes are found all the same."""
+    program = SAMPLES[key].filled({"...\n": WATCHED_ACTIONS})
+    program += 'test_tensor.mul_(2)\nimport threading\nprint(f"thread={threading.get_native_id()}")\n'
+    command = "msleaks" if key.startswith("000") else "msmemscope"
+    folder = workplace.folder / OUTPUT_FOLDERS[command]
+    seen = run_python(workplace, program, f"export ASCEND_LAUNCH_BLOCKING=1\n{command}", folder)
+    ((name, content),) = watch_files(seen.run.output).items()
+    assert re.fullmatch(r"watch_dump_data_check_sum_0_[0-9]{14}[.]csv", name)
+    header, *rows = csv.reader(content.decode().splitlines())
+    assert header == ["Tensor info", "Check data sum"]
+    names = [
+        f"0_{seen.run.report['thread']}_torch._ops.aten.add_.Tensor_1-test_0_{when}.bin" for when in ("before", "after")
+    ]
+    assert [row[0] for row in rows] == names
+    assert all(re.fullmatch("[0-9a-f]{16}", row[1]) for row in rows)
+    assert rows[0][1] != rows[1][1]
+    assert "Watched memory: no unexpected change" in seen.run.stderr
+    # 1000 bytes are more than the block of the tensor: the next one, which mul makes, is watched too.
+    writers = ["aten.add_.Tensor (1)"] if key.endswith("tensor") else ["aten.add_.Tensor (1)", "aten.mul.Tensor (1)"]
+    changes = "1 change" if len(writers) == 1 else "2 changes"
+    text = " ".join(seen.run.stderr.split())
+    assert f"{changes} by operators that may write it: {', '.join(writers)}." in text, "mul_ ran after remove"
 
 
-@pytest.mark.parametrize("option", list(OPTIONS_NOT_YET))
-def test_options_of_what_is_not_there(workplace: Workplace, option: str) -> None:
-    """Likewise."""
-    assert option in OPTIONS
-    seen = workplace.shell(f"msmemscope {option} true", expected_status=2)
-    assert option.partition("=")[0] in seen.run.stderr
-    assert "not available in this version" in seen.run.stderr
+@pytest.mark.parametrize("key", ["000 watch-command", "001 watch-command"])
+def test_watch_from_the_command_line(workplace: Workplace, key: str) -> None:
+    """From the end of the first operator to that of the last one, a file of contents for each look."""
+    program = "import threading\nimport torch\nimport torch_npu\n"
+    program += "test_tensor = torch.arange(1.0, 7.0).npu()\nmade = torch.neg(test_tensor)\nmade.add_(1)\nmade.abs()\nmade.cos()\n"
+    workplace.write("user_program.py", program + 'print(f"thread={threading.get_native_id()}")\n')
+    operators = {"start:outid": "torch._ops.aten.neg.default:0", ",end,": ",torch._ops.aten.abs.default,"}
+    if key.startswith("000"):
+        operators["<app_name>"] = "python user_program.py"
+    folder = workplace.folder / OUTPUT_FOLDERS["msleaks" if key.startswith("000") else "msmemscope"]
+    seen = workplace.shell("Application='python user_program.py'\n" + SAMPLES[key].filled(operators), output=folder)
+    thread = seen.run.report["thread"]
+    looks = ["neg.default_1-{}_after", "add_.Tensor_1-{}_before", "add_.Tensor_1-{}_after", "abs.default_1-{}_before"]
+    looks = [look.format("torch._ops.aten.neg.default_0") for look in [*looks, "abs.default_1-{}_after"]]
+    files = watch_files(seen.run.output)
+    assert set(files) == {f"0_{thread}_torch._ops.aten.{look}.bin" for look in looks}
+    negative, raised = (struct.pack("6f", *(start - number for number in range(6))) for start in (-1, 0))
+    expected = [negative, negative, raised, raised, raised]
+    assert [files[f"0_{thread}_torch._ops.aten.{look}.bin"] for look in looks] == expected
+    (path,) = seen.run.output.glob("msmemscope_*_ascend/config.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["watchConfig"] == {
+        "start": "torch._ops.aten.neg.default", "outputId": 0, "end": "torch._ops.aten.abs.default", "fullContent": True,
+        "isWatched": True,
+    }  # fmt: skip

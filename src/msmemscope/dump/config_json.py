@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import DEFAULT_OOM_TOP, Analysis, CollectionItem, CollectMode, DataFormat, Level, LogLevel
+from msmemscope.configuration.watching import window_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,19 @@ def config_content(settings: Config) -> Mapping[str, object]:
         "outputDir": str(settings.output),
         "pyStackDepth": settings.python_stack_depth,
         "settings": dict(line.partition("=")[::2] for line in settings.to_settings_text().split("\n")),
-        "watchConfig": {"end": "", "fullContent": False, "isWatched": False, "outputId": _OUTPUT_ID_UNSET, "start": ""},
+        "watchConfig": _watch_content(settings.watch),
+    }
+
+
+def _watch_content(watch: str) -> Mapping[str, object]:
+    """Returns what `--watch` says. Automatic watching has no operators; `settings` has its word."""
+    window = window_of(watch)
+    return {
+        "end": window.end,
+        "fullContent": window.is_full,
+        "isWatched": bool(watch),
+        "outputId": _OUTPUT_ID_UNSET if window.output is None else window.output,
+        "start": window.start,
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from msmemscope.configuration import Analysis, CollectionItem, CollectMode, Config, DataFormat, Level, LogLevel
 from msmemscope.dump.config_json import config_text
 
@@ -39,6 +41,23 @@ def test_everything_set() -> None:
     assert content["SelectedStepList"] == {"stepCount": 2, "stepIdList": [2, 5, 0, 0, 0]}
     assert [content[key] for key in ("collectMode", "dataFormat", "logLevel", "cStackDepth")] == [1, 1, 2, 9]
     assert not content["collectCpu"]
+
+
+@pytest.mark.parametrize(
+    ("watch", "expected"),
+    [
+        ("op0:1,op1,full-content", ("op0", 1, "op1", True)),
+        ("op1", ("", 4294967295, "op1", False)),
+        ("auto", ("", 4294967295, "", False)),
+    ],
+)
+def test_watched_memory(watch: str, expected: tuple[object, ...]) -> None:
+    """The operators of `--watch`, and which output."""
+    content = json.loads(config_text(Config(watch=watch)))
+    found = content["watchConfig"]
+    assert found.pop("isWatched") is True
+    assert tuple(found[key] for key in ("start", "outputId", "end", "fullContent")) == expected
+    assert content["settings"]["watch"] == watch
 
 
 def test_all_npus() -> None:
