@@ -45,7 +45,8 @@ def render_watch(
         writer.sentence(_capitalized(change["sentence"]))
         if change["call_site"]:
             writer.line(f"    at {change['call_site']}", QUIET)
-        writer.line(f"    checksum {change['before']}, then {change['after']}", QUIET)
+        if change["before"] != change["after"]:  # they do not differ where it was written beside what is legitimate
+            writer.line(f"    checksum {change['before']}, then {change['after']}", QUIET)
     if unexpected.height > MOST_CHANGES:
         writer.sentence(f"... and {counted(unexpected.height - MOST_CHANGES, 'more unexpected change')}", style=QUIET)
     _watched(writer, result.watched)

@@ -206,6 +206,14 @@ def test_the_report(log: WatchLog) -> None:
     assert "1 change of which it cannot be told whether they are legitimate" in text
 
 
+def test_no_checksum_where_it_says_nothing(log: WatchLog) -> None:
+    """Of what was written beside an output, the legitimate bytes are not told apart."""
+    log.change(watch="auto", id="0", beside="1", after="a" * 16)
+    text = printed(log.judged())
+    assert "was written by aten.add.Tensor (call 17) beside" in text
+    assert "checksum" not in text
+
+
 def test_a_clean_watch_and_none(log: WatchLog, tmp_path: Path) -> None:
     """Nothing is said to be unexpected; and where nothing was watched, that is said."""
     text = printed(log.judged())
