@@ -111,13 +111,22 @@ def test_every_option_is_documented(option: Option) -> None:
     assert re.search(rf"^### `{re.escape(option.spelling)}[=`]", page, re.MULTILINE)
 
 
+def _spellings(parser: argparse.ArgumentParser) -> set[str]:
+    """The options of a verb, and of the kinds below it."""
+    found = {spelling for action in parser._actions for spelling in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found.update(*map(_spellings, action.choices.values()))
+    return found
+
+
 def test_options_in_the_text_exist() -> None:
     """A page does not speak of an option that the tool does not have."""
     known = {spelling for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)}
     for command in COMMANDS:
         parser = argparse.ArgumentParser()
         command.prepare_parser(parser)
-        known.update(spelling for action in parser._actions for spelling in action.option_strings)
+        known.update(_spellings(parser))
     # Of other programs, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
     for page in PAGES:
