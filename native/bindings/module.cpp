@@ -8,6 +8,7 @@
 
 #include "alignment.h"
 #include "code_table.h"
+#include "dump_rows.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
 #include "observers/acl/visible_devices.h"
@@ -168,6 +169,7 @@ NB_MODULE(_native, module) {
     module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     define_alignment(module);
+    define_dump_rows(module);
     define_watch(module);
     module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
+from msmemscope import _native
 from msmemscope.errors import InputError
 from msmemscope.store.readers.broken_rows import MOST_LINES_OF_ROW, RowsOneByOne
 from msmemscope.store.readers.dump_rows import (
@@ -25,12 +26,13 @@ from msmemscope.store.readers.dump_rows import (
     text_columns,
     text_schema,
 )
+from msmemscope.store.readers.usual_rows import usual_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PIECE_BYTES: Final = 6 << 20
+PIECE_BYTES: Final = 16 << 20
 """About as much text as is read at once."""
 
 _WORKERS: Final = 2
@@ -134,21 +136,21 @@ def _whole_rows(file: IO[bytes], header: Header) -> Iterator[tuple[int, bytes]]:
         cut = cut or len(content)  # a row of this size is no row: reported as broken
         piece, rest = content[:cut], content[cut:]
         yield line, piece
-        line += piece.count(b"\n")
+        line += _native.count_byte(piece, 0, len(piece), b"\n")
     if rest:
         yield line, rest
 
 
 def _last_row_end(content: bytes, header: Header) -> int:
     """Returns where the last whole row ends; 0 if none does."""
-    quotes = content.count(b'"')
+    quotes = _native.count_byte(content, 0, len(content), b'"')
     cut = end = len(content)
     likely = 0
     for _ in range(MOST_LINES_OF_ROW):
         newline = content.rfind(b"\n", 0, cut)
         if newline < 0:
             break
-        quotes -= content.count(b'"', newline, cut)
+        quotes -= _native.count_byte(content, newline, cut, b'"')
         cut = newline
         begins = cut + 1 < end and (not header.is_canonical or _ROW_BEGIN.match(content, cut) is not None)
         if begins and quotes % 2 == 0:
@@ -180,6 +182,10 @@ class _PieceReader:
             content: The lines.
             line: Number of the first one.
         """
+        if self._is_canonical:
+            piece = usual_rows(content)
+            if piece is not None:
+                return piece
         frames: list[tuple[int, pl.DataFrame]] = []
         problems: list[str] = []
         self._read(content, line, frames, problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
@@ -31,6 +31,17 @@ _SYSTEM_KINDS: Final = (EventKind.ACL_INIT, EventKind.ACL_FINI, EventKind.START_
 _TOTALS: Final = ("total", "used", "process_used", "device_used")
 
 
+class _Said(NamedTuple):
+    """A `Rest` with ids in the place of texts."""
+
+    flags: int
+    pool: int
+    owner_id: int
+    attribute_id: int
+    function_id: int
+    asked_bytes: int
+
+
 class DumpRowsOfProcesses:
     """Rows of one or more files, as they come; at the end one dataset per process.
 
@@ -45,6 +56,7 @@ class DumpRowsOfProcesses:
         self._owners = Interner()
         self._python_stacks = Interner()
         self._native_stacks = Interner()
+        self._said: dict[str, _Said] = {}
         self._parts: list[pl.DataFrame] = []
         self._problems: list[str] = []
         self._unknown: dict[str, int] = {}
@@ -60,14 +72,14 @@ class DumpRowsOfProcesses:
         def ids(column: str, interner: Interner) -> pl.Series:
             return interner.column(LocalTexts(rows[column], texts[column]))
 
-        said = [parse_rest(text) for text in texts["rest"]]
+        said = [self._said_by(text) for text in texts["rest"]]
         rest = rows["rest"]
 
         def of_rest(values: list[Any], dtype: pl.DataType) -> pl.Series:
             return pl.Series([0, *values], dtype=dtype).gather(rest)
 
         pools = of_rest([entry.pool for entry in said], pl.UInt8())
-        functions = of_rest(self._strings.ids_of(entry.function for entry in said), pl.UInt32())
+        functions = of_rest([entry.function_id for entry in said], pl.UInt32())
         asked = of_rest([entry.asked_bytes for entry in said], pl.Int64())
         is_oom = pl.col("kind") == EventKind.OOM
         self._parts.append(
@@ -78,14 +90,28 @@ class DumpRowsOfProcesses:
                 pl.when(is_oom).then(pl.lit(asked)).otherwise("size").alias("size"),
                 pl.when(is_oom).then(pl.lit(functions)).otherwise(pl.lit(ids("name", self._strings))).alias("name_id"),
                 pl.lit(of_rest([entry.flags for entry in said], pl.UInt8())).alias("flags"),
-                pl.lit(of_rest(self._strings.ids_of(entry.attribute for entry in said), pl.UInt32())).alias(
-                    "attribute_id"
-                ),
-                pl.lit(of_rest(self._owners.ids_of(entry.owner for entry in said), pl.UInt32())).alias("owner_id"),
+                pl.lit(of_rest([entry.attribute_id for entry in said], pl.UInt32())).alias("attribute_id"),
+                pl.lit(of_rest([entry.owner_id for entry in said], pl.UInt32())).alias("owner_id"),
                 pl.lit(ids("python_stack", self._python_stacks)).alias("python_stack_id"),
                 pl.lit(ids("native_stack", self._native_stacks)).alias("native_stack_id"),
             )
         )
+
+    def _said_by(self, text: str) -> _Said:
+        """Returns what the rest of an Attr says; pieces repeat the texts of each other."""
+        known = self._said.get(text)
+        if known is None:
+            rest = parse_rest(text)
+            known = _Said(
+                rest.flags,
+                rest.pool,
+                self._owners.id_of(rest.owner),
+                self._strings.id_of(rest.attribute),
+                self._strings.id_of(rest.function),
+                rest.asked_bytes,
+            )
+            self._said[text] = known
+        return known
 
     def add_problem(self, line: str) -> None:
         """Notes something that was skipped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -18,7 +18,7 @@ from msmemscope.model.events import (
     Pool,
 )
 from msmemscope.store.readers.dump_attributes import attribute_columns
-from msmemscope.store.readers.interning import LocalTexts, local_texts
+from msmemscope.store.readers.interning import LocalTexts, local_texts, without_unused
 from msmemscope.store.readers.vocabulary import DERIVED, UNKNOWN, device_of, kind_of
 
 if TYPE_CHECKING:
@@ -99,6 +99,23 @@ def excerpt(text: str) -> str:
     return repr(text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}...")
 
 
+@dataclass(frozen=True)
+class RowParts:
+    """Rows of a dump whose texts have been taken apart, before their words are understood."""
+
+    numbers: pl.DataFrame
+    """`sequence`, `timestamp_ns`, `allocation_id` (0: none), `extra` (u64), `address` (u64), `size`, `total`, `used`,
+    `process_used`, `device_used` (i64), null where not said; `process_id` (u32), null if not known; `thread_id` (u32);
+    `pinned` (bool)."""
+    words: LocalTexts
+    """`Event/Event Type`."""
+    device: LocalTexts
+    name: LocalTexts
+    rest: LocalTexts
+    python_stack: LocalTexts
+    native_stack: LocalTexts
+
+
 def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: list[str], *, place: str) -> DumpPiece:
     """Turns rows of texts into rows of numbers.
 
@@ -112,48 +129,77 @@ def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: list[str],
     if not tables:
         return DumpPiece(pl.DataFrame(), {}, tuple(problems), {})
     table = pl.concat(tables, how="vertical")
-    words = local_texts(table.select(_words()).to_series())
-    kinds = [UNKNOWN, *map(kind_of, words.texts)]
-    devices = local_texts(table["Device Id"])
-    device_numbers = [DEVICE_NONE, *map(device_of, devices.texts)]
-    attributes = attribute_columns(table["Attr"])
-    kind = _gathered(words, [entry.kind for entry in kinds], pl.UInt8())
-    pinned = _gathered(words, [entry.pinned for entry in kinds], pl.Boolean()) | attributes.numbers["pinned"]
+    piece, reasons = piece_of_parts(_parts(table))
+    if reasons is not None and reasons.null_count() < len(reasons):
+        is_reported = reasons.is_not_null()
+        lines = _numbers(table, frames, counts_lines=place == "line")
+        broken = zip(lines.filter(is_reported), reasons.filter(is_reported), strict=True)
+        problems.extend(f"{place} {line}: {why}" for line, why in broken)
+    return replace(piece, problems=tuple(problems))
+
+
+def piece_of_parts(parts: RowParts) -> tuple[DumpPiece, pl.Series | None]:
+    """Understands the words of rows.
+
+    Returns:
+        The rows, without those that lack what their kind must have; and for each row that was given why it was left
+        out, null for most; None if nothing was left out. What repeats other rows, or is of an unknown kind, is left out
+        without a reason.
+    """
+    kinds = [UNKNOWN, *map(kind_of, parts.words.texts)]
+    device_numbers = [DEVICE_NONE, *map(device_of, parts.device.texts)]
+    kind = _gathered(parts.words, [entry.kind for entry in kinds], pl.UInt8())
+    pool = _gathered(parts.words, [entry.pool for entry in kinds], pl.UInt8())
+    device = _gathered(parts.device, device_numbers, pl.Int16())
+    pinned = _gathered(parts.words, [entry.pinned for entry in kinds], pl.Boolean()) | parts.numbers["pinned"]
     is_memory = kind.is_in([*MEMORY_KINDS])
-    rows = table.select(
+    pinned &= is_memory
+    if pinned.any():
+        pool, device = pool.set(pinned, int(Pool.HAL)), device.set(pinned, DEVICE_CPU)
+    is_block = is_memory | kind.is_in([*ACCESS_KINDS])
+    rows = parts.numbers.with_columns(
+        kind.alias("kind"),
+        pool.alias("pool"),
+        device.alias("device"),
+        # Other rows may have anything in this column.
+        pl.col("address") if is_block.all() else pl.when(pl.lit(is_block)).then("address").alias("address"),
+        pl.col("size").abs(),
+        parts.rest.numbers.alias("rest"),
+    )
+    rows, names = _with_names(rows, parts.name)
+    stacks = {"python_stack": _stack_texts(parts.python_stack), "native_stack": _stack_texts(parts.native_stack)}
+    rows = rows.with_columns(*(stack.numbers.alias(name) for name, stack in stacks.items()))
+    texts = {"name": names.texts, "rest": parts.rest.texts, **{name: stack.texts for name, stack in stacks.items()}}
+    rows, reasons, unknown = _checked(rows, parts.words)
+    return DumpPiece(rows, texts, (), unknown), reasons
+
+
+def _parts(table: pl.DataFrame) -> RowParts:
+    words = local_texts(table.select(_words()).to_series())
+    attributes = attribute_columns(table["Attr"])
+    has_address = [kind_of(text).kind in (*MEMORY_KINDS, *ACCESS_KINDS) for text in words.texts]
+    addressed = _gathered(words, [False, *has_address], pl.Boolean())
+    numbers = table.select(
         pl.col("ID").cast(pl.UInt64).alias("sequence"),
-        pl.lit(kind).alias("kind"),
-        pl.when(pl.lit(is_memory & pinned))
-        .then(pl.lit(int(Pool.HAL), dtype=pl.UInt8))
-        .otherwise(pl.lit(_gathered(words, [entry.pool for entry in kinds], pl.UInt8())))
-        .alias("pool"),
         pl.col("Timestamp(ns)").cast(pl.UInt64).alias("timestamp_ns"),
         pl.col("Process Id").cast(pl.UInt32, strict=False).alias("process_id"),
         pl.col("Thread Id").cast(pl.UInt32, strict=False).fill_null(0).alias("thread_id"),
-        pl.when(pl.lit(is_memory & pinned))
-        .then(pl.lit(DEVICE_CPU, dtype=pl.Int16))
-        .otherwise(pl.lit(_gathered(devices, device_numbers, pl.Int16())))
-        .alias("device"),
-        pl.lit(_addresses(table["Ptr"], attributes.numbers["addr"], kind)).alias("address"),
-        pl.lit(attributes.numbers["size"].abs()).alias("size"),
+        pl.lit(_addresses(table["Ptr"], attributes.numbers["addr"], addressed)).alias("address"),
+        pl.lit(attributes.numbers["size"]).alias("size"),
         pl.lit(attributes.numbers["allocation_id"].fill_null(0)).alias("allocation_id"),
         pl.lit(_extra(attributes.numbers)).alias("extra"),
-        pl.lit(attributes.rest.numbers).alias("rest"),
         *(pl.lit(attributes.numbers[name]).alias(name) for name in ("total", "used", "process_used", "device_used")),
+        pl.lit(attributes.numbers["pinned"]).alias("pinned"),
     )
-    rows, names = _with_names(rows, table["Name"])
-    stacks = {
-        name: _stack_texts(table[column])
-        for name, column in (("python_stack", "Call Stack(Python)"), ("native_stack", "Call Stack(C)"))
-    }
-    rows = rows.with_columns(*(stack.numbers.alias(name) for name, stack in stacks.items()))
-    checked, unknown = _checked(rows, words, table, frames, problems, place)
-    texts = {
-        "name": names.texts,
-        "rest": attributes.rest.texts,
-        **{name: stack.texts for name, stack in stacks.items()},
-    }
-    return DumpPiece(checked, texts, tuple(problems), unknown)
+    return RowParts(
+        numbers,
+        words=words,
+        device=local_texts(table["Device Id"]),
+        name=local_texts(table["Name"]),
+        rest=attributes.rest,
+        python_stack=local_texts(table["Call Stack(Python)"]),
+        native_stack=local_texts(table["Call Stack(C)"]),
+    )
 
 
 def capped(problems: Iterable[str]) -> list[str]:
@@ -180,15 +226,15 @@ def _gathered(local: LocalTexts, values: Sequence[object], kind: pl.DataType) ->
     return pl.Series(values, dtype=kind).gather(local.numbers)
 
 
-def _addresses(pointers: pl.Series, attributes: pl.Series, kinds: pl.Series) -> pl.Series:
-    """Returns addresses; null where there is none.
+def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series) -> pl.Series:
+    """Returns addresses; null where there is none, or the row is of a kind that has none.
 
     With `0x` they are hexadecimal. Without, the age of the tool decides: decimal numbers, or digits that are padded to
     a fixed width or hold letters, which are hexadecimal, and then all of the piece are.
     """
     text = pl.when(pl.lit(pointers).is_null() | (pl.lit(pointers) == NOT_AVAILABLE)).then(pl.lit(attributes))
     texts = pl.select(text.otherwise(pl.lit(pointers)).alias("text")).to_series()
-    texts = texts.set(~kinds.is_in([*MEMORY_KINDS, *ACCESS_KINDS]), None)
+    texts = texts.set(~addressed, None)
     has_prefix = texts.str.starts_with("0x")
     bare = texts.filter(~has_prefix)
     is_hexadecimal = bare.str.contains("[a-fA-F]").any() or (
@@ -210,28 +256,31 @@ def _extra(numbers: pl.DataFrame) -> pl.Series:
     ).to_series()
 
 
-def _with_names(rows: pl.DataFrame, names: pl.Series) -> tuple[pl.DataFrame, LocalTexts]:
+def _with_names(rows: pl.DataFrame, names: LocalTexts) -> tuple[pl.DataFrame, LocalTexts]:
     """Takes names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
-    kind = pl.col("kind")
+    kind = rows["kind"]
     is_step, is_range_end = kind == EventKind.STEP, kind == EventKind.RANGE_END
-    name = pl.col("Name")
-    rows = rows.with_columns(names.alias("Name"))
-    if rows["kind"].is_in([EventKind.STEP, EventKind.RANGE_END]).any():
-        number = name.str.strip_chars('"').str.strip_prefix(_RANGE_END_PREFIX)
+    is_number = is_step | is_range_end
+    if is_number.any():
+        own = names.numbers.filter(is_number)
+        texts = pl.Series([None, *names.texts], dtype=pl.String).gather(own)
+        places = is_number.arg_true()
+        number = texts.str.strip_chars('"').str.strip_prefix(_RANGE_END_PREFIX).cast(pl.UInt64, strict=False)
+        steps, ends = is_step.gather(places), is_range_end.gather(places)
         rows = rows.with_columns(
-            size=pl.when(is_step).then(number.cast(pl.Int64, strict=False)).otherwise("size"),
-            extra=pl.when(is_range_end).then(number.cast(pl.UInt64, strict=False)).otherwise("extra").fill_null(0),
+            rows["size"].scatter(places.filter(steps), number.filter(steps).cast(pl.Int64, strict=False)),
+            rows["extra"].scatter(places.filter(ends), number.filter(ends).fill_null(0)),
         )
-    is_none = kind.is_in([*MEMORY_KINDS, EventKind.STEP, EventKind.RANGE_END]) | (
-        (name == NOT_AVAILABLE) & ~kind.is_in([*MSTX_KINDS])
-    )
-    local = local_texts(rows.select(pl.when(is_none).then(None).otherwise(name).alias("Name")).to_series())
-    return rows.drop("Name").with_columns(local.numbers.alias("name")), local
+    is_none = kind.is_in([*MEMORY_KINDS]) | is_number
+    if NOT_AVAILABLE in names.texts:
+        is_absent = names.numbers == names.texts.index(NOT_AVAILABLE) + 1
+        is_none |= is_absent & ~kind.is_in([*MSTX_KINDS])
+    local = without_unused(LocalTexts(names.numbers.set(is_none, 0), names.texts))
+    return rows.with_columns(local.numbers.alias("name")), local
 
 
-def _stack_texts(column: pl.Series) -> LocalTexts:
-    """Numbers the stacks of a column, without the quotes that databases of other tools leave around them."""
-    local = local_texts(column)
+def _stack_texts(local: LocalTexts) -> LocalTexts:
+    """Returns stacks without the quotes that databases of other tools leave around them."""
     texts = [_stack_text(text) for text in local.texts]
     if texts == local.texts:
         return local
@@ -250,44 +299,35 @@ def _stack_text(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def _checked(
-    rows: pl.DataFrame,
-    words: LocalTexts,
-    table: pl.DataFrame,
-    frames: Sequence[tuple[int, pl.DataFrame]],
-    problems: list[str],
-    place: str,
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Leaves out the rows that lack what their kind must have, and reports them."""
+def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Series | None, dict[str, int]]:
+    """Leaves out the rows that lack what their kind must have.
+
+    Returns:
+        The others; why each row was left out where that is worth telling, None if none was; and how many were of which
+        unknown kind.
+    """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
     is_access = kind.is_in([*ACCESS_KINDS])
-    reason = (
-        pl.when(kind == DERIVED.kind)
-        .then(pl.lit("derived"))
-        .when(kind == EventKind.NONE)
-        .then(pl.lit("unknown"))
-        .when(pl.col("device").is_null())
-        .then(pl.lit("its Device Id is no device"))
-        .when((is_memory | is_access) & pl.col("address").is_null())
-        .then(pl.lit("its Ptr is no address"))
-        .when(((kind == EventKind.MALLOC) | is_access) & pl.col("size").is_null())
-        .then(pl.lit("its Attr has no size"))
-        .when((kind == EventKind.MALLOC) & (pl.col("sequence") == 0))
-        .then(pl.lit("a MALLOC with the ID 0 cannot be referred to"))
+    is_left_out = kind.is_in([DERIVED.kind, EventKind.NONE])
+    # Each in the order in which a row is checked.
+    lacks = {
+        "its Device Id is no device": pl.col("device").is_null(),
+        "its Ptr is no address": (is_memory | is_access) & pl.col("address").is_null(),
+        "its Attr has no size": ((kind == EventKind.MALLOC) | is_access) & pl.col("size").is_null(),
+        "a MALLOC with the ID 0 cannot be referred to": (kind == EventKind.MALLOC) & (pl.col("sequence") == 0),
+    }
+    checks = rows.select(is_left_out.alias("left_out"), *(lack.alias(reason) for reason, lack in lacks.items()))
+    kept = rows.with_columns(
+        pl.col("size").fill_null(0), pl.col("address").fill_null(0), pl.col("device").cast(pl.Int8)
     )
-    reasons = rows.select(reason.alias("reason")).to_series()
-    kept = rows.with_columns(pl.col("size").fill_null(0), pl.col("address").fill_null(0))
-    if reasons.null_count() < len(rows):
-        is_reported = reasons.is_not_null() & ~reasons.is_in(["derived", "unknown"])
-        if is_reported.any():
-            lines = _numbers(table, frames, counts_lines=place == "line")
-            broken = zip(lines.filter(is_reported), reasons.filter(is_reported), strict=True)
-            problems.extend(f"{place} {line}: {why}" for line, why in broken)
-        kept = kept.filter(reasons.is_null())
-    unknown = words.numbers.filter(reasons == "unknown").value_counts()
+    if not any(checks.select(pl.all().any()).row(0)):
+        return kept, None, {}
+    first_reason = pl.coalesce(pl.when(reason).then(pl.lit(reason)) for reason in lacks)
+    reasons = checks.select(pl.when(~pl.col("left_out")).then(first_reason).alias("reason")).to_series()
+    unknown = words.numbers.filter(rows["kind"] == EventKind.NONE).value_counts()
     counts = {words.texts[number - 1] if number else "": count for number, count in unknown.iter_rows()}
-    return kept.with_columns(pl.col("device").cast(pl.Int8)), counts
+    return kept.filter(reasons.is_null() & ~checks["left_out"]), reasons, counts
 
 
 def _numbers(table: pl.DataFrame, frames: Sequence[tuple[int, pl.DataFrame]], *, counts_lines: bool) -> pl.Series:

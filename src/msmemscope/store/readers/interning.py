@@ -38,6 +38,17 @@ def local_texts(column: pl.Series) -> LocalTexts:
     return LocalTexts(joined["number"].fill_null(0), different.to_list())
 
 
+def without_unused(local: LocalTexts) -> LocalTexts:
+    """Leaves out the texts that no row has."""
+    used = local.numbers.unique().sort()
+    used = used.filter(used != 0)
+    if len(used) == len(local.texts):
+        return local
+    numbers = pl.repeat(0, len(local.texts) + 1, dtype=pl.UInt32, eager=True)
+    numbers = numbers.scatter(used, pl.int_range(1, len(used) + 1, dtype=pl.UInt32, eager=True))
+    return LocalTexts(numbers.gather(local.numbers), [local.texts[number - 1] for number in used])
+
+
 class Interner:
     """Gives each different text an id, from 1 in the order in which they come; 0 stands for no text."""
 
