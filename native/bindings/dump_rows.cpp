@@ -48,12 +48,15 @@ bool add_texts(nb::dict& columns, const char* name, std::vector<std::uint32_t>& 
     return true;
 }
 
-std::optional<nb::dict> read_rows(const nb::bytes& content) {
+std::optional<nb::dict> read_rows(const nb::bytes& content, std::size_t end) {
+    if (end > content.size()) {
+        throw nb::value_error("an end that lies outside");
+    }
     DumpRows rows;
     bool is_usual = false;
     {
         const nb::gil_scoped_release released;
-        is_usual = read_dump_rows({content.c_str(), content.size()}, rows);
+        is_usual = read_dump_rows({content.c_str(), end}, rows);
     }
     nb::dict columns;
     if (!is_usual || !add_texts(columns, "words", rows.words, rows.words_texts) ||
@@ -148,8 +151,9 @@ std::int64_t count_byte(const nb::bytes& content, std::size_t begin, std::size_t
 }  // namespace
 
 void define_dump_rows(nb::module_& module) {
-    module.def("read_dump_rows", &read_rows, nb::arg("content"),
-               "Reads whole rows of a CSV dump as it is usually written. Returns columns by name, of texts their "
+    module.def("read_dump_rows", &read_rows, nb::arg("content"), nb::arg("end"),
+               "Reads whole rows of a CSV dump, up to `end`, as it is usually written. Returns columns by name, of "
+               "texts their "
                "numbers from 1 "
                "and under NAME_texts the texts; None if any row is not usual.");
     module.def(

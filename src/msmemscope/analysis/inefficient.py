@@ -128,11 +128,15 @@ class InefficientResult:
 
     def kinds_by_block(self) -> pl.DataFrame:
         """Returns one row per block: `allocation_id` (u64) and `inefficient_type`, its kinds with commas between."""
-        rank = pl.col("kind").replace_strict({word: place for place, word in enumerate(KIND_WORDS)})
+        bits = pl.col("kind").replace_strict({word: 1 << place for place, word in enumerate(KIND_WORDS)})
+        texts = {
+            chosen: ",".join(word for place, word in enumerate(KIND_WORDS) if chosen >> place & 1)
+            for chosen in range(1, 1 << len(KIND_WORDS))
+        }
         return (
-            self.findings.sort("allocation_id", rank)
-            .group_by("allocation_id", maintain_order=True)
-            .agg(pl.col("kind").str.join(",").alias("inefficient_type"))
+            self.findings.group_by("allocation_id")
+            .agg(bits.sum().replace_strict(texts).alias("inefficient_type"))
+            .sort("allocation_id")
         )
 
 

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from msmemscope.dump.write_back import write_inefficient_types
 from msmemscope.errors import DumpError
 from msmemscope.store.readers.recognise import Form, recognise
@@ -41,9 +43,9 @@ def write_findings_back(result: InefficientResult, dataset: Dataset) -> list[str
 
 def write_into(files: Iterable[Path], result: InefficientResult, process_id: int) -> list[str]:
     """Write the attribute into some dumps; arguments and errors as for `write_findings_back`."""
-    kinds = {process_id: dict(result.kinds_by_block().iter_rows())}
+    kinds = result.kinds_by_block().with_columns(pl.lit(process_id).alias("process_id"))
     lines = []
-    missing = len(kinds[process_id])
+    missing = kinds.height
     for file in files:
         written = write_inefficient_types(file, kinds)
         missing -= written.rows

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from msmemscope import _native
 from msmemscope.dump.inefficient_attribute import KEY, with_inefficient_type
 from msmemscope.errors import DumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import BinaryIO, TypeAlias
 
@@ -28,7 +29,7 @@ _MOST_HEADER_BYTES: Final = 1 << 20
 _NO_PROCESS: Final = (1 << 64) - 1
 
 
-def change_csv(source: Path, target: Path, kinds: Mapping[int, Mapping[int, str]]) -> int:
+def change_csv(source: Path, target: Path, kinds: pl.DataFrame) -> int:
     """Copy a CSV dump with the attribute `inefficient_type` of some blocks changed.
 
     Args:
@@ -67,7 +68,7 @@ class _RowChanger:
     changed: int
     """Rows that were changed so far."""
 
-    def __init__(self, source: Path, header: bytes, kinds: Mapping[int, Mapping[int, str]]) -> None:
+    def __init__(self, source: Path, header: bytes, kinds: pl.DataFrame) -> None:
         """Read the header line."""
         self.changed = 0
         line = header.removeprefix(_BYTE_ORDER_MARK).decode(errors="replace")
@@ -76,7 +77,7 @@ class _RowChanger:
         if missing:
             message = f"{source} is no dump: its header has no column {', '.join(missing)}"
             raise DumpError(message, hint=f"a dump begins with a line that names {', '.join(_NEEDED)} and others")
-        self._kinds = kinds
+        self._kinds_frame = kinds
         fields = [
             rb"(" + _FIELD + rb")" if name in _NEEDED else _FIELD for name in columns[: _last_needed(columns) + 1]
         ]
@@ -85,18 +86,23 @@ class _RowChanger:
         self._groups = tuple(order.index(name) + 1 for name in _NEEDED)
         self._columns = columns.index("Event"), columns.index("Process Id"), columns.index("Attr")
         # Without an ID in front every row is looked at.
-        wanted = {block for blocks in kinds.values() for block in blocks}
-        self._wanted = np.array(sorted(wanted), np.uint64) if columns[0] == "ID" else None
-        # Of one process the number of the text to add is known by the block alone; an empty one is not added.
-        processes = [process for process, blocks in kinds.items() if blocks]
-        self._process = processes[0] if len(processes) == 1 and self._wanted is not None else _NO_PROCESS
-        additions = kinds.get(self._process, {})
-        words = sorted({text for text in additions.values() if text})
-        number_of = {text: number for number, text in enumerate(words)}
-        self._additions = [f",{KEY}:{text}".encode() for text in words]
-        self._addition_of_wanted = np.array(
-            [number_of.get(additions.get(block, ""), -1) for block in sorted(wanted)], np.int64
-        )
+        has_identity_first = columns[0] == "ID"
+        self._wanted = kinds["allocation_id"].unique().sort().to_numpy() if has_identity_first else None
+        self._process = _NO_PROCESS
+        self._additions: list[bytes] = []
+        self._addition_of_wanted = np.full(0 if self._wanted is None else len(self._wanted), -1, np.int64)
+        if has_identity_first and kinds["process_id"].n_unique() == 1:
+            # Of one process the text to add is known by the block alone; an empty one is not added.
+            self._process = int(kinds["process_id"][0])
+            texts = kinds.sort("allocation_id")["inefficient_type"]
+            words = ["", *(text for text in texts.unique().sort() if text)]
+            self._additions = [f",{KEY}:{text}".encode() for text in words[1:]]
+            self._addition_of_wanted = texts.cast(pl.Enum(words)).to_physical().cast(pl.Int64).to_numpy() - 1
+
+    @cached_property
+    def _kinds(self) -> dict[tuple[int, int], str]:
+        columns = ("process_id", "allocation_id", "inefficient_type")
+        return {(process, block): words for process, block, words in self._kinds_frame.select(columns).iter_rows()}
 
     def write(self, writer: BinaryIO, content: bytes, *, is_last: bool) -> int:
         """Copies whole rows, and returns how many bytes of the content those are.
@@ -136,7 +142,7 @@ class _RowChanger:
         if match[event].strip(b'"') != b"MALLOC":
             return None
         try:
-            return self._kinds.get(int(match[process].strip(b'"')), {}).get(int(match[identity].strip(b'"')))
+            return self._kinds.get((int(match[process].strip(b'"')), int(match[identity].strip(b'"'))))
         except ValueError:  # a damaged row
             return None
 

@@ -11,8 +11,9 @@ from msmemscope.dump.naming import DUMP_TABLE
 from msmemscope.errors import DumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    import polars as pl
 
 OLDER_DUMP_TABLE: Final = "leaks_dump"
 """Name of the table in files of the older tool."""
@@ -21,7 +22,7 @@ _NEEDED: Final = ("ID", "Event", "Process Id", "Attr")
 _WAIT_S: Final = 5.0
 
 
-def change_database(source: Path, target: Path, kinds: Mapping[int, Mapping[int, str]]) -> int:
+def change_database(source: Path, target: Path, kinds: pl.DataFrame) -> int:
     """Copy a DB dump with the attribute `inefficient_type` of some blocks changed.
 
     Args:
@@ -84,7 +85,7 @@ def _copy(source: Path, target: Path) -> None:
         connection.backup(copy)
 
 
-def _change(connection: sqlite3.Connection, source: Path, kinds: Mapping[int, Mapping[int, str]]) -> int:
+def _change(connection: sqlite3.Connection, source: Path, kinds: pl.DataFrame) -> int:
     # A file of somebody else may hold functions in its schema; and the copy is thrown away if anything goes wrong.
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA synchronous=OFF")
@@ -102,7 +103,7 @@ def _change(connection: sqlite3.Connection, source: Path, kinds: Mapping[int, Ma
     )
     connection.executemany(
         "INSERT INTO found VALUES (?, ?, ?)",
-        ((process, block, words) for process, blocks in kinds.items() for block, words in blocks.items()),
+        kinds.select("process_id", "allocation_id", "inefficient_type").iter_rows(),
     )
     cursor = connection.execute(
         f'UPDATE main."{table}" AS dump SET Attr = with_inefficient_type(Attr, '  # noqa: S608 - one of two names of our own

@@ -15,8 +15,9 @@ from msmemscope.dump.file_replacement import replacement_of
 from msmemscope.errors import DumpError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    import polars as pl
 
 _DATABASE_MAGIC: Final = b"SQLite format 3\0"
 
@@ -32,14 +33,14 @@ class WrittenBack:
     """Blocks whose MALLOC row is not in the file."""
 
 
-def write_inefficient_types(path: Path, kinds: Mapping[int, Mapping[int, str]]) -> WrittenBack:
+def write_inefficient_types(path: Path, kinds: pl.DataFrame) -> WrittenBack:
     """Write the attribute `inefficient_type` of blocks into a CSV or DB dump.
 
     Args:
         path: The dump; what it is is decided by its content.
-        kinds: By process id, then by the ID of the block's MALLOC row (its allocation id in a data set): its kinds with
-            commas between them (`early_allocation,late_deallocation`), or an empty text to take the attribute away.
-            What was there before for one of these blocks is replaced; other blocks keep what they have.
+        kinds: One row per block: `process_id`, `allocation_id` (u64, the ID of its MALLOC row) and `inefficient_type`,
+            its kinds with commas between them (`early_allocation,late_deallocation`), or an empty text to take the
+            attribute away. What was there before for one of these blocks is replaced; other blocks keep what they have.
 
     Returns:
         How many rows there were. A file without any is not touched.
@@ -47,7 +48,7 @@ def write_inefficient_types(path: Path, kinds: Mapping[int, Mapping[int, str]]) 
     Raises:
         DumpError: the file cannot be read or replaced, or is no dump; it is as it was then.
     """
-    asked = sum(map(len, kinds.values()))
+    asked = kinds.height
     if not asked:
         return WrittenBack(path, 0, 0)
     try:

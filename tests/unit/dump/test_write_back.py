@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,7 +59,9 @@ CHANGED = {
 
 def written(path: Path, kinds: dict[int, str], process: int = 7) -> WrittenBack:
     """Write the kinds of blocks of one process."""
-    return write_inefficient_types(path, {process: kinds})
+    columns = {"process_id": [process] * len(kinds), "allocation_id": [*kinds], "inefficient_type": [*kinds.values()]}
+    schema = {"process_id": pl.UInt32(), "allocation_id": pl.UInt64(), "inefficient_type": pl.String()}
+    return write_inefficient_types(path, pl.DataFrame(columns, schema=schema))
 
 
 def no_leftovers(path: Path) -> bool:

@@ -112,8 +112,8 @@ def _pieces(file: IO[bytes], path: Path) -> Iterator[DumpPiece]:
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
         waiting: deque[Future[DumpPiece]] = deque()
         try:
-            for number, (line, content) in enumerate(_whole_rows(file, header)):
-                waiting.append(workers.submit(reader.read, content, line))
+            for number, (content, end, line) in enumerate(_whole_rows(file, header)):
+                waiting.append(workers.submit(reader.read, content, end, line))
                 if number == 0 or len(waiting) > _WORKERS:
                     yield waiting.popleft().result()
             while waiting:
@@ -123,22 +123,24 @@ def _pieces(file: IO[bytes], path: Path) -> Iterator[DumpPiece]:
                 future.cancel()
 
 
-def _whole_rows(file: IO[bytes], header: Header) -> Iterator[tuple[int, bytes]]:
-    """Yields the line number of the first row and the bytes of pieces that end where a row ends."""
+def _whole_rows(file: IO[bytes], header: Header) -> Iterator[tuple[bytes, int, int]]:
+    """Yields parts of a file, where the last whole row of each ends, and the line number of the first row."""
     line = 2
-    rest = b""
-    while content := file.read(PIECE_BYTES):
-        content = rest + content
-        cut = _last_row_end(content, header)
-        if cut == 0 and len(content) < _MOST_ROW_BYTES:
-            rest = content
+    begin, wanted = header.size_bytes, PIECE_BYTES
+    while True:
+        # The end of a row is read again with the rows behind it: cheaper than putting pieces together.
+        file.seek(begin)
+        content = file.read(wanted)
+        cut = _last_row_end(content, header) if len(content) == wanted else len(content)
+        if cut == 0 and 0 < len(content) < _MOST_ROW_BYTES:
+            wanted += PIECE_BYTES
             continue
         cut = cut or len(content)  # a row of this size is no row: reported as broken
-        piece, rest = content[:cut], content[cut:]
-        yield line, piece
-        line += _native.count_byte(piece, 0, len(piece), b"\n")
-    if rest:
-        yield line, rest
+        if not content:
+            return
+        begin, wanted = begin + cut, PIECE_BYTES
+        yield content, cut, line
+        line += _native.count_byte(content, 0, cut, b"\n")
 
 
 def _last_row_end(content: bytes, header: Header) -> int:
@@ -175,17 +177,19 @@ class _PieceReader:
         self._schema = text_schema(columns)
         self._one_by_one = RowsOneByOne(columns)
 
-    def read(self, content: bytes, line: int) -> DumpPiece:
+    def read(self, content: bytes, end: int, line: int) -> DumpPiece:
         """Returns what whole lines say; rows may take several.
 
         Args:
-            content: The lines.
-            line: Number of the first one.
+            content: The lines, up to `end`.
+            end: Number of bytes.
+            line: Number of the first line.
         """
         if self._is_canonical:
-            piece = usual_rows(content)
+            piece = usual_rows(content, end)
             if piece is not None:
                 return piece
+        content = content[:end]
         frames: list[tuple[int, pl.DataFrame]] = []
         problems: list[str] = []
         self._read(content, line, frames, problems)

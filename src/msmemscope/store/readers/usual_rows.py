@@ -26,16 +26,17 @@ _COLUMNS: Final[dict[str, type[np.generic]]] = {
 }  # fmt: skip
 
 
-def usual_rows(content: bytes) -> DumpPiece | None:
+def usual_rows(content: bytes, end: int) -> DumpPiece | None:
     """Reads whole rows of a CSV dump whose columns are the usual ones.
 
     Args:
-        content: The rows, each with its line feed.
+        content: The rows, each with its line feed, up to `end`.
+        end: Number of bytes.
 
     Returns:
         None if any row is not as usual, or lacks something that would have to be reported with its line number.
     """
-    found = _native.read_dump_rows(content)
+    found = _native.read_dump_rows(content, end)
     if found is None:
         return None
     numbers = pl.DataFrame([_column(found, name, kind) for name, kind in _COLUMNS.items()]).with_columns(
