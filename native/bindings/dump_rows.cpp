@@ -15,6 +15,7 @@
 
 #include "dump_rows/chosen_rows.h"
 #include "dump_rows/dump_rows.h"
+#include "dump_rows/row_relations.h"
 
 namespace nb = nanobind;
 
@@ -23,10 +24,15 @@ namespace {
 
 // Gives a column to Python without copying it.
 template <typename Number>
-void add_column(nb::dict& columns, const char* name, std::vector<Number>& numbers) {
+nb::object column_of(std::vector<Number> numbers) {
     auto* const kept = new std::vector<Number>(std::move(numbers));
     const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<Number>*>(vector); });
-    columns[name] = nb::ndarray<nb::numpy, Number, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
+    return nb::cast(nb::ndarray<nb::numpy, Number, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+template <typename Number>
+void add_column(nb::dict& columns, const char* name, std::vector<Number>& numbers) {
+    columns[name] = column_of(std::move(numbers));
 }
 
 // Returns whether all of it is UTF-8.
@@ -140,6 +146,36 @@ nb::bytes replace_parts(const nb::bytes& content, const Numbers& begins, const N
     return nb::steal<nb::bytes>(result);
 }
 
+using Roles = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using TextNumbers = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const RowRole* roles_of(const Roles& roles, std::size_t first_length, std::size_t second_length) {
+    if (roles.size() != first_length || roles.size() != second_length) {
+        throw nb::value_error("columns of different lengths");
+    }
+    return reinterpret_cast<const RowRole*>(roles.data());
+}
+
+nb::object blocks_of_rows(const Roles& roles, const Identities& allocation_ids, const Identities& sequences) {
+    const RowRole* const known = roles_of(roles, allocation_ids.size(), sequences.size());
+    std::vector<std::uint64_t> found(roles.size());
+    {
+        const nb::gil_scoped_release released;
+        find_blocks(known, allocation_ids.data(), sequences.data(), roles.size(), found.data());
+    }
+    return column_of(std::move(found));
+}
+
+nb::object outermost_operators(const Roles& roles, const TextNumbers& threads, const TextNumbers& names) {
+    const RowRole* const known = roles_of(roles, threads.size(), names.size());
+    std::vector<std::uint32_t> found(roles.size());
+    {
+        const nb::gil_scoped_release released;
+        find_outermost_operators(known, threads.data(), names.data(), roles.size(), found.data());
+    }
+    return column_of(std::move(found));
+}
+
 std::int64_t count_byte(const nb::bytes& content, std::size_t begin, std::size_t end, const nb::bytes& byte) {
     if (byte.size() != 1 || begin > end || end > content.size()) {
         throw nb::value_error("not one byte, or a part that lies outside");
@@ -166,6 +202,10 @@ void define_dump_rows(nb::module_& module) {
     module.def("replace_parts", &replace_parts, nb::arg("content"), nb::arg("begins"), nb::arg("ends"),
                nb::arg("numbers"), nb::arg("texts"),
                "Returns content with some parts replaced by one of the texts each.");
+    module.def("blocks_of_rows", &blocks_of_rows, nb::arg("roles"), nb::arg("allocation_ids"), nb::arg("sequences"),
+               "Returns the sequence of the MALLOC of each FREE and ACCESS, by allocation ids; 0 where there is none.");
+    module.def("outermost_operators", &outermost_operators, nb::arg("roles"), nb::arg("threads"), nb::arg("names"),
+               "Returns the name of the outermost operator that runs on the thread of each row; 0 where none does.");
     module.def("count_byte", &count_byte, nb::arg("content"), nb::arg("begin"), nb::arg("end"), nb::arg("byte"),
                "Counts a byte in a part of the content.");
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope import _native
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 
 if TYPE_CHECKING:
@@ -14,8 +15,21 @@ if TYPE_CHECKING:
 
     _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_STARTS: Final = (EventKind.ATEN_START, EventKind.ATB_START)
-_ENDS: Final = (EventKind.ATEN_END, EventKind.ATB_END)
+_MALLOC, _FREE, _ACCESS, _START, _END = range(1, 6)
+"""Roles of rows, as `_native` has them; 0 for all others."""
+
+
+def _roles() -> _Numbers:
+    roles = np.zeros(256, np.uint8)
+    roles[EventKind.MALLOC], roles[EventKind.FREE] = _MALLOC, _FREE
+    roles[[*ACCESS_KINDS]] = _ACCESS
+    roles[[EventKind.ATEN_START, EventKind.ATB_START]] = _START
+    roles[[EventKind.ATEN_END, EventKind.ATB_END]] = _END
+    return roles
+
+
+_ROLES: Final = _roles()
+"""Of each kind."""
 _MOST_ROUNDS: Final = 4_096
 """Blocks that are tried for an access without an id, from its address downwards."""
 
@@ -31,14 +45,12 @@ def block_sequences(rows: pl.DataFrame) -> pl.Series:
     """
     kinds = rows["kind"].to_numpy()
     sequences = rows["sequence"].to_numpy()
-    is_access = np.isin(kinds, [int(kind) for kind in ACCESS_KINDS])
-    is_concerned = is_access | (kinds == EventKind.MALLOC) | (kinds == EventKind.FREE)
-    found = np.zeros(len(rows), dtype=np.uint64)
+    roles = _ROLES[kinds]
+    is_access = roles == _ACCESS
+    is_concerned = is_access | (roles == _MALLOC) | (roles == _FREE)
     ids = rows["allocation_id"].to_numpy()
-    with_id = np.flatnonzero(is_concerned & (ids != 0))
-    order = with_id[np.argsort(ids[with_id], kind="stable")]
     # An id says which block is meant also when the block is gone; an address does not.
-    found[order] = _latest_begins([ids[order]], kinds[order], sequences[order], accesses_after_free=True)
+    found: _Numbers = _native.blocks_of_rows(roles, ids, sequences)
     without_id = np.flatnonzero(is_concerned & (ids == 0))
     if len(without_id) == 0:
         return pl.Series("extra", found)
@@ -46,23 +58,20 @@ def block_sequences(rows: pl.DataFrame) -> pl.Series:
     addresses = rows["address"].to_numpy()
     order = without_id[np.lexsort((addresses[without_id], places[without_id]))]
     keys = [places[order], addresses[order]]
-    found[order] = _latest_begins(keys, kinds[order], sequences[order], accesses_after_free=False)
+    found[order] = _latest_begins(keys, kinds[order], sequences[order])
     inside = without_id[is_access[without_id] & (found[without_id] == 0)]
     if len(inside):
         _find_around(inside, rows, places, found)
     return pl.Series("extra", found)
 
 
-def _latest_begins(
-    keys: list[_Numbers], kinds: _Numbers, sequences: _Numbers, *, accesses_after_free: bool
-) -> _Numbers:
+def _latest_begins(keys: list[_Numbers], kinds: _Numbers, sequences: _Numbers) -> _Numbers:
     """Returns the sequence of the latest MALLOC before each row that has the same keys and is not freed yet, else 0.
 
     Args:
         keys: What a block is known by; rows are sorted by them, and then by sequence.
         kinds: Of the rows.
         sequences: Of the rows.
-        accesses_after_free: Whether an access may come after the FREE of its block.
     """
     if len(kinds) == 0:
         return np.zeros(0, dtype=np.uint64)
@@ -71,7 +80,7 @@ def _latest_begins(
     begins = np.maximum.accumulate(np.where(is_malloc, position, -1))
     ends_before = np.concatenate(([-1], np.maximum.accumulate(np.where(is_free, position, -1))[:-1]))
     is_paired = (begins >= 0) & ~is_malloc
-    is_paired &= (ends_before <= begins) | (accesses_after_free & ~is_free)
+    is_paired &= ends_before <= begins
     for key in keys:
         is_paired &= key == key[np.maximum(begins, 0)]
     return np.where(is_paired, sequences[np.maximum(begins, 0)], 0)
@@ -178,18 +187,6 @@ def outermost_operators(rows: pl.DataFrame) -> pl.Series:
     Args:
         rows: `kind`, `thread_id`, `name_id`, by rising sequence.
     """
-    kind = pl.col("kind")
-    is_start, is_end = kind.is_in([*_STARTS]), kind.is_in([*_ENDS])
-    change = pl.when(is_start).then(1).when(is_end).then(-1).otherwise(0).cast(pl.Int32)
-    running = pl.col("running")
-    # An end without a start, at the begin of what was recorded, must not count against what follows.
-    depth = running - pl.min_horizontal(running.cum_min().over("thread_id"), pl.lit(0))
-    name = pl.when(is_start & (pl.col("depth") == 1)).then("name_id").forward_fill().over("thread_id")
-    return (
-        rows.lazy()
-        .select("kind", "thread_id", "name_id", running=change.cum_sum().over("thread_id"))
-        .with_columns(depth=depth)
-        .select(pl.when(pl.col("depth") >= 1).then(name).otherwise(0).fill_null(0).cast(pl.UInt32).alias("operator"))
-        .collect()
-        .to_series()
-    )
+    roles = _ROLES[rows["kind"].to_numpy()]
+    names = _native.outermost_operators(roles, rows["thread_id"].to_numpy(), rows["name_id"].to_numpy())
+    return pl.Series("operator", names)
