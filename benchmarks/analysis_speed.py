@@ -171,6 +171,10 @@ def main() -> None:
         for make in (analyses_of_csv, comparisons, analyses_of_event_log):
             print(table(measure(make(), arguments.repeats)), end="\n\n", flush=True)
         return
+    # The call is measured, as a program makes it that has imported the library; a fresh process imports first.
+    import msmemscope.analyzer
+    import msmemscope.store  # noqa: F401
+
     path = input_path(arguments.form, arguments.events, 0.0)
     other = input_path(arguments.form, arguments.events, arguments.changed)
     if arguments.run == "inefficient":  # writes its results into the file
