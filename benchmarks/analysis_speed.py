@@ -12,13 +12,16 @@ import json
 import re
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dump_generator import MARK
 from measuring import Measurement, Target, Variant, measure, table
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ class Limit(NamedTuple):
     peak_mib: float | None = None
 
 
-ON_CSV = {"leaks": Limit(0.7), "inefficient": Limit(1.5, 500)}
+ON_CSV = {"leaks": Limit(0.7), "leaks between marks": Limit(0.7), "inefficient": Limit(1.5, 500)}
+ON_DB = ("leaks", "inefficient")
 ON_EVENT_LOG = ("leaks", "inefficient", "growth", "operators", "decompose", "peak")
 EVENT_LOG_LIMIT = Limit(10, 3 * 1024)
 COMPARISONS = {0.01: Limit(5), 0.1: Limit(15)}
@@ -47,6 +51,15 @@ def analyses_of_csv(events: int = MILLION) -> Measurement:
         f"analyses, CSV of {events:,} rows",
         {name: (f"--run={name}", "csv", events, 0.0, limit) for name, limit in ON_CSV.items()},
         ("--run=rows", "csv", events),
+    )
+
+
+def analyses_of_database(events: int = MILLION) -> Measurement:
+    """The same of one DB file."""
+    return _measurement(
+        f"analyses, DB of {events:,} rows",
+        {name: (f"--run={name}", "db", events, 0.0, None) for name in ON_DB},
+        ("--run=database rows", "db", events),
     )
 
 
@@ -72,13 +85,15 @@ def comparisons(events: int = MILLION) -> Measurement:
 
 
 def _measurement(
-    name: str, ours: dict[str, tuple[str, str, int, float, Limit]], peer: tuple[str, str, int]
+    name: str, ours: dict[str, tuple[str, str, int, float, Limit | None]], peer: tuple[str, str, int]
 ) -> Measurement:
     reference = "reading row by row"
     variants = [Variant(reference, _command(*peer, 0.0))]
     targets = {}
     for variant, (run, form, events, changed, limit) in ours.items():
         variants.append(Variant(variant, _command(run, form, events, changed)))
+        if limit is None:
+            continue
         memory = f", {limit.peak_mib:g} MiB" if limit.peak_mib is not None else ""
         targets[variant] = Target(f"at most {limit.seconds:g} s{memory}", _within(variant, limit.seconds))
     return Measurement(name, "s", tuple(variants), reference, targets)
@@ -95,7 +110,7 @@ def _command(run: str, form: str, events: int, changed: float) -> tuple[str, ...
 
 def input_path(form: str, events: int, changed: float) -> Path:
     """An input, made in a process of its own if it is not there yet."""
-    folder = INPUTS / f"{form}-{events}-{changed}"
+    folder = INPUTS / f"marked-{form}-{events}-{changed}"
     if not folder.exists():
         INPUTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=INPUTS) as scratch:
@@ -114,6 +129,8 @@ def run(name: str, path: Path, other: Path) -> Any:
     """Do what is measured."""
     if name == "rows":
         return read_row_by_row(path)
+    if name == "database rows":
+        return read_database_row_by_row(path)
     if name == "events":
         return read_event_by_event(path)
     if name == "compare":
@@ -123,7 +140,9 @@ def run(name: str, path: Path, other: Path) -> Any:
         return compare(load(path), load(other))
     import msmemscope
 
-    if name == "inefficient" and path.suffix == ".csv":
+    if name == "leaks between marks":
+        return msmemscope.check_leaks(str(path), mstx_info=MARK, start_index=3, quiet=True)
+    if name == "inefficient" and path.suffix in {".csv", ".db"}:
         return msmemscope.check_inefficient(str(path), quiet=True)
     return msmemscope.analyze(name, input_path=str(path), quiet=True)
 
@@ -138,6 +157,19 @@ def read_row_by_row(path: Path) -> int:
             if row["Event"] == "MALLOC":
                 live[attributes["allocation_id"]] = int(attributes["size"])
             elif row["Event"] == "FREE":
+                live.pop(attributes["allocation_id"], None)
+    return len(live)
+
+
+def read_database_row_by_row(path: Path) -> int:
+    """The same for a database."""
+    live: dict[str, int] = {}
+    with closing(sqlite3.connect(path)) as connection:
+        for event, text in connection.execute('SELECT "Event", "Attr" FROM memscope_dump'):
+            attributes = json.loads(text or "{}")
+            if event == "MALLOC":
+                live[attributes["allocation_id"]] = int(attributes["size"])
+            elif event == "FREE":
                 live.pop(attributes["allocation_id"], None)
     return len(live)
 
@@ -168,7 +200,7 @@ def main() -> None:
     parser.add_argument("--changed", type=float, default=0.0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if not arguments.run:
-        for make in (analyses_of_csv, comparisons, analyses_of_event_log):
+        for make in (analyses_of_csv, analyses_of_database, comparisons, analyses_of_event_log):
             print(table(measure(make(), arguments.repeats)), end="\n\n", flush=True)
         return
     # The call is measured, as a program makes it that has imported the library; a fresh process imports first.
@@ -178,7 +210,7 @@ def main() -> None:
     path = input_path(arguments.form, arguments.events, 0.0)
     other = input_path(arguments.form, arguments.events, arguments.changed)
     if arguments.run == "inefficient":  # writes its results into the file
-        path = Path(shutil.copytree(path, "copy") if path.is_dir() else shutil.copy(path, "copy.csv"))
+        path = Path(shutil.copytree(path, "copy") if path.is_dir() else shutil.copy(path, f"copy{path.suffix}"))
     begin = time.perf_counter()
     run(arguments.run, path, other)
     seconds = time.perf_counter() - begin

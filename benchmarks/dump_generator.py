@@ -5,8 +5,8 @@
 The program that is made up trains in steps. Each operator is `ATEN_START`, `MALLOC` of its output, `ACCESS` (write the
 output), `ACCESS` (read an earlier block), `KERNEL_LAUNCH`, `ATEN_END` and the `FREE` of an earlier block. Blocks live
 for one to two windows of operators, so lives overlap as in a real run; a few are never freed. The driver (`HAL`) is
-asked for memory at the begin, and mstx ranges `step start` hold `OPERATORS_OF_STEP` operators each. `--change` makes
-another name of some operators, for comparisons.
+asked for memory at the begin, and mstx ranges `step start` hold `OPERATORS_OF_STEP` operators each, with the mark MARK
+at their begin. `--change` makes another name of some operators, for comparisons.
 
 Same arguments, same bytes: the random numbers have a fixed seed. Everything is made in whole columns.
 """
@@ -30,6 +30,7 @@ from msmemscope.model.events import EventKind, Pool
 FORMS: Final = ("event-log", "csv", "db")
 
 OPERATORS_OF_STEP: Final = 2_000
+MARK: Final = "begin of a step"
 PROCESS_ID: Final = 4242
 START_NS: Final = 1_700_000_000_000_000_000
 
@@ -118,6 +119,7 @@ class _Ids:
     shapes: _Numbers
     changed: int
     step: int
+    mark: int
     driver: int
 
 
@@ -145,6 +147,7 @@ def _definitions(recipe: Recipe) -> tuple[bytes, _Ids]:
         ),
         changed=define_string(_CHANGED_NAME),
         step=define_string("step start"),
+        mark=define_string(MARK),
         driver=define_string("CANN@RUNTIME,page_type:huge,alloc_type:alloc"),
     )
     if recipe.stacks:
@@ -163,6 +166,8 @@ _EVENTS_OF_OPERATOR: Final = (
     EventKind.ATEN_START, EventKind.MALLOC, EventKind.KERNEL_LAUNCH, EventKind.ACCESS_WRITE, EventKind.ACCESS_READ,
     EventKind.ATEN_END, EventKind.FREE,
 )  # fmt: skip
+_STEP_EVENTS: Final = 3
+"""Between two steps: the end of a range, the begin of one, and a mark."""
 _MALLOC_PLACE: Final = _EVENTS_OF_OPERATOR.index(EventKind.MALLOC)
 
 
@@ -172,8 +177,8 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
     operators = max(recipe.events // per_operator, 1)
     random = np.random.default_rng(1)
     operator = np.arange(operators)
-    # Every operator's events lie in its own stretch of sequence numbers, the first two of which mark steps.
-    stretch = per_operator + 2
+    # Every operator's events lie in its own stretch of sequence numbers, the first of which mark steps.
+    stretch = per_operator + _STEP_EVENTS
     first = 1 + recipe.devices + operator * stretch
     # Which earlier block an operator frees: those of the window before its own, in random order, each once.
     window = operator // _WINDOW
@@ -194,11 +199,11 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
 
     records = np.zeros((operators, per_operator), layout.RECORD)
     records["kind"] = _EVENTS_OF_OPERATOR
-    records["sequence"] = first[:, None] + 2 + np.arange(per_operator)
+    records["sequence"] = first[:, None] + _STEP_EVENTS + np.arange(per_operator)
     records["device"] = (operator % recipe.devices)[:, None]
     records["name_id"] = names[:, None]
     records["python_stack_id"] = stacks[:, None]
-    malloc_sequence = first + 2 + _MALLOC_PLACE
+    malloc_sequence = first + _STEP_EVENTS + _MALLOC_PLACE
     for place, kind in enumerate(_EVENTS_OF_OPERATOR):
         part = records[:, place]
         if kind in {EventKind.ATEN_START, EventKind.ATEN_END}:
@@ -245,18 +250,23 @@ def _driver_records(recipe: Recipe, ids: _Ids) -> _Numbers:
 
 
 def _step_records(recipe: Recipe, ids: _Ids, first: _Numbers, operator: _Numbers) -> _Numbers:
-    """Returns the begin and the end of each step's range, on every device in turn."""
+    """Returns the begin and the end of each step's range and the mark in it, on every device in turn."""
     begins = operator[operator % OPERATORS_OF_STEP == 0]
     ends = operator[operator % OPERATORS_OF_STEP == OPERATORS_OF_STEP - 1] + 1
     ends = ends[ends < len(operator)]
-    ranges = np.zeros(len(begins) + len(ends), layout.RECORD)
+    records = np.zeros(2 * len(begins) + len(ends), layout.RECORD)
     # The end of a step comes just before the begin of the next one.
-    ranges["sequence"] = np.concatenate([first[begins] + 1, first[ends]])
-    ranges["kind"] = np.repeat([EventKind.RANGE_START, EventKind.RANGE_END], [len(begins), len(ends)])
-    ranges["extra"] = 1 + np.concatenate([np.arange(len(begins)), np.arange(len(ends))])
-    ranges["device"] = (ranges["extra"] - 1) % recipe.devices
-    ranges["name_id"][: len(begins)] = ids.step
-    return ranges
+    records["sequence"] = np.concatenate([first[begins] + 1, first[begins] + 2, first[ends]])
+    records["kind"] = np.repeat(
+        [EventKind.RANGE_START, EventKind.MARK, EventKind.RANGE_END], [len(begins), len(begins), len(ends)]
+    )
+    step = np.concatenate([np.arange(len(begins)), np.arange(len(begins)), np.arange(len(ends))])
+    records["extra"] = np.where(records["kind"] == EventKind.MARK, 0, 1 + step)
+    records["device"] = step % recipe.devices
+    records["name_id"] = np.select(
+        [records["kind"] == EventKind.RANGE_START, records["kind"] == EventKind.MARK], [ids.step, ids.mark]
+    )
+    return records
 
 
 def _write_segment(path: Path, magic: int, content: bytes) -> None:
