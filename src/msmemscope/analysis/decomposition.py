@@ -159,7 +159,9 @@ def decompose(dataset: Dataset, options: DecompositionOptions | None = None) -> 
         options: What to work out.
     """
     chosen = DecompositionOptions() if options is None else options
-    blocks, coverage = _owned_blocks(dataset)
+    blocks, coverage = owned_blocks(dataset)
+    coverage = (*dataset.coverage, *coverage)
+    blocks = _with_pinned_memory_apart(blocks, dataset.strings)
     ends = steps(dataset).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     times = dataset.events.select("sequence", "timestamp_ns")
     peaks = _with_times(peak_moments(blocks).filter(pl.col("peak_bytes") > 0), times)
@@ -207,25 +209,35 @@ def _evenly_spread(blocks: pl.DataFrame, peaks: pl.Series, count: int) -> pl.Ser
     return spread
 
 
-def _owned_blocks(dataset: Dataset) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Returns the blocks, each with an owner and pinned memory in the driver's pool, and what could not be told."""
-    coverage = dataset.coverage
+def owned_blocks(dataset: Dataset) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Give each block an owner: what the input says, else what its events tell, else its pool.
+
+    Args:
+        dataset: Any.
+
+    Returns:
+        The blocks, none without an `owner`, in their order; and what could not be told, one line each.
+    """
     blocks = dataset.blocks
     missing = blocks["owner"].null_count()
-    if missing:
-        texts = dict(dataset.strings.iter_rows())
-        found = find_owners([dataset.events], texts)
-        if missing == len(blocks):
-            coverage = (*coverage, *found.coverage) if dataset.form == "event log" else (*coverage, NO_OWNERS)
-        derived = found.owners.select(malloc_sequence="sequence", derived=pl.col("owner").cast(pl.String))
-        # A pool stands for owners that nothing tells.
-        words = pl.col("pool").replace_strict(POOL_WORDS, default=NOT_AVAILABLE, return_dtype=pl.String)
-        blocks = (
-            blocks.join(derived, on="malloc_sequence", how="left", maintain_order="left")
-            .with_columns(owner=pl.coalesce("owner", "derived", words))
-            .drop("derived")
-        )
-    pinned = dataset.strings.filter(pl.col("text") == PINNED)["id"]
+    if missing == 0:
+        return blocks, ()
+    found = find_owners([dataset.events], dict(dataset.strings.iter_rows()))
+    derived = found.owners["owner"].cast(pl.String)
+    if not found.owners["sequence"].equals(blocks["malloc_sequence"]):
+        by_sequence = found.owners.select(malloc_sequence="sequence", derived=derived)
+        derived = blocks.join(by_sequence, on="malloc_sequence", how="left", maintain_order="left")["derived"]
+    # A pool stands for owners that nothing tells.
+    words = pl.col("pool").replace_strict(POOL_WORDS, default=NOT_AVAILABLE, return_dtype=pl.String)
+    owned = blocks.with_columns(owner=pl.coalesce("owner", derived, words))
+    if missing < len(blocks):
+        return owned, ()
+    return owned, found.coverage if dataset.form == "event log" else (NO_OWNERS,)
+
+
+def _with_pinned_memory_apart(blocks: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+    """Gives pinned memory of the host to the driver's pool, where its input leaves it with CPU tensors."""
+    pinned = strings.filter(pl.col("text") == PINNED)["id"]
     is_pinned = (pl.col("pool") == Pool.HOST) & pl.col("attribute_id").is_in(pinned.implode())
     pool = pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
-    return blocks.with_columns(pool=pool), coverage
+    return blocks.with_columns(pool=pool)

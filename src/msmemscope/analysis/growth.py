@@ -121,7 +121,8 @@ def find_slow_leaks(dataset: Dataset, options: GrowthOptions | None = None) -> S
     bounds = process_steps(dataset)
     least = WARM_UP_STEPS + 2 * _LEAST_HALF
     if bounds.ended < least:
-        remark = f"slow leaks: not judged, {bounds.ended} steps have ended, at least {least} are needed"
+        counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
+        remark = f"slow leaks: not judged, {counted} ended, at least {least} are needed"
         return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,))
     placed = with_steps(dataset.blocks, bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.

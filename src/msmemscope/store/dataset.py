@@ -70,8 +70,9 @@ def steps(dataset: Dataset) -> pl.DataFrame:
 
     A program tells of steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
     that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins behind
-    the call before it, the first one with the process. A range is a step of its own device; ranges
-    are counted from 1 over all devices of the process, in the order in which they begin.
+    the call before it, the first one with the process. A range is a step of its own device; ranges are counted from 1
+    over all devices of the process, in the order in which they begin. A range within another one of its device is part
+    of that step and no step of its own; ranges that overlap without that are steps, each.
 
     Args:
         dataset: Any.
@@ -108,12 +109,17 @@ def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:
 def _marked_steps(marked: pl.DataFrame, is_begin: pl.Expr) -> pl.DataFrame:
     """Returns the steps of mstx ranges: from a begin to the end of the same range."""
     # `extra` is the number of the range, the same at its begin and its end.
-    begins = marked.filter(is_begin).select("sequence", "device", "extra").with_row_index("number", offset=1)
+    begins = marked.filter(is_begin).select("sequence", "device", "extra")
     ends = marked.filter(pl.col("kind") == EventKind.RANGE_END).select(
         pl.col("sequence").alias("end_sequence"), "sequence", "extra"
     )
+    ranges = begins.join_asof(ends, on="sequence", by="extra", strategy="forward", check_sortedness=False)
+    # A range without an end holds nothing: that it lasts until the process ends is the least likely.
+    latest_end = pl.col("end_sequence").fill_null(0).cum_max().shift(1).over("device").fill_null(0)
+    is_within = (pl.col("sequence") < latest_end) & (pl.col("end_sequence").fill_null(0) < latest_end)
     return (
-        begins.join_asof(ends, on="sequence", by="extra", strategy="forward", check_sortedness=False)
+        ranges.filter(~is_within)
+        .with_row_index("number", offset=1)
         .select("number", pl.col("sequence").alias("begin_sequence"), "end_sequence", "device")
         .cast(STEP_SCHEMA)
     )

@@ -128,11 +128,14 @@ def test_a_staircase_is_growth() -> None:
     assert find_slow_leaks(trace.dataset()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
 
 
-def test_too_few_steps_are_said() -> None:
+@pytest.mark.parametrize(
+    ("steps", "counted"), [(0, "no step has"), (1, "1 step has"), (10, "10 steps have"), (16, "16 steps have")]
+)
+def test_too_few_steps_are_said(steps: int, counted: str) -> None:
     """Nothing is found, and why is said."""
-    found = find_slow_leaks(queue_with_backlog(10).dataset())
+    found = find_slow_leaks(queue_with_backlog(steps).dataset())
     assert found.sites.is_empty()
-    assert found.remarks == ("slow leaks: not judged, 10 steps have ended, at least 17 are needed",)
+    assert found.remarks == (f"slow leaks: not judged, {counted} ended, at least 17 are needed",)
 
 
 @settings(deadline=None)

@@ -1,31 +1,103 @@
-"""Reads pickles of plain data: a small machine that knows no opcode by which a pickle could name or call anything.
+"""Reads pickles of plain data, after a look at every opcode: none by which a pickle could name or call anything may be there.
 
-Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims.
-This one builds dictionaries, lists, tuples, numbers, texts and bytes, and refuses everything else. The opcodes are those
-of the module `pickletools`, protocols 2 to 5.
+Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims. So
+the whole pickle is walked first, without making anything of it. It may build dictionaries, lists, tuples, numbers, texts
+and bytes, no length may lie beyond the end of the file, and no number of a memo beyond what so many bytes can put into
+one. Only then it is unpickled, by an unpickler that finds no class. The opcodes are those of the module `pickletools`,
+protocols 2 to 5.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
 import gzip
+import io
+import pickle
 import pickletools
+import re
 import struct
+import threading
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Any, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from msmemscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MOST_BYTES: Final = 4 << 30
 """Longest pickle that is read, after decompression."""
 
+_PIECE_BYTES: Final = 16 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
-_NAMES: Final = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
+_OPCODES: Final = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
+_NAMES: Final = {code[0]: name for name, code in _OPCODES.items()}
+
+_FIXED: Final = {
+    0: (
+        "MARK", "POP", "POP_MARK", "DUP", "NONE", "NEWTRUE", "NEWFALSE", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE",
+        "SETITEM", "SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "MEMOIZE",
+    ),
+    1: ("PROTO", "BININT1", "BINGET", "BINPUT"),
+    2: ("BININT2",),
+    4: ("BININT", "LONG_BINGET"),
+    8: ("BINFLOAT", "FRAME"),
+}  # fmt: skip
+"""Opcodes that are accepted, by the number of bytes of their argument."""
+_COUNTED: Final = {
+    "LONG1": "<B", "LONG4": "<i", "BINUNICODE": "<I", "SHORT_BINUNICODE": "<B", "BINUNICODE8": "<Q",
+    "BINBYTES": "<I", "SHORT_BINBYTES": "<B", "BINBYTES8": "<Q",
+}  # fmt: skip
+"""Those whose argument says how many bytes follow it, with the form of that number."""
+_LENGTHS: Final = {_OPCODES[name][0]: struct.Struct(form) for name, form in _COUNTED.items()}
+_STOP: Final = _OPCODES["STOP"][0]
+
+_TUPLES: Final = [_OPCODES[name] for name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
+_TUPLES_OF_USUAL_STACK: Final = 5_000
+_STACK_BYTES_OF_TUPLE: Final = 512
+"""More than any build of Python needs."""
+_MOST_STACK_BYTES: Final = 1 << 30
+_PAGE_BYTES: Final = 1 << 16
+
+_LONGEST_NUMBER: Final = 9
+"""Bytes of the numbers of LONG1 that are walked over with the opcodes of fixed length: all that have 64 bits."""
+_OPCODES_AT_ONCE: Final = 5_000
+"""The engine of expressions remembers each repetition until the expression ends."""
+
+
+_ACCEPTED: Final = {*_COUNTED, "LONG_BINPUT", *(name for names in _FIXED.values() for name in names)}
+
+
+@functools.lru_cache(maxsize=4)
+def _run_of(size: int) -> re.Pattern[bytes]:
+    """Returns what matches opcodes whose length is known without arithmetic: nearly all, walked over by compiled code.
+
+    Args:
+        size: Of the pickle. Python makes room for as many entries of a memo as the number of one says, so that this must
+            not be much beyond what so many bytes can put in.
+    """
+    numbers = b"|".join(b"%s.{%d}" % (re.escape(bytes([count])), count) for count in range(_LONGEST_NUMBER + 1))
+    parts = [
+        b"[%s]%s" % (b"".join(re.escape(_OPCODES[name]) for name in names), b".{%d}" % count if count else b"+")
+        for count, names in _FIXED.items()
+    ]
+    if size < 1 << 16:
+        index = rb"..\x00\x00"
+    elif size < 1 << 24:
+        index = rb"..[\x00-\x%02x]\x00" % (size >> 16)
+    else:
+        index = rb"...[\x00-\x%02x]" % min(size >> 24, 255)
+    parts += [
+        b"%s(?:%s)" % (re.escape(_OPCODES["LONG1"]), numbers),
+        b"%s%s" % (re.escape(_OPCODES["LONG_BINPUT"]), index),
+    ]
+    return re.compile(b"(?:%s){1,%d}" % (b"|".join(parts), _OPCODES_AT_ONCE), re.DOTALL)
 
 
 def read_plain_pickle(path: Path) -> Any:
@@ -44,12 +116,17 @@ def read_plain_pickle(path: Path) -> Any:
         message = f"{path} cannot be read: {reason}"
         raise InputError(message) from error
     try:
-        return _Machine(content).run()
+        tuples = _check(content)
+        with _without_collector():
+            return _with_deep_stack(_PlainUnpickler(io.BytesIO(content)).load, tuples)
     except _RefusedError as error:
         message = f"{path} is no memory snapshot: {error}"
         hint = "a snapshot is plain data; this file wants to run code or to build objects, and was not loaded"
         raise InputError(message, hint=hint) from error
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError, struct.error, OverflowError) as error:
+    except (
+        pickle.UnpicklingError, EOFError, IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError,
+        MemoryError,
+    ) as error:  # fmt: skip
         message = f"{path} is cut off or damaged: {type(error).__name__}: {error}"
         raise InputError(message) from error
 
@@ -78,198 +155,120 @@ def _member(file: IO[bytes]) -> bytes:
 
 
 def _limited(file: IO[bytes] | gzip.GzipFile) -> bytes:
-    content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        message = f"longer than {MOST_BYTES >> 30} GiB"
-        raise OSError(0, message)
-    return content
+    # Piece by piece: to read so much at once makes room for it, however little there is.
+    pieces = []
+    length = 0
+    while piece := file.read(_PIECE_BYTES):
+        pieces.append(piece)
+        length += len(piece)
+        if length > MOST_BYTES:
+            message = f"longer than {MOST_BYTES >> 30} GiB"
+            raise OSError(0, message)
+    return b"".join(pieces)
 
 
 class _RefusedError(Exception):
     """The pickle asks for something that is no plain data."""
 
 
-class _Machine:
-    """Runs one pickle."""
+def _check(content: bytes) -> int:
+    """Walks over all opcodes up to the STOP.
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._place = 0
-        self.stack: list[Any] = []
-        self._marks: list[list[Any]] = []
-        self.memo: dict[int, Any] = {}
+    Returns:
+        At most how many tuples they make.
 
-    def run(self) -> Any:
-        """Returns what the pickle makes."""
-        content = self._content
-        steps = _STEPS
-        while True:
-            code = content[self._place]
-            self._place += 1
-            if code == _STOP:
-                return self.stack.pop()
-            step = steps[code]
-            if step is None:
-                name = _NAMES.get(code, f"opcode {code}")
-                message = f"it holds {name} at byte {self._place - 1}"
-                raise _RefusedError(message)
-            step(self)
-
-    def take(self, size: int) -> bytes:
-        """Returns the next bytes."""
-        end = self._place + size
-        if size < 0 or end > len(self._content):
-            message = "the file ends too early"
-            raise ValueError(message)
-        taken = self._content[self._place : end]
-        self._place = end
-        return taken
-
-    def number(self, size: int, *, signed: bool = False) -> int:
-        """Returns the next bytes as a number."""
-        return int.from_bytes(self.take(size), "little", signed=signed)
-
-    def items(self) -> list[Any]:
-        """Returns what was put since the last mark."""
-        items, self.stack = self.stack, self._marks.pop()
-        return items
-
-    def skip(self, size: int) -> None:
-        """PROTO and FRAME: what they say is not needed."""
-        self.take(size)
-
-    def drop(self) -> None:
-        """POP."""
-        self.stack.pop()
-
-    def drop_to_mark(self) -> None:
-        """POP_MARK."""
-        self.items()
-
-    def mark(self) -> None:
-        """MARK."""
-        self._marks.append(self.stack)
-        self.stack = []
-
-    def small_number(self) -> None:
-        """BININT1."""
-        self.stack.append(self._content[self._place])
-        self._place += 1
-
-    def recall_short(self) -> None:
-        """BINGET."""
-        self.stack.append(self.memo[self._content[self._place]])
-        self._place += 1
-
-    def memoize(self) -> None:
-        """MEMOIZE."""
-        self.memo[len(self.memo)] = self.stack[-1]
-
-    def remember(self, size: int) -> None:
-        """BINPUT, LONG_BINPUT."""
-        self.memo[self.number(size)] = self.stack[-1]
-
-    def text(self, size: int) -> None:
-        """The forms of BINUNICODE."""
-        self.stack.append(str(self.take(self.number(size)), "utf-8", "surrogatepass"))
-
-    def binary(self, size: int) -> None:
-        """The forms of BINBYTES."""
-        self.stack.append(self.take(self.number(size)))
-
-    def long_number(self, size: int) -> None:
-        """LONG1 and LONG4."""
-        self.stack.append(self.number(self.number(size), signed=True))
-
-    def set_items(self) -> None:
-        """SETITEMS."""
-        items = self.items()
-        target = self._container(dict)
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            target[key] = value
-
-    def set_item(self) -> None:
-        """SETITEM."""
-        value = self.stack.pop()
-        key = self.stack.pop()
-        self._container(dict)[key] = value
-
-    def append_items(self) -> None:
-        """APPENDS."""
-        items = self.items()
-        self._container(list).extend(items)
-
-    def append_item(self) -> None:
-        """APPEND."""
-        item = self.stack.pop()
-        self._container(list).append(item)
-
-    def tuple_of(self, count: int) -> None:
-        """TUPLE1 to TUPLE3."""
-        items = tuple(self.stack[-count:])
-        if len(items) != count:
-            message = "a tuple of more than there is"
-            raise ValueError(message)
-        self.stack[-count:] = [items]
-
-    def _container(self, kind: type) -> Any:
-        target = self.stack[-1]
-        if type(target) is not kind:
-            message = f"a {kind.__name__} was expected, not a {type(target).__name__}"
-            raise TypeError(message)
-        return target
-
-    def put(self, value: Any) -> None:
-        """Puts a value."""
-        self.stack.append(value)
+    Raises:
+        _RefusedError: one of them makes something else than plain data.
+        ValueError: the file ends before the STOP, or claims more than so many bytes can hold.
+    """
+    run = _run_of(len(content)).match
+    place = tuples = 0
+    while True:
+        match = run(content, place)
+        if match is not None:
+            place = match.end()
+            tuples += sum(map(match[0].count, _TUPLES))
+        code = content[place] if place < len(content) else None
+        if code == _STOP:
+            return tuples
+        if code in _LENGTHS:
+            place = _behind_counted(content, place)
+        elif match is None:
+            _refuse(content, place)
 
 
-_STOP: Final = ord(".")
+def _behind_counted(content: bytes, place: int) -> int:
+    """Returns where the opcode ends that begins at a place, and that says how long it is."""
+    length = _LENGTHS[content[place]]
+    start = place + 1 + length.size
+    size = length.unpack_from(content, place + 1)[0] if start <= len(content) else 0
+    end: int = start + size
+    if size < 0 or end > len(content):
+        message = f"the {_NAMES[content[place]]} at byte {place} is longer than the file"
+        raise ValueError(message)
+    return end
 
 
-def _steps() -> list[Callable[[_Machine], None] | None]:
-    """Builds the table of opcodes; None for those that are refused."""
-    machine = _Machine
-    table: dict[str, Callable[[_Machine], None]] = {
-        "PROTO": lambda m: m.skip(1),
-        "FRAME": lambda m: m.skip(8),
-        "MARK": machine.mark,
-        "POP": machine.drop,
-        "POP_MARK": machine.drop_to_mark,
-        "DUP": lambda m: m.put(m.stack[-1]),
-        "NONE": lambda m: m.put(None),
-        "NEWTRUE": lambda m: m.put(value=True),
-        "NEWFALSE": lambda m: m.put(value=False),
-        "EMPTY_DICT": lambda m: m.put({}),
-        "EMPTY_LIST": lambda m: m.put([]),
-        "EMPTY_TUPLE": lambda m: m.put(()),
-        "BININT": lambda m: m.put(m.number(4, signed=True)),
-        "BININT1": machine.small_number,
-        "BININT2": lambda m: m.put(m.number(2)),
-        "LONG1": lambda m: m.long_number(1),
-        "LONG4": lambda m: m.long_number(4),
-        "BINFLOAT": lambda m: m.put(struct.unpack(">d", m.take(8))[0]),
-        "BINUNICODE": lambda m: m.text(4),
-        "SHORT_BINUNICODE": lambda m: m.text(1),
-        "BINUNICODE8": lambda m: m.text(8),
-        "BINBYTES": lambda m: m.binary(4),
-        "SHORT_BINBYTES": lambda m: m.binary(1),
-        "BINBYTES8": lambda m: m.binary(8),
-        "BINPUT": lambda m: m.remember(1),
-        "LONG_BINPUT": lambda m: m.remember(4),
-        "MEMOIZE": machine.memoize,
-        "BINGET": machine.recall_short,
-        "LONG_BINGET": lambda m: m.put(m.memo[m.number(4)]),
-        "SETITEM": machine.set_item,
-        "SETITEMS": machine.set_items,
-        "APPEND": machine.append_item,
-        "APPENDS": machine.append_items,
-        "TUPLE": lambda m: m.put(tuple(m.items())),
-        "TUPLE1": lambda m: m.tuple_of(1),
-        "TUPLE2": lambda m: m.tuple_of(2),
-        "TUPLE3": lambda m: m.tuple_of(3),
-    }
-    return [table.get(_NAMES.get(code, "")) for code in range(256)]
+def _refuse(content: bytes, place: int) -> NoReturn:
+    """Says why the opcode at a place is not accepted."""
+    if place >= len(content):
+        message = "the file ends too early"
+        raise ValueError(message)
+    code = content[place]
+    name = _NAMES.get(code, f"opcode {code}")
+    if name in _ACCEPTED:
+        message = f"the {name} at byte {place} does not fit into the file"
+        raise ValueError(message)
+    message = f"it holds {name} at byte {place}"
+    raise _RefusedError(message)
 
 
-_STEPS: Final = _steps()
+def _with_deep_stack(load: Callable[[], Any], tuples: int) -> Any:
+    """Calls a function with room for tuples within each other: to hash a key, Python goes down into each of them, unchecked.
+
+    Args:
+        load: What is called.
+        tuples: How many there are at most.
+
+    Raises:
+        ValueError: they are too many for any stack.
+    """
+    if tuples <= _TUPLES_OF_USUAL_STACK:
+        return load()
+    size = _STACK_BYTES_OF_TUPLE * tuples
+    if size > _MOST_STACK_BYTES:
+        message = f"it makes {tuples} tuples, at most {_MOST_STACK_BYTES // _STACK_BYTES_OF_TUPLE} are read"
+        raise ValueError(message)
+    before = threading.stack_size(size // _PAGE_BYTES * _PAGE_BYTES + _PAGE_BYTES)
+    try:
+        with ThreadPoolExecutor(max_workers=1) as worker:
+            loading = worker.submit(load)
+    finally:
+        threading.stack_size(before)
+    return loading.result()
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keeps the collector of cycles from looking through millions of new containers, none of which is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Finds nothing, whatever a pickle names: `_check` has seen that it names nothing."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse it."""
+        message = f"it names {module}.{name}"
+        raise _RefusedError(message)
+
+    def persistent_load(self, identity: object) -> NoReturn:
+        """Refuse it."""
+        message = f"it refers to something outside: {type(identity).__name__}"
+        raise _RefusedError(message)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from msmemscope.errors import InputError
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind, Pool
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences
@@ -52,7 +52,8 @@ _ROW_SCHEMA: Final = pl.Schema(
         "timestamp_ns": pl.UInt64(),
         "python_stack_id": pl.UInt32(),
         "native_stack_id": pl.UInt32(),
-        "flags": pl.UInt8(),
+        "name_id": pl.UInt32(),
+        "attribute_id": pl.UInt32(),
     }
 )
 
@@ -68,31 +69,29 @@ def dataset_of_snapshot(path: Path) -> Dataset:
     """
     content = read_plain_pickle(path)
     traces, segments = _parts(content, path)
-    rows = _Rows()
+    strings = Interner()
+    rows = _Rows(strings)
     try:
         for device, trace in enumerate(traces):
-            for entry in trace:
-                rows.add_event(entry, device)
-        history = rows.frame()
-        rows.clear()
+            rows.add_history(trace, device)
+        history = rows.take()
         for segment in segments:
             rows.add_segment(segment)
-        present = rows.frame()
+        present = rows.take()
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]  # Polars adds pages of advice
         message = f"{path} is no memory snapshot: {type(error).__name__}: {reason}"
         raise InputError(message) from error
     events, before = _events(history, present)
-    strings = Interner().frame()
     notes = [*_notes(traces, before), *coverage_of(events)]
-    blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
+    blocks = build_blocks(events, strings.frame()).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Dataset(
         source=str(path),
         form="torch snapshot",
         process_id=0,
         events=events,
         blocks=blocks.select(DATASET_BLOCK_SCHEMA.names()),
-        strings=strings,
+        strings=strings.frame(),
         python_stacks=rows.python_stacks.frame(),
         native_stacks=rows.native_stacks.frame(),
         coverage=tuple(notes),
@@ -129,72 +128,113 @@ def _notes(traces: list[Any], before: int) -> list[str]:
     elif not any("time_us" in entry for trace in traces for entry in trace[:1]):
         notes.append("no times: only the order of events is known, and it is known per device")
     if any(traces) and before:
-        notes.append(f"{before} blocks and segments are older than the history: when they were allocated is not known")
+        count = "1 block or segment is" if before == 1 else f"{before} blocks and segments are"
+        when = "it was" if before == 1 else "they were"
+        notes.append(f"{count} older than the history: when {when} allocated is not known")
     return notes
 
 
 class _Rows:
-    """Collects rows, and stacks as texts."""
+    """Collects rows column by column, and stacks as texts.
 
-    def __init__(self) -> None:
+    Args:
+        strings: Where names and attributes of events get their ids.
+    """
+
+    def __init__(self, strings: Interner) -> None:
+        self.strings = strings
         self.python_stacks = Interner()
         self.native_stacks = Interner()
-        # Lists of frames are shared by many entries: looked at once each, and kept alive so that ids stay theirs.
-        self._seen: dict[int, tuple[Any, int, int]] = {}
-        self._columns: dict[str, list[Any]] = {name: [] for name in _ROW_SCHEMA}
+        # Each entry has a list of frames of its own, and the frames are shared: so a stack is known by the identities of
+        # its frames, which stay theirs for as long as the snapshot is held.
+        self._stacks: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)}
+        self._parts: list[pl.DataFrame] = [_ROW_SCHEMA.to_frame()]
         self._unknown: dict[str, int] = {}
 
-    def clear(self) -> None:
-        """Forgets the rows and keeps the stacks."""
-        self._columns = {name: [] for name in _ROW_SCHEMA}
-
-    def frame(self) -> pl.DataFrame:
-        """Returns the rows."""
-        return pl.DataFrame(self._columns, schema=_ROW_SCHEMA)
+    def take(self) -> pl.DataFrame:
+        """Returns the rows so far, and forgets them; stacks stay."""
+        rows = pl.concat(self._parts)
+        self._parts = [_ROW_SCHEMA.to_frame()]
+        return rows
 
     def problems(self) -> list[str]:
         """Returns what was left out."""
         return [f"events of unknown kind left out: {count} of {action!r}" for action, count in self._unknown.items()]
 
-    def add_event(self, entry: dict[str, Any], device: int) -> None:
-        """Adds an event of a device's history."""
-        action = entry["action"]
-        if action not in _KINDS:
-            self._unknown[str(action)] = self._unknown.get(str(action), 0) + 1
-            return
-        address = entry.get("addr", 0) if action != "oom" else 0
-        frames = entry.get("frames", ())
-        self._add(action, device, address, entry.get("size", 0), int(entry.get("time_us", 0)) * 1000, frames)
+    def add_history(self, trace: list[dict[str, Any]], device: int) -> None:
+        """Adds the history of a device."""
+        known = [entry for entry in trace if entry["action"] in _KINDS]
+        if len(known) < len(trace):
+            others = [str(entry["action"]) for entry in trace if entry["action"] not in _KINDS]
+            for action in others:
+                self._unknown[action] = self._unknown.get(action, 0) + 1
+        entries, told = self._with_states(known)
+        self._add(
+            {
+                "action": [entry["action"] for entry in entries],
+                "device": [device] * len(entries),
+                # An allocation that failed has no address.
+                "address": [entry.get("addr", 0) if entry["action"] != "oom" else 0 for entry in entries],
+                "size": [entry.get("size", 0) for entry in entries],
+                "timestamp_ns": [int(entry.get("time_us", 0)) * 1000 for entry in entries],
+                "name_id": [self.strings.id_of(OOM_SNAPSHOT_NAME) if text else 0 for text in told],
+                "attribute_id": self.strings.ids_of(told),
+            },
+            [entry.get("frames") or () for entry in entries],
+        )
 
     def add_segment(self, segment: dict[str, Any]) -> None:
         """Adds a segment and the blocks that are alive in it."""
         device = segment.get("device", 0)
         address = segment.get("address", 0)
-        self._add("segment_alloc", device, address, segment["total_size"], 0, segment.get("frames", ()))
+        rows = [("segment_alloc", device, address, segment["total_size"], segment.get("frames", ()))]
         for block in segment["blocks"]:
             if block["state"] in _ALIVE:
                 frames = block.get("frames")
                 if frames is None:  # as older versions have it
                     history = block.get("history") or [{}]
                     frames = history[0].get("frames", ())
-                self._add("alloc", device, block.get("address", address), block["size"], 0, frames)
+                rows.append(("alloc", device, block.get("address", address), block["size"], frames))
             address += block["size"]
+        actions, devices, addresses, sizes, stacks = zip(*rows, strict=True)
+        columns = {"action": actions, "device": devices, "address": addresses, "size": sizes}
+        self._add({name: list(values) for name, values in columns.items()}, [frames or () for frames in stacks])
 
-    def _add(self, action: str, device: int, address: int, size: int, timestamp_ns: int, frames: Any) -> None:
-        if not 0 <= device <= _HIGHEST_DEVICE:
-            message = f"no device: {device}"
-            raise ValueError(message)
-        python_stack, native_stack = self._stacks(frames)
-        values = (action, device, address, size, timestamp_ns, python_stack, native_stack, 0)
-        for column, value in zip(self._columns.values(), values, strict=True):
-            column.append(value)
+    @staticmethod
+    def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+        """Puts the state of the device before each allocation that failed, as far as it is told: our own logs have it there.
 
-    def _stacks(self, frames: Any) -> tuple[int, int]:
-        if not frames:
-            return 0, 0
-        known = self._seen.get(id(frames))
-        if known is not None:
-            return known[1], known[2]
+        Returns:
+            The entries, and what each says of the state; nothing but for those that were put in.
+        """
+        found, told = [], []
+        for entry in entries:
+            if entry["action"] == "oom" and "device_free" in entry:
+                found.append({"action": "snapshot", "time_us": entry.get("time_us", 0)})
+                told.append(f"free:{int(entry['device_free'])}")
+            found.append(entry)
+            told.append("")
+        return found, told
+
+    def _add(self, columns: dict[str, list[Any]], stacks: list[Any]) -> None:
+        for device in set(columns["device"]):
+            if not 0 <= device <= _HIGHEST_DEVICE:
+                message = f"no device: {device}"
+                raise ValueError(message)
+        ids = [self._stack_ids(frames) for frames in stacks]
+        columns["python_stack_id"] = [python for python, _ in ids]
+        columns["native_stack_id"] = [native for _, native in ids]
+        nothing = [0] * len(ids)
+        self._parts.append(pl.DataFrame({name: columns.get(name, nothing) for name in _ROW_SCHEMA}, schema=_ROW_SCHEMA))
+
+    def _stack_ids(self, frames: list[dict[str, Any]]) -> tuple[int, int]:
+        key = tuple(map(id, frames))
+        known = self._stacks.get(key)
+        if known is None:
+            known = self._stacks[key] = self._new_stack(frames)
+        return known
+
+    def _new_stack(self, frames: list[dict[str, Any]]) -> tuple[int, int]:
         python, native = [], []
         for frame in frames:
             file, line, name = str(frame["filename"]), int(frame["line"]), str(frame["name"])
@@ -206,9 +246,7 @@ class _Rows:
                 python.append(f"{file}({line}): {name}\n")
             else:
                 native.append(f"{file}({name})\n" if file not in {"", "??"} else f"{name}\n")
-        stacks = self.python_stacks.id_of("".join(python)), self.native_stacks.id_of("".join(native))
-        self._seen[id(frames)] = (frames, *stacks)
-        return stacks
+        return self.python_stacks.id_of("".join(python)), self.native_stacks.id_of("".join(native))
 
 
 def _events(history: pl.DataFrame, present: pl.DataFrame) -> tuple[pl.DataFrame, int]:

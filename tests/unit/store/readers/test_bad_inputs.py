@@ -6,6 +6,7 @@ import hashlib
 import os
 import pickle
 import sqlite3
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -164,6 +165,12 @@ def test_a_hostile_pickle_runs_nothing(
         b"\x80\x02]r\xff\xff\xff\xff.",  # remembers under a huge number, for which Python makes room
         b"\x80\x04\x8d" + (1 << 60).to_bytes(8, "little") + b"x.",  # a text of an exabyte
         b"\x80\x02\x8b\xff\xff\xff\x7f.",  # a number of 2 GiB
+        b"\x80\x02]r" + (70_000).to_bytes(4, "little") + b".",  # likewise, for more than the file could put there
+        b"\x80\x05\x96" + (1 << 40).to_bytes(8, "little") + b".",  # a bytearray, for which Python makes room unread
+        b"\x80\x04\x95" + (1 << 40).to_bytes(8, "little") + b"N.",  # a frame of a terabyte
+        b"\x80\x04\x8a\xff" + bytes(20),
+        b"\x80\x04\x8c",
+        b"\x80\x04M\x01",
         b"\x80\x02]" + b"]a" * 100_000 + b".",
         b"\x80\x02" + b"(" * 100_000 + b".",
         b"\x80\x02e.",
@@ -175,6 +182,20 @@ def test_a_pickle_that_claims_a_lot_costs_little(content: bytes, tmp_path: Path)
     """Lengths and numbers of a file are not believed."""
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("tuples", [4_000, 400_000, 3_000_000])
+def test_tuples_within_each_other(tuples: int, tmp_path: Path) -> None:
+    """Python goes down into a key without looking how deep that is: a process of its own would end here."""
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(b"\x80\x02}N" + b"\x85" * tuples + b"K\x01s.")
     with pytest.raises(InputError):
         load(path)
 

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from msmemscope.analysis.out_of_memory import analyze_out_of_memory
 from msmemscope.model.events import EventFlag, EventKind, Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, load
 
@@ -71,7 +72,7 @@ def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
         (Pool.PTA, FIRST, 256, 0, None),
     ]
     assert dict(dataset.python_stacks.rows())[dataset.blocks["python_stack_id"][1]] == STACK
-    assert any("1 blocks and segments are older" in line for line in dataset.coverage)
+    assert any("1 block or segment is older than the history: when it was" in line for line in dataset.coverage)
     frees = dataset.events.filter(pl.col("kind") == EventKind.FREE)
     assert frees["extra"].to_list()[1] == 0  # of a block that was never seen
     oom = dataset.events.filter(pl.col("kind") == EventKind.OOM)
@@ -120,3 +121,35 @@ def test_segments_that_grew_before_and_within_the_history(tmp_path: Path) -> Non
     ]  # fmt: skip
     reserved = dataset.events.filter(pl.col("kind") == EventKind.RESERVED)
     assert reserved["size"].to_list() == [4 << 20, 6 << 20, 8 << 20]
+
+
+def test_a_failed_allocation_says_how_much_the_device_had(tmp_path: Path) -> None:
+    """What the allocator was told when memory ran out is part of the answer; without it nothing is made up."""
+    path = tmp_path / "snapshot.pickle"
+    trace = [
+        event("segment_alloc", SEGMENT, 2 << 20, 1),
+        event("alloc", FIRST, 512, 2),
+        event("oom", 0, 1 << 40, 3, device_free=6 << 20),
+        event("oom", 0, 1 << 41, 4),
+    ]
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[], trace]}))
+    dataset = load(path)
+    first, second = analyze_out_of_memory(dataset).failures
+    assert (first.device, first.size_bytes, first.state) == (1, 1 << 40, {"free": 6 << 20})
+    assert (second.device, second.size_bytes) == (1, 1 << 41)
+    assert [pool.blocks.size_bytes for pool in first.alive] == [2 << 20, 512]
+    snapshots = dataset.events.filter(pl.col("kind") == EventKind.SNAPSHOT)
+    assert snapshots.select("sequence", "device").rows() == [(first.sequence - 1, 1)]
+
+
+def test_stacks_are_the_same_however_frames_are_shared(tmp_path: Path) -> None:
+    """One list for all entries, a list of the same frames for each, or frames of their own: the texts decide."""
+    path = tmp_path / "snapshot.pickle"
+    frames = [FRAMES, list(FRAMES), [dict(frame) for frame in FRAMES], FRAMES[:1], [], None]
+    trace = [event("alloc", FIRST + 512 * place, 512, place, frames=own) for place, own in enumerate(frames)]
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [trace]}))
+    dataset = load(path)
+    texts = {0: "", **dict(dataset.python_stacks.rows())}
+    first_line = STACK.partition("\n")[0] + "\n"
+    assert [texts[key] for key in dataset.blocks["python_stack_id"]] == [STACK, STACK, STACK, first_line, "", ""]
+    assert len(dataset.python_stacks) == 2
