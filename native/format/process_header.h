@@ -50,7 +50,7 @@ struct ProcessHeader {
     std::uint32_t python_version_hex;
     // Events that were not recorded, by reason.
     std::uint64_t dropped_reentrant;  // inside our own code, or a signal handler
-    std::uint64_t dropped_failure;    // after a write failure
+    std::uint64_t dropped_failure;    // after a write failure, or the log could not grow in time
     std::uint64_t dropped_recycled;   // flight recorder: overwritten, live blocks kept
     std::uint64_t lost_definitions;   // an id is used whose table was full
     std::uint64_t untracked_blocks;   // the table of live blocks was full

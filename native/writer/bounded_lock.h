@@ -14,28 +14,45 @@ namespace msmemscope {
 
 class BoundedLock {
 public:
-    // Returns false after about two seconds without success.
+    // Returns false after about two seconds without success; and at once from then on, until the lock was free again:
+    // a program whose every thread waits for a thread that was stopped would seem to hang.
     bool acquire() noexcept {
-        for (int attempt = 0; attempt < 200; ++attempt) {
-            if (!held_.exchange(true, std::memory_order_acquire)) {
+        if (take()) {
+            return true;
+        }
+        for (int attempt = 0; attempt < 20200; ++attempt) {
+            if (waited_in_vain_.load(std::memory_order_relaxed)) {
+                return false;
+            }
+            if (attempt < 200) {
+                sched_yield();
+            } else {
+                const timespec pause{0, 100000};
+                nanosleep(&pause, nullptr);
+            }
+            if (take()) {
                 return true;
             }
-            sched_yield();
         }
-        for (int attempt = 0; attempt < 20000; ++attempt) {
-            const timespec pause{0, 100000};
-            nanosleep(&pause, nullptr);
-            if (!held_.exchange(true, std::memory_order_acquire)) {
-                return true;
-            }
-        }
+        waited_in_vain_.store(true, std::memory_order_relaxed);
         return false;
     }
 
     void release() noexcept { held_.store(false, std::memory_order_release); }
 
 private:
+    bool take() noexcept {
+        if (held_.exchange(true, std::memory_order_acquire)) {
+            return false;
+        }
+        if (waited_in_vain_.load(std::memory_order_relaxed)) {
+            waited_in_vain_.store(false, std::memory_order_relaxed);
+        }
+        return true;
+    }
+
     std::atomic<bool> held_;
+    std::atomic<bool> waited_in_vain_;
 };
 
 class BoundedLockGuard {

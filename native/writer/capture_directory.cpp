@@ -159,11 +159,10 @@ bool open_capture(ProcessState& state, ThreadState& thread) noexcept {
     header->python_version_hex = python_version_hex();
     header->tool_memory_limit_bytes = 4 * InternTable::memory_limit_bytes() + LiveBlocks::memory_limit_bytes();
     header->maximum_log_bytes = settings.maximum_size_bytes;
-    header->dropped_reentrant = state.dropped.reentrant.load(std::memory_order_relaxed);
-    header->untracked_blocks = state.dropped.untracked_blocks.load(std::memory_order_relaxed);
     __atomic_store_n(&header->magic, format::kProcessMagic, __ATOMIC_RELEASE);
     state.header = header;
-    state.phase.store(CapturePhase::kOpen, std::memory_order_release);
+    state.phase.store(CapturePhase::kOpen, std::memory_order_seq_cst);
+    show_counted(state);
     define_lines(state, thread, "setting.", settings.text);
     define_command_line(state, thread);
     define_lines(state, thread, "", pending_facts());

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 
 #include "writer/keep_errno.h"
@@ -40,6 +41,21 @@ const char* describe_error(int error) noexcept {
         default:
             return nullptr;
     }
+}
+
+// A line on stderr and no fact of the capture: for what keeps the log from being written.
+void tell(const char* line, int length) noexcept {
+    if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) {
+        errno = 0;  // no stderr: nowhere left to say it
+    }
+}
+
+void tell_loss(std::uint64_t events, const char* reason) noexcept {
+    char line[256];
+    const int length =
+        std::snprintf(line, sizeof(line), "msmemscope: %" PRIu64 " %s lost because %s (process %d)\n", events,
+                      events == 1 ? "event was" : "events were", reason, static_cast<int>(getpid()));
+    tell(line, length);
 }
 
 bool ensure_capture(ProcessState& state, ThreadState& thread) noexcept {
@@ -109,24 +125,57 @@ void fail(ProcessState& state, int error, const char* action) noexcept {
     const int length =
         std::snprintf(line, sizeof(line), "msmemscope: recording stopped: %s: %s (process %d; the program goes on)\n",
                       action, description, static_cast<int>(getpid()));
-    if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) {
-        errno = 0;  // no stderr: nowhere left to say it
+    tell(line, length);
+}
+
+void say_log_is_held(ProcessState& state) noexcept {
+    if (state.said_log_is_held.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    char line[160];
+    const int length = std::snprintf(line, sizeof(line),
+                                     "msmemscope: events are lost: a thread has held the event log for more than 2 "
+                                     "seconds (process %d; the program goes on)\n",
+                                     static_cast<int>(getpid()));
+    tell(line, length);
+}
+
+void say_losses(ProcessState& state) noexcept {
+    const std::uint64_t unwritten = state.dropped.failure.load(std::memory_order_relaxed);
+    const std::uint64_t reentrant = state.dropped.reentrant.load(std::memory_order_relaxed);
+    if ((unwritten == 0 && reentrant == 0) || state.said_losses.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    const KeepErrno keep_errno;
+    // A failure that stopped recording was told when it came.
+    if (unwritten != 0 && !state.failed.load(std::memory_order_relaxed)) {
+        tell_loss(unwritten, "the event log could not grow in time");
+    }
+    if (reentrant != 0) {
+        tell_loss(reentrant, "of calls from within msmemscope itself or a signal handler");
     }
 }
 
 bool grow_events(ProcessState& state, ThreadState& thread) noexcept {
     const KeepErrno keep_errno;
     const BoundedLockGuard guard(state.growth_lock);
-    return guard && ensure_capture(state, thread) &&
-           grow(state, thread.events, thread.events_created, SegmentFamily::kEvents, thread.number,
-                sizeof(format::Record));
+    if (!guard) {
+        say_log_is_held(state);
+        return false;
+    }
+    return ensure_capture(state, thread) && grow(state, thread.events, thread.events_created, SegmentFamily::kEvents,
+                                                 thread.number, sizeof(format::Record));
 }
 
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept {
     const KeepErrno keep_errno;
     if (!locked) {
         const BoundedLockGuard guard(state.growth_lock);
-        return guard && grow_definitions(state, thread, bytes, true);
+        if (!guard) {
+            say_log_is_held(state);
+            return false;
+        }
+        return grow_definitions(state, thread, bytes, true);
     }
     // Opening the capture defines things itself, and may have mapped a chunk already.
     return ensure_capture(state, thread) &&

@@ -47,7 +47,7 @@ struct ThreadState {
 
 enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };
 
-// Drop counters until the process header is there to hold them, then mirrors of it.
+// What was lost. The process header shows the same from the moment that it is there.
 struct DropCounters {
     std::atomic<std::uint64_t> reentrant;
     std::atomic<std::uint64_t> failure;
@@ -91,6 +91,8 @@ struct ProcessState {
     std::uint64_t log_bytes;
     std::uint64_t mapped_log_bytes;
     std::uint64_t growth_count;
+    std::atomic<bool> said_log_is_held;
+    std::atomic<bool> said_losses;
     FlightRecorderState flight;
     char event_log_directory[4400];
 };
@@ -137,6 +139,8 @@ inline ThreadState* this_thread(ProcessState& state) noexcept {
 
 // Counts a drop, in the header too if there is one.
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept;
+// The header has just become visible: shows in it what was counted before.
+void show_counted(ProcessState& state) noexcept;
 
 // --- log_growth.cpp ----------------------------------------------------------------------------
 
@@ -146,6 +150,10 @@ void fail(ProcessState& state, int error, const char* action) noexcept;
 bool grow_events(ProcessState& state, ThreadState& thread) noexcept;
 // Room for a definition of so many bytes. With `locked`, the caller holds the growth lock.
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept;
+// The growth lock could not be had, so an event or a definition is lost: the first time, one line on stderr.
+void say_log_is_held(ProcessState& state) noexcept;
+// One line on stderr per reason for which events were lost, at the end of the process, once.
+void say_losses(ProcessState& state) noexcept;
 // Writes the log's size, and now and then the tool's memory, to the header.
 void update_sizes(ProcessState& state) noexcept;
 

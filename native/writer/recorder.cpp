@@ -409,6 +409,7 @@ void close() noexcept {
         state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
         return;
     }
+    say_losses(*state);
     state->header->log_bytes = state->log_bytes;
     state->header->tool_memory_bytes = tool_memory_bytes();
     state->header->end_ns = now_ns();

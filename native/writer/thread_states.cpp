@@ -55,6 +55,7 @@ void wipe_in_child() noexcept { std::memset(static_cast<void*>(process_state), 0
 ThreadState* acquire_thread(ProcessState& state) noexcept {
     const BoundedLockGuard guard(state.growth_lock);
     if (!guard) {
+        say_log_is_held(state);
         return nullptr;
     }
     ThreadState* thread = state.free_threads;
@@ -68,6 +69,15 @@ ThreadState* acquire_thread(ProcessState& state) noexcept {
         thread->number = state.thread_count++;
     }
     return thread;
+}
+
+// Two threads may come here in another order than they counted in: the header never goes back.
+void show(const std::atomic<std::uint64_t>& counter, std::uint64_t& shown) noexcept {
+    const std::uint64_t value = counter.load(std::memory_order_seq_cst);
+    std::uint64_t before = __atomic_load_n(&shown, __ATOMIC_RELAXED);
+    while (before < value &&
+           !__atomic_compare_exchange_n(&shown, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 // Another thread had the state before: its stack was elsewhere, and may be gone.
@@ -121,11 +131,20 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
 }
 
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept {
-    const std::uint64_t value = counter.fetch_add(1, std::memory_order_relaxed) + 1;
+    // Either this sees that the header is there, or show_counted() sees what is counted here.
+    counter.fetch_add(1, std::memory_order_seq_cst);
     ProcessState& state = *process_state;
-    if (state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
-        __atomic_store_n(&(state.header->*mirror), value, __ATOMIC_RELAXED);
+    if (state.phase.load(std::memory_order_seq_cst) == CapturePhase::kOpen) {
+        show(counter, state.header->*mirror);
     }
+}
+
+void show_counted(ProcessState& state) noexcept {
+    show(state.dropped.reentrant, state.header->dropped_reentrant);
+    show(state.dropped.failure, state.header->dropped_failure);
+    show(state.dropped.recycled, state.header->dropped_recycled);
+    show(state.dropped.lost_definitions, state.header->lost_definitions);
+    show(state.dropped.untracked_blocks, state.header->untracked_blocks);
 }
 
 }  // namespace msmemscope

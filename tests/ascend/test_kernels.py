@@ -60,6 +60,16 @@ def assert_complete(rows: list[dict[str, Any]]) -> None:
         assert int(start["ID"]) > int(launch["ID"])
 
 
+def losses_told(observation: Observation) -> str:
+    """What the captures and the tool say of events that are not there, for the message of a failing test."""
+    counters = ("dropped_reentrant", "dropped_failure", "dropped_recycled", "lost_definitions", "untracked_blocks")
+    lines = [
+        f"{capture.directory.name}: " + " ".join(f"{name}={getattr(capture.header, name)}" for name in counters)
+        for capture in observation.run.captures
+    ]
+    return "\n".join([*lines, observation.run.stdout, observation.run.stderr])
+
+
 def names(rows: list[dict[str, Any]], kind: str = "KERNEL_LAUNCH") -> list[str]:
     """Names of the rows of an event type, in order."""
     return [row["Name"] for row in rows if row["Event Type"] == kind]
@@ -85,15 +95,75 @@ def test_every_launch_function(observe_c: Observe, kernels: Path, chip: str) -> 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_streams_of_several_threads(observe_c: Observe, kernels: Path, chip: str) -> None:
     """Launches of four threads are told apart, and none is lost."""
-    rows = kernel_rows(observe_c(KERNELS, kernels, "threads", variables={"VNPU_SOC": chip}))
+    seen = observe_c(KERNELS, kernels, "threads", variables={"VNPU_SOC": chip})
+    rows = kernel_rows(seen)
     assert_complete(rows)
-    assert collections.Counter(names(rows)) == {f"thread_{number}": LAUNCHES for number in range(THREADS)}
+    launches = {f"thread_{number}": LAUNCHES for number in range(THREADS)}
+    assert collections.Counter(names(rows)) == launches, losses_told(seen)
     threads = collections.defaultdict(set)
     for row in rows:
         if row["Event Type"] == "KERNEL_LAUNCH":
             threads[row["Name"]].add((row["Thread Id"], row["attributes"]["streamId"]))
     assert all(len(places) == 1 for places in threads.values())
     assert len(set.union(*threads.values())) == THREADS
+
+
+SLOW_BEGIN = """
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int aclInit(const char*);
+int aclrtSetDevice(int32_t);
+int aclrtBinaryLoadFromData(const void*, size_t, const void*, void**);
+int aclrtBinaryGetFunction(void*, const char*, void**);
+int aclrtLaunchKernel(void*, uint32_t, const void*, size_t, void*);
+int32_t MsprofRegisterCallback(uint32_t, int32_t (*)(uint32_t, void*, uint32_t));
+
+static void* binary;
+static pthread_barrier_t begin;
+
+static int32_t take_command_slowly(uint32_t kind, void* command, uint32_t bytes) {
+    (void)kind, (void)command, (void)bytes;
+    usleep(100000);
+    return 0;
+}
+
+static void* launch(void* name) {
+    void* kernel = NULL;
+    if (aclrtSetDevice(0) != 0 || aclrtBinaryGetFunction(binary, name, &kernel) != 0) exit(1);
+    pthread_barrier_wait(&begin);
+    for (int number = 0; number < 500; ++number) {
+        if (aclrtLaunchKernel(kernel, 1, NULL, 0, NULL) != 0) exit(2);
+    }
+    return NULL;
+}
+
+int main(void) {
+    static char names[4][16] = {"thread_0", "thread_1", "thread_2", "thread_3"};
+    pthread_t threads[4];
+    /* Told of the profiler before the runtime, whose number is 7. */
+    if (MsprofRegisterCallback(1, take_command_slowly) != 0) return 3;
+    if (aclInit(NULL) != 0 || aclrtSetDevice(0) != 0 || aclrtBinaryLoadFromData("", 0, NULL, &binary) != 0) return 4;
+    pthread_barrier_init(&begin, NULL, 4);
+    for (int thread = 0; thread < 4; ++thread) pthread_create(&threads[thread], NULL, launch, names[thread]);
+    for (int thread = 0; thread < 4; ++thread) pthread_join(threads[thread], NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_threads_that_launch_while_recording_begins(observe_c: Observe, compile_c: CompileC, chip: str) -> None:
+    """One thread has the runtime begin to report, which takes a while: launches of the others are not lost."""
+    program = compile_c(SLOW_BEGIN, "runtime", "ascendcl", "ascend_hal", "profapi")
+    seen = observe_c(KERNELS, program, variables={"VNPU_SOC": chip})
+    rows = kernel_rows(seen)
+    assert_complete(rows)
+    launches = {f"thread_{number}": LAUNCHES for number in range(THREADS)}
+    assert collections.Counter(names(rows)) == launches, losses_told(seen)
 
 
 def test_more_launches_than_a_table_holds(observe_c: Observe, kernels: Path) -> None:

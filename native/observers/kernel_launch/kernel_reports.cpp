@@ -5,6 +5,7 @@
 #include "interpose/patcher.h"
 #include "observers/kernel_launch/kernel_launch.h"
 #include "observers/kernel_launch/kernel_names.h"
+#include "observers/kernel_launch/turn.h"
 #include "writer/keep_errno.h"
 #include "writer/recorder.h"
 
@@ -16,6 +17,9 @@ constexpr std::int32_t kReportCompact = 4;
 constexpr std::int32_t kReportApi = 9;
 constexpr std::int32_t kGetHashId = 12;
 
+// While nothing was found so often, launches wait for a search of another thread.
+constexpr unsigned kAttemptsWaitedFor = 1024;
+
 constexpr std::int32_t kNoError = 0;
 constexpr std::int32_t kWrongReport = 5;
 
@@ -23,6 +27,8 @@ PendingTasks tasks;
 std::atomic<bool> streams_expanded{false};
 std::atomic<bool> registered{false};
 std::atomic<unsigned> attempts{0};
+TurnState registering;
+__attribute__((tls_model("initial-exec"))) __thread bool is_registering;
 
 std::uint64_t take_name(const char* text, std::size_t bytes) noexcept {
     if (text == nullptr) {
@@ -113,26 +119,18 @@ LogFormat log_format() noexcept {
 
 void* profiler_function(const char* name) noexcept { return find_real_function("libprofapi.so", name); }
 
-bool register_callbacks() noexcept {
-    if (registered.load(std::memory_order_acquire)) {
-        return true;
-    }
-    // A search that finds nothing is repeated ever more rarely.
-    const unsigned attempt = attempts.fetch_add(1, std::memory_order_relaxed);
-    if ((attempt & (attempt - 1)) != 0) {
-        return false;
-    }
+namespace {
+
+// False if the interface is not loaded. is_first: then a fact says so.
+bool search_and_register(bool is_first) noexcept {
     const auto enroll = reinterpret_cast<std::int32_t (*)(std::int32_t, void*, std::uint32_t)>(
         profiler_function("MsprofRegisterProfileCallback"));
     if (enroll == nullptr) {
-        if (attempt == 0) {
+        if (is_first) {
             recorder::note_fact("unobserved.kernel_launch",
                                 "libprofapi.so is not loaded: names of kernels are unknown");
         }
         return false;
-    }
-    if (registered.exchange(true, std::memory_order_acq_rel)) {
-        return true;
     }
     // With a handler of control messages in place, reports go to callbacks instead of to the built-in profiler.
     const auto take_over = reinterpret_cast<std::int32_t (*)(std::int32_t (*)(std::uint32_t, void*, std::uint32_t))>(
@@ -148,6 +146,37 @@ bool register_callbacks() noexcept {
                             "libprofapi.so takes no callbacks: names of kernels are unknown");
     }
     return true;
+}
+
+}  // namespace
+
+bool register_callbacks() noexcept {
+    if (registered.load(std::memory_order_acquire)) {
+        return true;
+    }
+    // The library may call functions of its own that are hooked: they must not wait for this thread.
+    if (is_registering) {
+        return false;
+    }
+    // A search that finds nothing is repeated ever more rarely.
+    const unsigned attempt = attempts.fetch_add(1, std::memory_order_relaxed);
+    const bool searches = (attempt & (attempt - 1)) == 0;
+    if (!searches && attempt >= kAttemptsWaitedFor) {
+        return false;
+    }
+    if (recorder::epoch() == 0) {
+        const RecordingScope made_ready(false);  // a forked child notices here that it is one
+    }
+    // A report that comes before the callbacks are in place is lost: other threads wait until they are.
+    const Turn turn(registering, recorder::epoch());
+    if (!turn || !searches || registered.load(std::memory_order_relaxed)) {
+        return registered.load(std::memory_order_acquire);
+    }
+    is_registering = true;
+    const bool done = search_and_register(attempt == 0);
+    is_registering = false;
+    registered.store(done, std::memory_order_release);
+    return done;
 }
 
 }  // namespace msmemscope::kernel_launch

@@ -16,6 +16,7 @@
 
 #include "interpose/patcher.h"
 #include "observers/kernel_launch/kernel_reports.h"
+#include "observers/kernel_launch/turn.h"
 #include "writer/recorder.h"
 
 namespace msmemscope::kernel_launch {
@@ -102,8 +103,8 @@ constexpr std::size_t kMostEarlyRecords = 1024;
 struct State {
     std::atomic<std::uint64_t> epoch;
     pid_t process;
-    std::atomic<std::uint64_t> tried;   // a bit for each device that was to be opened
-    std::atomic<std::uint64_t> opened;  // and for each that is
+    std::atomic<std::uint64_t> tried;   // a bit for each device whose opening is done, with success or without
+    std::atomic<std::uint64_t> opened;  // and for each that is open
     std::atomic<bool> stop;
     bool has_reader;
     sem_t wake;
@@ -115,27 +116,8 @@ struct State {
 };
 State state;
 // The epoch of the process that is opening or closing; one that is not this process's holds nothing.
-std::atomic<std::uint64_t> busy{0};
+TurnState busy;
 std::atomic<bool> process_ends{false};
-
-class Turn {
-public:
-    explicit Turn(std::uint64_t epoch) noexcept {
-        std::uint64_t holder = busy.load(std::memory_order_relaxed);
-        taken_ = holder != epoch && busy.compare_exchange_strong(holder, epoch, std::memory_order_acquire);
-    }
-    ~Turn() {
-        if (taken_) {
-            busy.store(0, std::memory_order_release);
-        }
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    explicit operator bool() const noexcept { return taken_; }
-
-private:
-    bool taken_;
-};
 
 std::uint64_t realtime_now() noexcept {
     timespec now{};
@@ -439,6 +421,13 @@ void take_possession(std::uint64_t epoch) noexcept {
     state.epoch.store(epoch, std::memory_order_release);
 }
 
+void say_once_unseen() noexcept {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) {
+        recorder::say("launches are not recorded: opening the log of tasks takes another thread more than 2 seconds");
+    }
+}
+
 }  // namespace
 
 void open_task_channel(int device) noexcept {
@@ -447,19 +436,26 @@ void open_task_channel(int device) noexcept {
     }
     const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(device);
     const std::uint64_t epoch = recorder::epoch();
-    if (state.epoch.load(std::memory_order_acquire) == epoch &&
-        (state.tried.load(std::memory_order_relaxed) & bit) != 0) {
+    if (epoch == 0 || process_ends.load(std::memory_order_relaxed) ||
+        (state.epoch.load(std::memory_order_acquire) == epoch &&
+         (state.tried.load(std::memory_order_acquire) & bit) != 0)) {
         return;
     }
-    const Turn turn(epoch);
-    if (!turn || epoch == 0 || process_ends.load(std::memory_order_relaxed)) {
+    // The runtime reports no launch before it is told to: those of other threads wait until it is.
+    const Turn turn(busy, epoch);
+    if (!turn) {
+        say_once_unseen();
+        return;
+    }
+    if (process_ends.load(std::memory_order_relaxed)) {
         return;
     }
     if (state.epoch.load(std::memory_order_relaxed) != epoch) {
         take_possession(epoch);
     }
-    if ((state.tried.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) {
+    if ((state.tried.load(std::memory_order_relaxed) & bit) == 0) {
         open_log(device);
+        state.tried.fetch_or(bit, std::memory_order_release);
     }
 }
 
@@ -468,8 +464,9 @@ void close_task_channels() noexcept {
     if (epoch == 0 || state.epoch.load(std::memory_order_acquire) != epoch) {
         return;
     }
-    const Turn turn(epoch);
+    const Turn turn(busy, epoch);
     if (!turn) {
+        recorder::say("the log of tasks is not read to its end: another thread is opening it and does not come back");
         return;
     }
     if (state.has_reader) {
@@ -483,7 +480,9 @@ void close_task_channels() noexcept {
             waited = sem_timedwait(&state.ended, &until);
         } while (waited != 0 && errno == EINTR);
         if (waited != 0) {
-            return;  // it is stuck in the driver; it stays, and nothing is opened again
+            // It is stuck in the driver; it stays, and nothing is opened again.
+            recorder::say("the log of tasks was not read to its end within 2 seconds: ends of kernels may be missing");
+            return;
         }
         state.has_reader = false;
     }

@@ -208,8 +208,9 @@ def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
         yield f"recording stopped early: {os.strerror(header.failure_errno)}"
     elif header.state == CaptureState.OPEN and not is_running:
         yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
+    is_failed = header.state == CaptureState.FAILED
     losses = (
-        (header.dropped_failure, "after recording stopped"),
+        (header.dropped_failure, "after recording stopped" if is_failed else "because the log could not grow in time"),
         (header.dropped_recycled, "to stay within --max-size; blocks still in use were kept"),
         (header.dropped_reentrant, "because they came from within msmemscope itself or a signal handler"),
     )

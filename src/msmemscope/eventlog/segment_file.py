@@ -12,7 +12,7 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from msmemscope.eventlog.process_header import byte_order_of, check_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_SHORTEST_HOLE_BYTES: Final = 1 << 20
+"""Shorter holes are read, as the zeros that they are: that costs less than a mistake of the file system would."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,29 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _extents(descriptor: int, size: int) -> tuple[Extent, ...]:
-    """Finds the data behind the header.
+    """Finds what has to be read behind the header: all but long holes.
 
-    The flight recorder punches holes where old chunks were, and space that is
-    reserved and not used is a hole as well: both can be far larger than the data.
+    The flight recorder punches holes where old chunks were, which can be far larger than the data. A page that was
+    stored through a mapping into reserved space is data to the file system only while it is in memory or once it
+    was written back. Kernels ask for the one and then for the other, so that a page which is written back and
+    leaves memory in between is neither: a hole is one if it is found twice.
     """
-    extents = []
+    if size <= SEGMENT_DATA_OFFSET:
+        return ()
+    found = [Extent(SEGMENT_DATA_OFFSET, SEGMENT_DATA_OFFSET), Extent(size, size)]
+    for _ in range(2):
+        found.extend(_data(descriptor, size))
+    joined: list[Extent] = []
+    for extent in sorted(found, key=lambda extent: extent.start):
+        if joined and extent.start - joined[-1].end < _SHORTEST_HOLE_BYTES:
+            joined[-1] = Extent(joined[-1].start, max(joined[-1].end, extent.end))
+        else:
+            joined.append(extent)
+    return tuple(extent for extent in joined if extent.start < extent.end)
+
+
+def _data(descriptor: int, size: int) -> Iterator[Extent]:
+    """Yields what the file system calls data, behind the header and in whole pages."""
     position = SEGMENT_DATA_OFFSET
     while position < size:
         try:
@@ -124,14 +145,12 @@ def _extents(descriptor: int, size: int) -> tuple[Extent, ...]:
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
         except OSError as error:
             if error.errno == errno.ENXIO:  # nothing but a hole up to the end of the file
-                break
+                return
             start, end = position, size  # this file system does not tell
         # A hole can begin inside an entry of a damaged file: include that entry.
-        start = max(start - start % SEGMENT_DATA_OFFSET, SEGMENT_DATA_OFFSET)
+        start = max(start - start % SEGMENT_DATA_OFFSET, position)
         end = min(-(-end // SEGMENT_DATA_OFFSET) * SEGMENT_DATA_OFFSET, size)
         if end <= position:
-            break
-        start = max(start, position)
-        extents.append(Extent(start, end))
+            return
+        yield Extent(start, end)
         position = end
-    return tuple(extents)

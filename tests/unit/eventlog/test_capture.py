@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -23,6 +25,9 @@ from tests.fakes.event_log_builder import (
     Event,
     EventLogBuilder,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -107,6 +112,44 @@ def test_holes_are_not_read(builder: EventLogBuilder, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "pread", counted)
     assert sequences(Capture(directory)) == [1, 9]
     assert sum(read) < 1 << 20
+
+
+def holes_from(position: int, looks: int) -> Callable[[int, int, int], int]:
+    """Return an `os.lseek` that finds no data from a position on, whenever it is asked for the first so many times."""
+    lseek = os.lseek
+    left = looks
+
+    def blind(descriptor: int, start: int, whence: int) -> int:
+        nonlocal left
+        if whence not in (os.SEEK_DATA, os.SEEK_HOLE) or left == 0:
+            return lseek(descriptor, start, whence)
+        if whence == os.SEEK_HOLE:
+            return min(position, lseek(descriptor, start, whence))
+        if start < position:
+            return lseek(descriptor, start, whence)
+        left -= 1
+        raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+
+    return blind
+
+
+def test_a_hole_that_is_found_once_is_none(builder: EventLogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is written back and leaves memory while a kernel looks for it is no hole, however long it is."""
+    builder.add(ATEN_START, sequence=1)
+    builder.zero_slots(40_000)
+    builder.add(ATEN_START, sequence=2)
+    directory = builder.write()
+    monkeypatch.setattr(os, "lseek", holes_from(8192, looks=1))
+    assert sequences(Capture(directory)) == [1, 2]
+
+
+def test_short_holes_are_read(builder: EventLogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that takes what was just stored for a hole loses no event of a thread's first chunks."""
+    for number in range(1, 501):
+        builder.add(ATEN_START, sequence=number)
+    directory = builder.write()
+    monkeypatch.setattr(os, "lseek", holes_from(16384, looks=1000))
+    assert sequences(Capture(directory)) == list(range(1, 501))
 
 
 def test_kept_records_join_in_order_and_once(builder: EventLogBuilder) -> None:
