@@ -24,10 +24,13 @@ namespace {
 
 // Gives a column to Python without copying it.
 template <typename Number>
-nb::object column_of(std::vector<Number> numbers) {
+using Column = nb::ndarray<nb::numpy, Number, nb::ndim<1>>;
+
+template <typename Number>
+Column<Number> column_of(std::vector<Number> numbers) {
     auto* const kept = new std::vector<Number>(std::move(numbers));
     const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<Number>*>(vector); });
-    return nb::cast(nb::ndarray<nb::numpy, Number, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+    return Column<Number>(kept->data(), {kept->size()}, owner);
 }
 
 template <typename Number>
@@ -156,7 +159,8 @@ const RowRole* roles_of(const Roles& roles, std::size_t first_length, std::size_
     return reinterpret_cast<const RowRole*>(roles.data());
 }
 
-nb::object blocks_of_rows(const Roles& roles, const Identities& allocation_ids, const Identities& sequences) {
+Column<std::uint64_t> blocks_of_rows(const Roles& roles, const Identities& allocation_ids,
+                                     const Identities& sequences) {
     const RowRole* const known = roles_of(roles, allocation_ids.size(), sequences.size());
     std::vector<std::uint64_t> found(roles.size());
     {
@@ -166,7 +170,7 @@ nb::object blocks_of_rows(const Roles& roles, const Identities& allocation_ids, 
     return column_of(std::move(found));
 }
 
-nb::object outermost_operators(const Roles& roles, const TextNumbers& threads, const TextNumbers& names) {
+Column<std::uint32_t> outermost_operators(const Roles& roles, const TextNumbers& threads, const TextNumbers& names) {
     const RowRole* const known = roles_of(roles, threads.size(), names.size());
     std::vector<std::uint32_t> found(roles.size());
     {

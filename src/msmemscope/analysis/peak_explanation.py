@@ -14,15 +14,15 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.analysis.decomposition import owned_blocks
 from msmemscope.analysis.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.analysis.growth import trends
 from msmemscope.analysis.memory_changes import POOLS_OF_FRAMEWORKS
 from msmemscope.analysis.operator_intervals import NOWHERE, find_operators
 from msmemscope.analysis.out_of_memory_cause import OutOfMemoryCause, find_cause
-from msmemscope.analysis.ownership import find_owners
 from msmemscope.analysis.peak_without import peaks_without
 from msmemscope.analysis.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
-from msmemscope.model.events import DEVICE_CPU, NOT_AVAILABLE, POOL_WORDS, EventFlag, EventKind, device_name
+from msmemscope.model.events import DEVICE_CPU, EventFlag, EventKind, device_name
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -211,7 +211,8 @@ def explain_peak(dataset: Dataset, *, device: int | None = None, at: int | None 
         ValueError: `at` lies before the first event or behind the last one.
     """
     _check_moment(dataset, at)
-    blocks, coverage = _owned_blocks(dataset)
+    blocks, untold = owned_blocks(dataset)
+    coverage = (*dataset.coverage, *untold)
     numbers = [number for number in blocks["device"].unique().to_list() if number >= 0 or number == DEVICE_CPU]
     chosen = [number for number in numbers if device is None or number == device]
     if device is not None and not chosen:
@@ -408,21 +409,6 @@ def _check_moment(dataset: Dataset, at: int | None) -> None:
         accepted = f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none, there are no events"
         message = f"at: {at} is no number of an event of {dataset.source}; expected {accepted}"
         raise ValueError(message)
-
-
-def _owned_blocks(dataset: Dataset) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Returns the blocks, each with an owner, and what could not be told about owners."""
-    blocks = dataset.blocks
-    if blocks["owner"].null_count() == 0:
-        return blocks, ()
-    found = find_owners([dataset.events], dict(dataset.strings.iter_rows()))
-    derived = found.owners["owner"].cast(pl.String)
-    if not found.owners["sequence"].equals(blocks["malloc_sequence"]):
-        by_sequence = found.owners.select(malloc_sequence="sequence", derived=derived)
-        derived = blocks.join(by_sequence, on="malloc_sequence", how="left", maintain_order="left")["derived"]
-    words = pl.col("pool").replace_strict(POOL_WORDS, default=NOT_AVAILABLE, return_dtype=pl.String)
-    owned = blocks.with_columns(owner=pl.coalesce("owner", derived, words))
-    return owned, found.coverage if dataset.form == "event log" else ()
 
 
 def _changes(blocks: pl.DataFrame) -> pl.DataFrame:

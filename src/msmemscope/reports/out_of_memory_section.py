@@ -71,6 +71,8 @@ def details(failure: OutOfMemory) -> Iterator[str]:
             reserved, allocated = (format_bytes(int(state[key])) for key in ("reserved", "allocated"))
             sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
         yield sentence
+    elif "free" in state:
+        yield f"{format_bytes(int(state['free']))} of the device were free"
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {format_count(part.blocks.block_count)} "
         f"{'block' if part.blocks.block_count == 1 else 'blocks'} "
