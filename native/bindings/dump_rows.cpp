@@ -38,6 +38,25 @@ void add_column(nb::dict& columns, const char* name, std::vector<Number>& number
     columns[name] = column_of(std::move(numbers));
 }
 
+// The bytes of any object that has some: bytes, or a bytearray that is used again and again.
+class Content {
+public:
+    explicit Content(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) {
+            throw nb::python_error();
+        }
+    }
+    ~Content() { PyBuffer_Release(&view_); }
+    Content(const Content&) = delete;
+    Content& operator=(const Content&) = delete;
+
+    const char* data() const { return static_cast<const char*>(view_.buf); }
+    std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+private:
+    Py_buffer view_;
+};
+
 // Returns whether all of it is UTF-8.
 bool add_texts(nb::dict& columns, const char* name, std::vector<std::uint32_t>& numbers, const TextTable& table) {
     nb::list texts;
@@ -57,7 +76,8 @@ bool add_texts(nb::dict& columns, const char* name, std::vector<std::uint32_t>& 
     return true;
 }
 
-std::optional<nb::dict> read_rows(const nb::bytes& content, std::size_t end) {
+std::optional<nb::dict> read_rows(nb::handle object, std::size_t end) {
+    const Content content(object);
     if (end > content.size()) {
         throw nb::value_error("an end that lies outside");
     }
@@ -65,7 +85,7 @@ std::optional<nb::dict> read_rows(const nb::bytes& content, std::size_t end) {
     bool is_usual = false;
     {
         const nb::gil_scoped_release released;
-        is_usual = read_dump_rows({content.c_str(), end}, rows);
+        is_usual = read_dump_rows({content.data(), end}, rows);
     }
     nb::dict columns;
     if (!is_usual || !add_texts(columns, "words", rows.words, rows.words_texts) ||
@@ -180,12 +200,13 @@ Column<std::uint32_t> outermost_operators(const Roles& roles, const TextNumbers&
     return column_of(std::move(found));
 }
 
-std::int64_t count_byte(const nb::bytes& content, std::size_t begin, std::size_t end, const nb::bytes& byte) {
+std::int64_t count_byte(nb::handle object, std::size_t begin, std::size_t end, const nb::bytes& byte) {
+    const Content content(object);
     if (byte.size() != 1 || begin > end || end > content.size()) {
         throw nb::value_error("not one byte, or a part that lies outside");
     }
     const nb::gil_scoped_release released;
-    return std::count(content.c_str() + begin, content.c_str() + end, byte.c_str()[0]);
+    return std::count(content.data() + begin, content.data() + end, byte.c_str()[0]);
 }
 
 }  // namespace
@@ -210,7 +231,9 @@ void define_dump_rows(nb::module_& module) {
                "Returns the sequence of the MALLOC of each FREE and ACCESS, by allocation ids; 0 where there is none.");
     module.def("outermost_operators", &outermost_operators, nb::arg("roles"), nb::arg("threads"), nb::arg("names"),
                "Returns the name of the outermost operator that runs on the thread of each row; 0 where none does.");
-    module.def("count_byte", &count_byte, nb::arg("content"), nb::arg("begin"), nb::arg("end"), nb::arg("byte"),
+    module.def("count_byte", &count_byte,
+               nb::sig("def count_byte(content: bytes | bytearray, begin: int, end: int, byte: bytes) -> int"),
+               nb::arg("content"), nb::arg("begin"), nb::arg("end"), nb::arg("byte"),
                "Counts a byte in a part of the content.");
 }
 

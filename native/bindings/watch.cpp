@@ -48,6 +48,9 @@ void define_watch(nb::module_& module) {
     module.def("watch_memory_ends", &watch::memory_ends, nb::arg("number"), "The memory of a watch was freed.");
     module.def("watch_in_known_block", &watch::is_in_known_block, nb::arg("address"),
                "Whether an address lies in a live block that is followed.");
+    module.def(
+        "watch_device_at", [](std::uint64_t address) { return static_cast<int>(watch::device_at(address)); },
+        nb::arg("address"), "The device of the live block that holds an address; DEVICE_NONE if none is known.");
     module.def("watch_checksum", &checksum, nb::arg("content"), nb::arg("crc64") = false,
                "The checksum of content, as watching it has it.");
     module.def("watch_copies_device_memory", &watch::copy_device_memory_always,

@@ -11,7 +11,7 @@ import csv
 import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
@@ -30,6 +30,7 @@ from msmemscope.store.readers.usual_rows import usual_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
     from pathlib import Path
 
 PIECE_BYTES: Final = 16 << 20
@@ -96,7 +97,7 @@ def csv_pieces(path: Path) -> Iterator[DumpPiece]:
         raise InputError(message) from error
 
 
-def _pieces(file: IO[bytes], path: Path) -> Iterator[DumpPiece]:
+def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
     start = file.read(_MOST_HEADER_BYTES)
     header = read_header(start)
     if header is None:
@@ -108,42 +109,53 @@ def _pieces(file: IO[bytes], path: Path) -> Iterator[DumpPiece]:
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")
     file.seek(header.size_bytes)
     reader = _PieceReader(header.columns)
-    # The first piece says how addresses are written, and a second thread helps with all others.
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
-        waiting: deque[Future[DumpPiece]] = deque()
+        waiting: deque[tuple[Future[DumpPiece], bytearray]] = deque()
+        buffers: list[bytearray] = []
         try:
-            for number, (content, end, line) in enumerate(_whole_rows(file, header)):
-                waiting.append(workers.submit(reader.read, content, end, line))
-                if number == 0 or len(waiting) > _WORKERS:
-                    yield waiting.popleft().result()
+            for content, end, line in _whole_rows(file, header, buffers):
+                waiting.append((workers.submit(reader.read, content, end, line), content))
+                if len(waiting) > _WORKERS:
+                    future, content_read = waiting.popleft()
+                    yield future.result()
+                    buffers.append(content_read)
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()[0].result()
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
 
 
-def _whole_rows(file: IO[bytes], header: Header) -> Iterator[tuple[bytes, int, int]]:
-    """Yields parts of a file, where the last whole row of each ends, and the line number of the first row."""
+def _whole_rows(file: BufferedReader, header: Header, buffers: list[bytearray]) -> Iterator[tuple[bytearray, int, int]]:
+    """Yields parts of a file, where the last whole row of each ends, and the line number of the first row.
+
+    Args:
+        file: The file.
+        header: What it begins with.
+        buffers: Parts that nobody needs any more: memory that has been written to before is much cheaper than new one.
+    """
     line = 2
     begin, wanted = header.size_bytes, PIECE_BYTES
     while True:
         # The end of a row is read again with the rows behind it: cheaper than putting pieces together.
         file.seek(begin)
-        content = file.read(wanted)
-        cut = _last_row_end(content, header) if len(content) == wanted else len(content)
-        if cut == 0 and 0 < len(content) < _MOST_ROW_BYTES:
+        content = buffers.pop() if buffers else bytearray(wanted)
+        if len(content) != wanted:
+            content = bytearray(wanted)
+        length = file.readinto(content)
+        if not length:
+            return
+        cut = _last_row_end(content, header) if length == wanted else length
+        if cut == 0 and length < _MOST_ROW_BYTES:
             wanted += PIECE_BYTES
             continue
-        cut = cut or len(content)  # a row of this size is no row: reported as broken
-        if not content:
-            return
+        cut = cut or length  # a row of this size is no row: reported as broken
         begin, wanted = begin + cut, PIECE_BYTES
         yield content, cut, line
         line += _native.count_byte(content, 0, cut, b"\n")
 
 
-def _last_row_end(content: bytes, header: Header) -> int:
+def _last_row_end(content: bytearray, header: Header) -> int:
     """Returns where the last whole row ends; 0 if none does."""
     quotes = _native.count_byte(content, 0, len(content), b'"')
     cut = end = len(content)
@@ -177,7 +189,7 @@ class _PieceReader:
         self._schema = text_schema(columns)
         self._one_by_one = RowsOneByOne(columns)
 
-    def read(self, content: bytes, end: int, line: int) -> DumpPiece:
+    def read(self, content: bytearray, end: int, line: int) -> DumpPiece:
         """Returns what whole lines say; rows may take several.
 
         Args:
@@ -189,10 +201,9 @@ class _PieceReader:
             piece = usual_rows(content, end)
             if piece is not None:
                 return piece
-        content = content[:end]
         frames: list[tuple[int, pl.DataFrame]] = []
         problems: list[str] = []
-        self._read(content, line, frames, problems)
+        self._read(bytes(memoryview(content)[:end]), line, frames, problems)
         return parse_piece(frames, problems, place="line")
 
     def _read(self, content: bytes, line: int, frames: list[tuple[int, pl.DataFrame]], problems: list[str]) -> None:

@@ -26,7 +26,7 @@ _COLUMNS: Final[dict[str, type[np.generic]]] = {
 }  # fmt: skip
 
 
-def usual_rows(content: bytes, end: int) -> DumpPiece | None:
+def usual_rows(content: bytes | bytearray, end: int) -> DumpPiece | None:
     """Reads whole rows of a CSV dump whose columns are the usual ones.
 
     Args:

@@ -125,7 +125,7 @@ def patient(content: bytes) -> DumpPiece:
     """What the patient reader says."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("msmemscope.store.readers.csv_dump.usual_rows", lambda *_: None)
-        return _PieceReader([*COLUMNS]).read(content, len(content), 2)
+        return _PieceReader([*COLUMNS]).read(bytearray(content), len(content), 2)
 
 
 @given(rows)
