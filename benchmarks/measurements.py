@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis_speed import analyses_of_csv, analyses_of_event_log, comparisons
+from analysis_speed import analyses_of_csv, analyses_of_database, analyses_of_event_log, comparisons
 from export_speed import export_speed
 from measuring import Measurement, Target, Variant, python, tool
+from watch_speed import WATCH_MEASUREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -290,8 +291,10 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     lambda: export_speed("csv"),
     lambda: export_speed("db"),
     analyses_of_csv,
+    analyses_of_database,
     comparisons,
     analyses_of_event_log,
+    *WATCH_MEASUREMENTS,
     *(lambda operation=operation: virtual_npu_cost(operation) for operation in ("empty", "add", "matmul")),
     virtual_npu_import,
     npu_allocation_cost,

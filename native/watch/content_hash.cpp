@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kStripeBytes = 64;
 constexpr std::size_t kStripes = kSegmentBytes / kStripeBytes;
+[[maybe_unused]] constexpr std::size_t kPrefetchBytes = 2048;
 
 // First digits of the fractional parts of square roots of primes, as in SHA-512: numbers with nothing up their sleeve.
 alignas(64) constexpr std::uint64_t kStart[kLanes] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b,
@@ -51,8 +52,13 @@ std::uint64_t finish(const std::uint64_t* lanes, std::size_t count, std::uint64_
     return mix(hash, count + kStart[7]);
 }
 
+// Accumulators go from `start` to `lanes`, which may be the same. Not through memory alone: a wide load of what was
+// just stored in narrower pieces waits for the cache, and took longer than hashing a segment.
 void accumulate_plainly(const unsigned char* bytes, std::size_t stripes, std::size_t first_stripe,
-                        std::uint64_t* lanes) noexcept {
+                        const std::uint64_t* start, std::uint64_t* lanes) noexcept {
+    if (start != lanes) {
+        std::memcpy(lanes, start, kLanes * sizeof(*lanes));
+    }
     for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
             std::uint64_t word = 0;
@@ -66,10 +72,10 @@ void accumulate_plainly(const unsigned char* bytes, std::size_t stripes, std::si
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) void accumulate_avx2(const unsigned char* bytes, std::size_t stripes,
-                                                     std::size_t first_stripe, std::uint64_t* lanes) noexcept {
-    auto* const held = reinterpret_cast<__m256i*>(lanes);
-    __m256i low = _mm256_load_si256(held);
-    __m256i high = _mm256_load_si256(held + 1);
+                                                     std::size_t first_stripe, const std::uint64_t* start,
+                                                     std::uint64_t* lanes) noexcept {
+    __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(start));
+    __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(start) + 1);
     for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
         const auto* const from = reinterpret_cast<const __m256i*>(bytes + stripe * kStripeBytes);
         const auto* const key = reinterpret_cast<const __m256i*>(kKey.words + (first_stripe + stripe) * kLanes);
@@ -83,33 +89,106 @@ __attribute__((target("avx2"))) void accumulate_avx2(const unsigned char* bytes,
         low = _mm256_add_epi64(low, _mm256_mul_epu32(low_keyed, _mm256_srli_epi64(low_keyed, 32)));
         high = _mm256_add_epi64(high, _mm256_mul_epu32(high_keyed, _mm256_srli_epi64(high_keyed, 32)));
     }
-    _mm256_store_si256(held, low);
-    _mm256_store_si256(held + 1, high);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), low);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes) + 1, high);
+}
+
+__attribute__((target("avx512f"))) void accumulate_avx512(const unsigned char* bytes, std::size_t stripes,
+                                                          std::size_t first_stripe, const std::uint64_t* start,
+                                                          std::uint64_t* lanes) noexcept {
+    __m512i sums = _mm512_load_si512(start);
+    const std::uint64_t* key = kKey.words + first_stripe * kLanes;
+    for (std::size_t stripe = 0; stripe < stripes; ++stripe) {
+        const unsigned char* const from = bytes + stripe * kStripeBytes;
+        // Segments follow each other, and a prefetch of what is not there does nothing.
+        _mm_prefetch(from + kPrefetchBytes, _MM_HINT_T0);
+        __m512i words = _mm512_loadu_si512(from);
+        // Into a register: else the compiler reads it twice, which takes twice as long where it crosses two cache
+        // lines.
+        asm("" : "+v"(words));
+        const __m512i keyed = _mm512_xor_si512(words, _mm512_load_si512(key + stripe * kLanes));
+        // 0x4e exchanges neighbours. The masked form with all lanes set: the plain one makes older GCC warn.
+        sums = _mm512_add_epi64(sums, _mm512_maskz_shuffle_epi32(0xffff, words, static_cast<_MM_PERM_ENUM>(0x4e)));
+        sums = _mm512_add_epi64(sums, _mm512_maskz_mul_epu32(0xff, keyed, _mm512_maskz_srli_epi64(0xff, keyed, 32)));
+    }
+    _mm512_store_si512(lanes, sums);
+}
+
+// Whole segments, one after the other: the key stays in registers, and the end of one is worked out while the next is
+// read.
+__attribute__((target("avx2"))) void hash_whole_avx2(const unsigned char* bytes, std::size_t segments,
+                                                     std::uint64_t* hashes) noexcept {
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+        alignas(64) std::uint64_t lanes[kLanes];
+        accumulate_avx2(bytes + segment * kSegmentBytes, kStripes, 0, kStart, lanes);
+        hashes[segment] = finish(lanes, kSegmentBytes, 0);
+    }
+}
+
+__attribute__((target("avx512f"))) void hash_whole_avx512(const unsigned char* bytes, std::size_t segments,
+                                                          std::uint64_t* hashes) noexcept {
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+        alignas(64) std::uint64_t lanes[kLanes];
+        accumulate_avx512(bytes + segment * kSegmentBytes, kStripes, 0, kStart, lanes);
+        hashes[segment] = finish(lanes, kSegmentBytes, 0);
+    }
 }
 #endif
 
-using Accumulate = void (*)(const unsigned char*, std::size_t, std::size_t, std::uint64_t*);
+void hash_whole_plainly(const unsigned char* bytes, std::size_t segments, std::uint64_t* hashes) noexcept {
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+        alignas(64) std::uint64_t lanes[kLanes];
+        accumulate_plainly(bytes + segment * kSegmentBytes, kStripes, 0, kStart, lanes);
+        hashes[segment] = finish(lanes, kSegmentBytes, 0);
+    }
+}
 
-Accumulate best_accumulate() noexcept {
+using Accumulate = void (*)(const unsigned char*, std::size_t, std::size_t, const std::uint64_t*, std::uint64_t*);
+
+struct Width {
+    Accumulate accumulate;
+    void (*hash_whole)(const unsigned char* bytes, std::size_t segments, std::uint64_t* hashes);
+    bool is_there;
+};
+
+constexpr unsigned kWidths = 3;
+
+// The wider, the later.
+Width width_at(unsigned number) noexcept {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        return &accumulate_avx2;
+    if (number == 2) {
+        return {&accumulate_avx512, &hash_whole_avx512, __builtin_cpu_supports("avx512f") != 0};
+    }
+    if (number == 1) {
+        return {&accumulate_avx2, &hash_whole_avx2, __builtin_cpu_supports("avx2") != 0};
     }
 #endif
-    return &accumulate_plainly;
+    return {&accumulate_plainly, &hash_whole_plainly, number == 0};
+}
+
+Width widest() noexcept {
+    unsigned number = kWidths - 1;
+    while (!width_at(number).is_there) {
+        --number;
+    }
+    return width_at(number);
+}
+
+const Width& width() noexcept {
+    static const Width chosen = widest();
+    return chosen;
 }
 
 std::uint64_t hash_with(Accumulate accumulate, const void* bytes, std::size_t count, std::uint64_t seed) noexcept {
     alignas(64) std::uint64_t lanes[kLanes];
-    std::memcpy(lanes, kStart, sizeof(lanes));
     const auto* const from = static_cast<const unsigned char*>(bytes);
     const std::size_t whole = count / kStripeBytes;
-    accumulate(from, whole, 0, lanes);
+    accumulate(from, whole, 0, kStart, lanes);
     const std::size_t rest = count % kStripeBytes;
     if (rest != 0) {
         unsigned char last[kStripeBytes] = {};
         std::memcpy(last, from + whole * kStripeBytes, rest);
-        accumulate_plainly(last, 1, whole, lanes);
+        accumulate_plainly(last, 1, whole, lanes, lanes);
     }
     return finish(lanes, count, seed);
 }
@@ -140,8 +219,7 @@ CrcTables make_crc_tables() noexcept {
 }  // namespace
 
 std::uint64_t hash_segment(const void* bytes, std::size_t count, std::uint64_t seed) noexcept {
-    static const Accumulate accumulate = best_accumulate();
-    return hash_with(accumulate, bytes, count, seed);
+    return hash_with(width().accumulate, bytes, count, seed);
 }
 
 std::uint64_t hash_segment_plainly(const void* bytes, std::size_t count, std::uint64_t seed) noexcept {
@@ -149,10 +227,20 @@ std::uint64_t hash_segment_plainly(const void* bytes, std::size_t count, std::ui
 }
 
 void hash_segments(const void* bytes, std::size_t count, std::uint64_t* hashes) noexcept {
-    const auto* cursor = static_cast<const unsigned char*>(bytes);
-    for (std::size_t done = 0; done < count; done += kSegmentBytes) {
-        *hashes++ = hash_segment(cursor + done, std::min(kSegmentBytes, count - done), 0);
+    const auto* const from = static_cast<const unsigned char*>(bytes);
+    const std::size_t whole = count / kSegmentBytes;
+    width().hash_whole(from, whole, hashes);
+    if (count % kSegmentBytes != 0) {
+        hashes[whole] = hash_segment(from + whole * kSegmentBytes, count % kSegmentBytes, 0);
     }
+}
+
+bool hash_whole_segments_at(unsigned width, const void* bytes, std::size_t segments, std::uint64_t* hashes) noexcept {
+    const Width chosen = width_at(width);
+    if (chosen.is_there) {
+        chosen.hash_whole(static_cast<const unsigned char*>(bytes), segments, hashes);
+    }
+    return chosen.is_there;
 }
 
 std::uint64_t combine_segments(const std::uint64_t* hashes, std::size_t count, std::uint64_t content_bytes) noexcept {

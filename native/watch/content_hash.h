@@ -32,8 +32,11 @@ std::uint64_t hash_segment(const void* bytes, std::size_t count, std::uint64_t s
 // The same without vector instructions; for tests.
 std::uint64_t hash_segment_plainly(const void* bytes, std::size_t count, std::uint64_t seed) noexcept;
 
-// Hashes whole content: writes the hash of each segment.
+// Hashes whole content: writes the hash of each segment. Faster than segment by segment.
 void hash_segments(const void* bytes, std::size_t count, std::uint64_t* hashes) noexcept;
+// The same for whole segments with vectors of one width: 0 none, 1 AVX2, 2 AVX-512. False if the processor does not
+// have them; for tests.
+bool hash_whole_segments_at(unsigned width, const void* bytes, std::size_t segments, std::uint64_t* hashes) noexcept;
 
 // Checksum of content of so many bytes from the hashes of its segments.
 std::uint64_t combine_segments(const std::uint64_t* hashes, std::size_t count, std::uint64_t content_bytes) noexcept;

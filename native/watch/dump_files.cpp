@@ -1,10 +1,13 @@
 #include "watch/dump_files.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -24,6 +27,10 @@ constexpr const char* kFolder = "watch_dump";
 constexpr const char* kTableHeader = "Tensor info,Check data sum\n";
 constexpr std::size_t kLongestName = 250;  // file systems take 255 bytes
 constexpr int kMostTables = 60;
+// Left free on the disk for the event log, without which nothing could be said of changes: a part of it, and no more
+// than so many bytes.
+constexpr std::uint64_t kPartLeftFree = 32;
+constexpr std::uint64_t kMostLeftFree = std::uint64_t{64} << 20U;
 
 struct NameText {
     char text[1200];
@@ -63,8 +70,20 @@ void make_file_name(NameText& name) noexcept {
     }
 }
 
+// Growing a file past this raises SIGXFSZ, which ends a program that does not expect it.
+bool is_within_size_limit(std::uint64_t bytes) noexcept {
+    rlimit limit{};
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 bool write_all(int file, const void* bytes, std::size_t count) noexcept {
+    struct stat status{};
+    if (fstat(file, &status) == 0 && !is_within_size_limit(static_cast<std::uint64_t>(status.st_size) + count)) {
+        errno = EFBIG;
+        return false;
+    }
     const auto* cursor = static_cast<const char*>(bytes);
+    errno = 0;
     while (count > 0) {
         const ssize_t written = write(file, cursor, count);
         if (written < 0 && errno == EINTR) {
@@ -100,6 +119,10 @@ void DumpFiles::end(const char* what, int error) noexcept {
                   "watch: %s%s%s; no more is written of watched memory, changes are still looked for", what,
                   error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error));
     recorder::say(line);
+    // Facts have no line feeds, and names of files may be long: the error says enough.
+    std::snprintf(line, sizeof(line), "process=%d,bytes=%" PRIu64 ",reason=%s", getpid(), written_bytes_,
+                  error == 0 ? what : std::strerror(error));
+    recorder::note_fact("watch.files_ended", line);
 }
 
 bool DumpFiles::open_folder() noexcept {
@@ -146,13 +169,38 @@ bool DumpFiles::has_room(std::uint64_t bytes, std::uint64_t most_bytes) noexcept
     return false;
 }
 
+bool DumpFiles::disk_has_room(std::uint64_t bytes) noexcept {
+    // Rows are small, and the disk is asked now and then.
+    unasked_bytes_ += bytes;
+    if (has_asked_ && unasked_bytes_ < kUnaskedBytes) {
+        return true;
+    }
+    has_asked_ = true;
+    unasked_bytes_ = 0;
+    struct statvfs disk{};
+    if (fstatvfs(folder_, &disk) != 0 || disk.f_blocks == 0) {
+        return true;  // writing will tell
+    }
+    const std::uint64_t block_bytes = disk.f_frsize;
+    const std::uint64_t left = block_bytes * disk.f_bavail;
+    const std::uint64_t kept = std::min<std::uint64_t>(block_bytes * disk.f_blocks / kPartLeftFree, kMostLeftFree);
+    if (left >= kept && left - kept >= bytes) {
+        return true;
+    }
+    char what[160];
+    std::snprintf(what, sizeof(what),
+                  "the disk has %" PRIu64 " bytes left, and %" PRIu64 " are kept free for the event log", left, kept);
+    end(what, 0);
+    return false;
+}
+
 void DumpFiles::write_content(const LookName& name, const Fingerprint& fingerprint, const Content& content,
                               Reading reading, std::uint64_t most_bytes) noexcept {
     if (ended_ || !open_folder()) {
         return;
     }
     const std::uint64_t bytes = content.bytes();
-    if (!has_room(bytes, most_bytes)) {
+    if (!has_room(bytes, most_bytes) || !disk_has_room(bytes)) {
         return;
     }
     NameText file_name = text_of(name);
@@ -162,14 +210,17 @@ void DumpFiles::write_content(const LookName& name, const Fingerprint& fingerpri
         end(file_name.text, errno);
         return;
     }
-    FileTarget target{file, 0};
+    FileTarget target{file, is_within_size_limit(bytes) ? 0 : EFBIG};
     bool was_read = true;
     if (fingerprint.content() != nullptr) {
         write_piece(&target, fingerprint.content(), bytes);
     } else {
         was_read = read_content(content, reading, &write_piece, &target);
     }
-    close(file);
+    // Disks of a network may say only now that they are full.
+    if (close(file) != 0 && target.error == 0 && errno != EINTR) {
+        target.error = errno;
+    }
     if (target.error != 0 || !was_read) {
         unlinkat(folder_, file_name.text, 0);  // half a content would pass for a whole one
     }
@@ -200,7 +251,12 @@ int DumpFiles::table_of(std::int8_t device) noexcept {
             continue;
         }
         if (file < 0 || !write_all(file, kTableHeader, std::strlen(kTableHeader))) {
-            end(name, errno);
+            const int error = errno != 0 ? errno : EIO;
+            if (file >= 0) {
+                close(file);
+                unlinkat(folder_, name, 0);
+            }
+            end(name, error);
             return -1;
         }
         written_bytes_ += std::strlen(kTableHeader);
@@ -237,11 +293,19 @@ void DumpFiles::write_checksum(const LookName& name, std::uint64_t checksum, std
     }
     cursor += std::snprintf(cursor, 32, ",%016" PRIx64 "\n", checksum);
     const auto bytes = static_cast<std::size_t>(cursor - row);
-    if (!has_room(bytes, most_bytes)) {
+    if (!has_room(bytes, most_bytes) || !disk_has_room(bytes)) {
         return;
     }
+    struct stat before{};
+    const bool size_is_known = fstat(table, &before) == 0;
     if (!write_all(table, row, bytes)) {
-        end("the table of checksums", errno);
+        const int error = errno != 0 ? errno : EIO;
+        // A row that was written in part is taken back; where even that fails, the table ends with it.
+        if (!size_is_known || ftruncate(table, before.st_size) != 0) {
+            end("the table of checksums, whose last row is incomplete", error);
+        } else {
+            end("the table of checksums", error);
+        }
         return;
     }
     written_bytes_ += bytes;

@@ -4,7 +4,8 @@
 //   {device}_{thread}_{operator}_{call}-{name}_{output}_{before|after}.bin
 //   watch_dump_data_check_sum_{device}_{timestamp}.csv
 // Everything is opened relative to the folder and never through a symbolic link. What goes wrong ends the writing
-// with one line; the program goes on.
+// with one line and the fact "watch.files_ended"; the program goes on. Whatever is left then is whole: a content or a
+// row that did not fit is taken back. A disk is not filled to its end, because the event log needs room too.
 #pragma once
 
 #include <cstddef>
@@ -43,10 +44,13 @@ public:
 
 private:
     static constexpr std::size_t kDevices = 130;  // cpu and none, then the NPUs
+    static constexpr std::uint64_t kUnaskedBytes = std::uint64_t{64} << 10U;
 
     bool open_folder() noexcept;
     // Ends the writing if so many bytes more would be too many.
     bool has_room(std::uint64_t bytes, std::uint64_t most_bytes) noexcept;
+    // Likewise, if the disk would have too little left.
+    bool disk_has_room(std::uint64_t bytes) noexcept;
     int create_file(const char* name, bool replaces) noexcept;
     int table_of(std::int8_t device) noexcept;
     void end(const char* what, int error) noexcept;
@@ -54,6 +58,8 @@ private:
     int folder_ = -1;
     bool ended_ = false;
     std::uint64_t written_bytes_ = 0;
+    bool has_asked_ = false;  // the disk, how much is left
+    std::uint64_t unasked_bytes_ = 0;
     int tables_[kDevices] = {};  // descriptors, 0 for none: it is never ours
 };
 

@@ -6,6 +6,11 @@
 #include "watch/content_hash.h"
 
 namespace msmemscope::watch {
+namespace {
+
+constexpr std::size_t kSegmentsAtOnce = 64;  // hashed in one go; few enough to stay in the cache for comparing
+
+}  // namespace
 
 void Change::add(std::uint64_t from, std::uint64_t to) noexcept {
     if (!happened) {
@@ -20,6 +25,16 @@ void Change::add(std::uint64_t from, std::uint64_t to) noexcept {
     } else {
         has_more_ranges = true;
     }
+}
+
+void Change::append(const Change& behind) noexcept {
+    for (std::size_t index = 0; index < behind.range_count; ++index) {
+        add(behind.ranges[index].first, behind.ranges[index].last);
+    }
+    last = behind.last;
+    has_more_ranges = has_more_ranges || behind.has_more_ranges;
+    bytes_are_exact = bytes_are_exact && behind.bytes_are_exact;
+    changed_bytes += behind.changed_bytes;
 }
 
 struct Fingerprint::Look {
@@ -54,10 +69,14 @@ void Fingerprint::compare(std::size_t segment, const unsigned char* bytes, std::
 void Fingerprint::take(void* context, const void* bytes, std::size_t count) noexcept {
     Look& look = *static_cast<Look*>(context);
     const auto* const from = static_cast<const unsigned char*>(bytes);
-    for (std::size_t done = 0; done < count; done += kSegmentBytes) {
-        const std::size_t part = std::min(kSegmentBytes, count - done);
-        look.fingerprint.compare((look.done + done) / kSegmentBytes, from + done, part,
-                                 hash_segment(from + done, part, 0), look.change);
+    std::uint64_t hashes[kSegmentsAtOnce];
+    for (std::size_t begin = 0; begin < count; begin += kSegmentsAtOnce * kSegmentBytes) {
+        const std::size_t part = std::min(kSegmentsAtOnce * kSegmentBytes, count - begin);
+        hash_segments(from + begin, part, hashes);
+        for (std::size_t done = 0; done < part; done += kSegmentBytes) {
+            look.fingerprint.compare((look.done + begin + done) / kSegmentBytes, from + begin + done,
+                                     std::min(kSegmentBytes, part - done), hashes[done / kSegmentBytes], look.change);
+        }
     }
     if (look.fingerprint.kind_ == Checksum::kCrc64) {
         look.crc = continue_crc64(look.crc, bytes, count);

@@ -26,6 +26,8 @@ struct Change {
     std::uint64_t last = 0;
 
     void add(std::uint64_t from, std::uint64_t to) noexcept;
+    // Adds another change, which lies behind this one.
+    void append(const Change& behind) noexcept;
 };
 
 enum class Checksum : std::uint8_t { kHash64, kCrc64 };

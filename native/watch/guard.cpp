@@ -91,31 +91,8 @@ bool Guard::is_settled(const Guarded& guarded, const Vector<Running>& all, const
     return true;
 }
 
-void Guard::tell(const Guarded& guarded, const Finding& finding, const Change& change, std::uint64_t checksum_before,
-                 const CallSite& site) noexcept {
-    Change in_block = change;
-    in_block.first += guarded.offset;
-    in_block.last += guarded.offset;
-    for (std::size_t index = 0; index < in_block.range_count; ++index) {
-        in_block.ranges[index].first += guarded.offset;
-        in_block.ranges[index].last += guarded.offset;
-    }
-    Neighbour neighbour{};
-    const Neighbour* before = nullptr;
-    auto place = blocks_.find(guarded.block.address);
-    if (place != blocks_.end() && place != blocks_.begin()) {
-        --place;
-        neighbour.block = place->second.block;
-        neighbour.is_written =
-            finding.running != nullptr &&
-            finding.running->may_write(neighbour.block.address, neighbour.block.address + neighbour.block.size_bytes);
-        before = &neighbour;
-    }
-    write_change_of_block(guarded.block, guarded.fingerprint, finding, in_block, checksum_before, before, site);
-}
-
-std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, Finding finding, std::uint64_t moment,
-                          const OperatorName& after, const CallSite& site) noexcept {
+std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, const Finding& finding, std::uint64_t moment,
+                          const OperatorName& after) noexcept {
     const Content content = content_of(guarded);
     const Reading reading = reading_of(guarded.block.device, true);
     const std::uint64_t checksum_before = guarded.fingerprint.checksum();
@@ -129,8 +106,7 @@ std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, Finding f
     }
     bytes_looked_at_ += bytes;
     if (change.happened) {
-        finding.previous = &guarded.looked_at_after;
-        tell(guarded, finding, change, checksum_before, site);
+        find(guarded, finding, change, checksum_before);
     }
     if (bytes == guarded.bytes) {
         guarded.looked_at_moment = moment;
@@ -139,8 +115,7 @@ std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, Finding f
     return bytes;
 }
 
-void Guard::look_beside_writes(Guarded& guarded, const Running& running, Finding finding,
-                               const CallSite& site) noexcept {
+void Guard::look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept {
     Vector<ChangedRange> written;
     for (const Range& range : running.writes) {
         if (range.begin < guarded.end() && guarded.begin() < range.end) {
@@ -151,10 +126,9 @@ void Guard::look_beside_writes(Guarded& guarded, const Running& running, Finding
     Change change;
     guarded.fingerprint.compare_outside(content_of(guarded), reading_of(guarded.block.device, true), written, change);
     if (change.happened) {
-        finding.previous = &guarded.looked_at_after;
         finding.is_exact = guarded.looked_at_moment + 1 >= running.moment;
         finding.is_beside = true;
-        tell(guarded, finding, change, guarded.fingerprint.checksum(), site);
+        find(guarded, finding, change, guarded.fingerprint.checksum());
     }
 }
 
@@ -200,7 +174,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
             }
             // Nothing has run since it was looked at last.
             finding.is_exact = guarded.looked_at_moment + 1 >= moment;
-            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, previous, site);
+            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, previous);
             running.looked_at.push_back(guarded.begin());
         }
         ++place;
@@ -210,6 +184,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
     whole_looks_ += saw_all ? 1U : 0U;
     rounds_ += saw_all && place == blocks_.end() ? 1U : 0U;
     most_bytes_ = std::max(most_bytes_, used);
+    tell(site);
 }
 
 void Guard::operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
@@ -223,7 +198,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;
             if (guarded.fingerprint.is_known() && is_settled(guarded, all, &running)) {
-                look_beside_writes(guarded, running, finding, site);
+                look_beside_writes(guarded, running, finding);
             }
             guarded.fingerprint.forget();
             guarded.is_exempt = guarded.is_exempt || come_later;
@@ -240,7 +215,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
             is_settled(guarded, all, &running)) {
             finding.is_exact = guarded.looked_at_moment == running.moment;
-            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name, site);
+            used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name);
         }
     }
     const std::uint64_t most = used + share_of_budget();
@@ -253,7 +228,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment != moment &&
             is_settled(guarded, all, &running)) {
             finding.is_exact = guarded.looked_at_moment + 1 >= moment;
-            used += look(guarded, kNeighbourSegments, finding, moment, running.name, site);
+            used += look(guarded, kNeighbourSegments, finding, moment, running.name);
         }
     }
     // What was written is known again at once, as far as the budget goes; the rest when its turn comes.
@@ -261,11 +236,12 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;
             if (used + guarded.bytes <= most && !guarded.fingerprint.is_known() && is_settled(guarded, all, &running)) {
-                used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name, site);
+                used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name);
             }
         }
     }
     most_bytes_ = std::max(most_bytes_, used);
+    tell(site);
 }
 
 void Guard::note_coverage() const noexcept {

@@ -32,6 +32,7 @@ void become_child(State& held) noexcept {
     held.watched.clear();
     held.calls.clear();
     held.guard.forget_all();
+    held.window_start.become_child();
     held.window_is_open = false;
     held.is_stale = true;
     held.previous = OperatorName{};
@@ -144,6 +145,7 @@ void begin(State& held, const Operator& one, const Writes& writes, bool has_name
     settle_list(held, site);
     if (has_name) {
         dump_all(held, running.name, true);
+        held.window_start.note(running.name);
     }
     if (held.guard.is_following() && one.source == Source::kAten) {
         held.guard.operator_begins(held.running.back(), held.running, held.previous, held.moment, site);
@@ -160,6 +162,9 @@ void end(State& held, Running& running, const Writes& writes, const Output* outp
     finding.concurrent = held.running.size() - 1;
     look_at_all(held, finding, site);
     dump_all(held, running.name, false);
+    if (running.name.source == Source::kKernel) {
+        held.window_start.note(running.name);  // it had no name before
+    }
     const Settings& settings = recorder::settings();
     const bool has_start = settings.watch_start[0] != '\0';
     if (has_start && !held.window_is_open && is_called(running.name, settings.watch_start)) {
@@ -200,6 +205,7 @@ void apply_settings() noexcept {
     const Entry entry;
     if (entry) {
         (*entry).writes_files = true;
+        (*entry).window_start.expect(recorder::settings().watch_start);
         update_activity(*entry);
     }
 }
@@ -211,6 +217,8 @@ std::uint32_t add(Target target, const Content& content, std::int8_t device, con
         return 0;
     }
     State& held = *entry;
+    // What is seen of it now holds, and is not forgotten when the first operator begins.
+    const bool collects = prepare(held);
     for (Watched& watched : held.watched) {
         if (watched.ended_because == nullptr && watched.target != Target::kWindow &&
             watched.content.address == content.address) {
@@ -222,7 +230,7 @@ std::uint32_t add(Target target, const Content& content, std::int8_t device, con
         }
     }
     Watched* const watched = add_to(held, target, content, device, name, dump_count, 0);
-    if (watched != nullptr && recorder::is_collecting()) {
+    if (watched != nullptr && collects) {
         announce(held, *watched, MSMEMSCOPE_CALL_SITE());
     }
     update_activity(held);
@@ -264,6 +272,11 @@ void memory_ends(std::uint32_t number) noexcept {
 bool is_in_known_block(std::uint64_t address) noexcept {
     LiveBlock block{};
     return recorder::find_block_around(address, block);
+}
+
+std::int8_t device_at(std::uint64_t address) noexcept {
+    LiveBlock block{};
+    return recorder::find_block_around(address, block) ? block.device : format::kDeviceNone;
 }
 
 void operator_begins(const Operator& one, const Writes& writes) noexcept {
@@ -348,6 +361,7 @@ void finish() noexcept {
     }
     held.watched.clear();
     held.guard.note_coverage();
+    held.window_start.tell();
     update_activity(held);
 }
 

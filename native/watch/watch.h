@@ -76,6 +76,8 @@ bool remove(std::uint64_t address, std::uint64_t bytes) noexcept;
 void memory_ends(std::uint32_t number) noexcept;
 // Whether a live block holds this address: then its end is noticed here.
 bool is_in_known_block(std::uint64_t address) noexcept;
+// The device of the live block that holds an address; kDeviceNone if none is known.
+std::int8_t device_at(std::uint64_t address) noexcept;
 
 void operator_begins(const Operator& one, const Writes& writes) noexcept;
 // writes: further ones, that are known only now. outputs: all results, in order.

@@ -87,6 +87,8 @@ void add_finding(Attributes& text, const Finding& finding) noexcept {
         const OperatorName& name = finding.running->name;
         text.add("operator=%s\ncall=%" PRIu64 "\nsource=%s\n", name.text, name.call,
                  kSources[static_cast<std::size_t>(name.source)]);
+    } else if (!finding.writes_are_known) {
+        text.add("source=kernel\n");  // one that has no name before it has been launched, and no operator around it
     }
     if (finding.previous != nullptr && finding.previous->text[0] != '\0') {
         text.add("previous=%s\nprevious_call=%" PRIu64 "\n", finding.previous->text, finding.previous->call);
@@ -145,21 +147,27 @@ void write_stop(const Watched& watched, const char* reason) noexcept {
     write(format::EventKind::kWatchStop, subject_of(watched), text, 0, nullptr);
 }
 
-void write_change_of_block(const LiveBlock& block, const Fingerprint& fingerprint, const Finding& finding,
-                           const Change& change, std::uint64_t checksum_before, const Neighbour* neighbour,
-                           const CallSite& site) noexcept {
+void write_change_of_block(const LiveBlock& block, const Finding& finding, const Change& change,
+                           std::uint64_t checksum_before, std::uint64_t checksum_after, const Neighbour* neighbour,
+                           const Overrun& overrun, const CallSite& site) noexcept {
     Attributes text;
     text.add("watch=auto\nid=0\nexact=%d\n", finding.is_exact ? 1 : 0);
     if (finding.is_beside) {
         text.add("beside=1\n");
     }
     add_finding(text, finding);
-    add_change(text, change, checksum_before, fingerprint.checksum());
+    add_change(text, change, checksum_before, checksum_after);
     if (neighbour != nullptr) {
         text.add("neighbour=%" PRIu64 "\nneighbour_address=%" PRIu64 "\nneighbour_size=%" PRIu64
                  "\nwritten_neighbour=%d\n",
                  recorder::live_block_sequence(neighbour->block.pool, neighbour->block.address),
                  neighbour->block.address, neighbour->block.size_bytes, neighbour->is_written ? 1 : 0);
+    }
+    if (overrun.from_neighbour) {
+        text.add("neighbour_first=%" PRIu64 "\n", overrun.first_in_neighbour);
+    }
+    if (overrun.more_blocks != 0) {
+        text.add("more_blocks=%zu\nmore_until=%" PRIu64 "\n", overrun.more_blocks, overrun.until);
     }
     write(format::EventKind::kWatch, Subject{&block, block.address, block.size_bytes, block.device, ""}, text,
           flags_of(finding), &site);

@@ -78,12 +78,19 @@ struct Neighbour {
     LiveBlock block;
     bool is_written;
 };
+// Where a wrong write came from, and where it went on.
+struct Overrun {
+    bool from_neighbour;  // it began in the block before, behind what the operator may write of that
+    std::uint64_t first_in_neighbour;
+    std::size_t more_blocks;  // behind the one that is told of
+    std::uint64_t until;      // the address behind the last byte in these
+};
 // A change of a block that nobody named. neighbour: null if there is none.
-void write_change_of_block(const LiveBlock& block, const Fingerprint& fingerprint, const Finding& finding,
-                           const Change& change, std::uint64_t checksum_before, const Neighbour* neighbour,
-                           const CallSite& site) noexcept;
+void write_change_of_block(const LiveBlock& block, const Finding& finding, const Change& change,
+                           std::uint64_t checksum_before, std::uint64_t checksum_after, const Neighbour* neighbour,
+                           const Overrun& overrun, const CallSite& site) noexcept;
 
-// --- guard.cpp: automatic watching -------------------------------------------------------------
+// --- guard.cpp, guard_findings.cpp: automatic watching -----------------------------------------
 
 class Guard {
 public:
@@ -118,21 +125,37 @@ private:
     };
     using Blocks = Map<std::uint64_t, Guarded>;
 
+    struct Found {
+        LiveBlock block;
+        Finding finding;
+        OperatorName previous;
+        Change change;  // with offsets in the block
+        std::uint64_t checksum_before;
+        std::uint64_t checksum_after;
+
+        // Whether the same write can have made what was found right before it in memory.
+        bool continues(const Found& before) const noexcept;
+    };
+
     static Content content_of(const Guarded& guarded) noexcept;
     static bool is_settled(const Guarded& guarded, const Vector<Running>& all, const Running* except) noexcept;
     // Looks at a piece, or its beginning; returns the bytes hashed.
-    std::uint64_t look(Guarded& guarded, std::size_t most_segments, Finding finding, std::uint64_t moment,
-                       const OperatorName& after, const CallSite& site) noexcept;
-    void tell(const Guarded& guarded, const Finding& finding, const Change& change, std::uint64_t checksum_before,
-              const CallSite& site) noexcept;
+    std::uint64_t look(Guarded& guarded, std::size_t most_segments, const Finding& finding, std::uint64_t moment,
+                       const OperatorName& after) noexcept;
+    void find(const Guarded& guarded, const Finding& finding, const Change& change,
+              std::uint64_t checksum_before) noexcept;
+    // Records what was found since it was called last.
+    void tell(const CallSite& site) noexcept;
+    void tell_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept;
     // Of a piece that the operator may write in part: the rest, such as the padding behind a tensor, must not change.
-    void look_beside_writes(Guarded& guarded, const Running& running, Finding finding, const CallSite& site) noexcept;
+    void look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept;
     // The first piece of the block behind the one that holds an address, or behind the address.
     Blocks::iterator block_behind(std::uint64_t address) noexcept;
     // The first piece that ends behind an address.
     Blocks::iterator piece_at(std::uint64_t address) noexcept;
 
     Blocks blocks_;
+    Vector<Found> found_;
     std::uint64_t cursor_ = 0;  // address of the block to look at next
     bool is_following_ = false;
     // Of the report.
@@ -144,6 +167,37 @@ private:
     std::uint64_t live_bytes_ = 0;
 };
 
+// --- window_start.cpp: the operator that opens the window of --watch ---------------------------
+
+// Tells who aimed at an operator that never runs, and which ones run that are called similarly.
+class WindowStart {
+public:
+    // name: "" for none. What there is to tell of the one before is told.
+    void expect(const char* name) noexcept;
+    void note(const OperatorName& running) noexcept;
+    // The operator has run and had so many outputs that can be watched.
+    void note_opening(const OperatorName& running, std::size_t outputs) noexcept;
+    void tell() noexcept;
+    // In a forked child: what its parent has aimed at and not met is its parent's to tell.
+    void become_child() noexcept;
+
+private:
+    static constexpr std::size_t kMostSimilar = 3;
+    static constexpr std::size_t kMostNames = 4096;  // that are compared
+    struct Similar {
+        char name[kLongestName + 1];
+        int rank;  // 0: nearest
+    };
+
+    char name_[kLongestName + 1] = "";
+    bool has_run_ = false;
+    bool is_child_ = false;
+    bool operators_ran_ = false;
+    bool told_of_outputs_ = false;
+    Vector<Similar> similar_;
+    Map<std::uint64_t, bool> seen_;
+};
+
 struct State {
     BoundedLock lock;
     pid_t process = 0;
@@ -152,6 +206,7 @@ struct State {
     bool writes_files = true;
     bool told_of_outputs = false;
     bool told_of_folder = false;
+    bool told_of_kernels = false;
     std::uint32_t last_number = 0;
     std::uint64_t moment = 0;
     OperatorName previous{};
@@ -160,6 +215,7 @@ struct State {
     Map<std::uint64_t, std::uint64_t> calls;
     DumpFiles files;
     Guard guard;
+    WindowStart window_start;
 };
 
 std::uint32_t this_thread_id() noexcept;

@@ -140,6 +140,13 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
             }
         }
         write_change(watched, finding, change, before, site);
+        const bool is_of_kernel = finding.running == nullptr || finding.running->name.source == Source::kKernel;
+        if (is_of_kernel && !finding.may_write && !finding.writes_are_known && !held.told_of_kernels) {
+            held.told_of_kernels = true;
+            recorder::say(
+                "watch: memory changed, and which kernels may write it is not known; with --level=op,kernel "
+                "changes are judged by the operators that the kernels belong to");
+        }
     }
 }
 
@@ -181,8 +188,9 @@ void open_window(State& held, const Running& running, const Output* outputs, std
                  const CallSite& site) noexcept {
     const std::int32_t wanted = recorder::settings().watch_output;
     held.window_is_open = true;
+    held.window_start.note_opening(running.name, count);
     const bool is_there = wanted >= 0 && static_cast<std::size_t>(wanted) < count;
-    if (wanted >= 0 && !is_there && !held.told_of_outputs) {
+    if (wanted >= 0 && !is_there && count > 0 && !held.told_of_outputs) {
         held.told_of_outputs = true;
         char line[400];
         std::snprintf(line, sizeof(line), "watch: %s has %zu outputs and no output %d: all of them are watched",

@@ -11,6 +11,7 @@ from tests.support.watching import changes, checksums
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
+    from tests.support.ascend import Observation
 
 OPTIONS = {
     "window": ("--watch=torch._ops.aten.neg.out:out0,torch._ops.aten.abs.default",),
@@ -66,10 +67,10 @@ def test_a_clean_run(observe: Observe, how: str) -> None:
 
 
 def test_kernels(observe: Observe) -> None:
-    """At level kernel, there is a look before and after each launch.
+    """At level kernel, there is a look before and after each launch. What may be written is not known, and said not to be.
 
     The fault is injected when the launch has returned: so the memory changed between two kernels, and the one that had
-    ended is named.
+    ended is named. A copy that is no kernel may have done it: that is no alarm.
     """
     variables = overrun(3) | {"ASCEND_LAUNCH_BLOCKING": "1"}
     seen = observe(["--device=npu", "--level=kernel"], "watched_memory.py", "tensor", variables=variables)
@@ -83,4 +84,54 @@ def test_kernels(observe: Observe) -> None:
     assert own.attributes["source"] == "kernel"
     assert change.attributes["when"] == "between"
     assert (change.attributes["previous"][:5], change.attributes["previous_call"]) == ("Adds_", "3")
+    assert change.attributes["source"] == "kernel"
     assert change.flags & EventFlag.WRITES_UNKNOWN, "what a kernel may write is not known"
+    text = " ".join(seen.run.stderr.split())
+    assert "ERROR" not in text
+    assert "2 changes of which it cannot be told whether they are legitimate" in text
+    assert "--level=op,kernel" in text
+
+
+def test_kernels_within_operators(observe: Observe) -> None:
+    """With both levels, changes by kernels are judged by the operators around them."""
+    variables = overrun(3)
+    seen = observe(["--device=npu", "--level=op,kernel"], "watched_memory.py", "tensor", variables=variables)
+    own, change = changes(seen.run.capture)
+    assert not own.is_unexpected
+    assert change.culprit == (ADD, 3)
+    assert change.is_unexpected
+    assert not change.flags & EventFlag.WRITES_UNKNOWN
+    assert "Tensor `test` (480 bytes on npu:0) changed during aten.add.out (call 3)" in " ".join(
+        seen.run.stderr.split()
+    )
+    assert "judged by the operators" not in seen.run.stderr
+
+
+def test_a_window_that_a_kernel_should_open(observe: Observe) -> None:
+    """What a kernel returns is not known: one line says that nothing is watched, and what to do."""
+    kernels = observe(["--device=npu", "--level=kernel"], "watched_memory.py", "tensor").run
+    (neg,) = {name.split("_1-")[0] for name, _ in checksums(kernels.output) if name.startswith("Neg_")}
+    options = ["--device=npu", "--level=kernel", f"--watch={neg},{neg}"]
+    told = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
+    assert f"watch: {neg} ran, but what a kernel returns is not known: no output is watched" in told
+
+
+def test_a_window_of_an_operator_at_level_kernel(observe: Observe) -> None:
+    """Operators are not observed there: the one that was named never ran, and the kernel called like it did."""
+    options = ["--device=npu", "--level=kernel", *OPTIONS["window"]]
+    told = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
+    assert "watch: torch._ops.aten.neg.out never ran: none of its outputs was watched; what did run: Neg_" in told
+    assert "--level=kernel observes no operators" in told
+
+
+def test_bytes_at_an_address_are_looked_at_when_the_device_has_finished(observe: Observe) -> None:
+    """What was asked of the device before they were watched is no change of theirs; on another device neither."""
+    seen = observe(["--device=npu"], "watched_addresses.py")
+    assert [change for change in changes(seen.run.capture) if change.name in {"first", "second"}] == []
+    assert checksums_of(seen, 0) == checksums_of(seen, 1) == {seen.run.report["expected"]}
+
+
+def checksums_of(seen: Observation, device: int) -> set[str]:
+    """The checksums that a device's table has."""
+    (table,) = (seen.run.output / "watch_dump").glob(f"watch_dump_data_check_sum_{device}_*.csv")
+    return {line.rpartition(",")[2] for line in table.read_text().splitlines()[1:]}

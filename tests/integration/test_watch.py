@@ -132,6 +132,20 @@ x.cos()
     assert change.flags & EventFlag.WRITES_UNKNOWN
 
 
+def test_a_write_before_the_first_operator_is_found(tmp_path: Path) -> None:
+    """The memory is known from the moment from which it is watched."""
+    program = f"""{FAULTY}
+victim = torch.zeros(100)
+msmemscope.watcher.watch(victim, name="test")
+ctypes.memset(victim.data_ptr() + 8, 1, 4)
+x.cos()
+"""
+    (change,) = changes(run_program(tmp_path, program).capture)
+    assert change.attributes["when"] == "between"
+    assert change.culprit == ("torch._ops.aten.cos.default", 1)
+    assert (change.attributes["first"], change.attributes["last"]) == ("8", "11")
+
+
 def test_legitimate_writes_of_watched_memory(tmp_path: Path) -> None:
     """Optimizers, running statistics, in-place operators and views: changes, every one of them allowed."""
     found = changes(run_program(tmp_path, "WATCHES = True\n" + EVERYTHING_LEGITIMATE).capture)
@@ -189,6 +203,21 @@ print(f"first={{first.data_ptr()}} second={{second.data_ptr()}}")
     assert int(change.attributes["neighbour_address"]) == int(run.report["first"])
     assert change.attributes["written_neighbour"] == "1"
     assert (change.attributes["first"], change.attributes["last"]) == ("0", "7")
+
+
+def test_one_wrong_write_is_one_report(tmp_path: Path) -> None:
+    """A write over megabytes, which are looked at in pieces."""
+    program = f"""{FAULTY}
+large = torch.full((2_500_000,), 1, dtype=torch.uint8)
+fault.update(address=large.data_ptr() + 5000, call=2, bytes=2_200_000)
+for _ in range(3):
+    torch.ops.faulty.scale(x)
+"""
+    (change,) = changes(run_program(tmp_path, program, "--watch=auto").capture)
+    assert change.culprit == (SCALE, 2)
+    assert change.size == 2_500_000
+    assert change.attributes["ranges"] == f"{5000 // 1024 * 1024}-{2_205_000 // 1024 * 1024 + 1023}"
+    assert "more_blocks" not in change.attributes
 
 
 def test_files_of_a_window(tmp_path: Path) -> None:

@@ -95,6 +95,32 @@ def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
     assert analyze(run, "--fail-on-findings").returncode == 0
 
 
+@pytest.mark.parametrize(
+    "start, words",
+    [
+        ("torch._ops.aten.add_.Scalar", "what did run: torch._ops.aten.add_.Tensor"),
+        ("scale", "what did run: torch._ops.faulty.scale.default"),
+        ("torch._ops.faulty.skale.default", "what did run: torch._ops.faulty.scale.default"),
+        ("torch._ops.aten.convolution.default", "no operator with a similar name ran"),
+    ],
+)
+def test_a_window_that_never_begins_is_told(tmp_path: Path, start: str, words: str) -> None:
+    """One line at the end, and again in the summary: the operator that was asked for, and what is called similarly."""
+    run = run_program(tmp_path, 0, "", f"--watch={start},torch._ops.aten.add_.Tensor")
+    line, summary = f"watch: {start} never ran: none of its outputs was watched; {words}", run.stderr.split("Coverage")
+    assert run.stderr.count(line) == 1
+    assert line in " ".join(summary[-1].split())
+    (fact,) = run.capture.facts["watch.window_never_began"]
+    assert fact.split(", ")[0] == start
+
+
+def test_a_window_that_begins_is_not_told_of(tmp_path: Path) -> None:
+    """Neither line nor fact."""
+    run = run_program(tmp_path, 0, "", "--watch=torch._ops.faulty.scale.default,torch._ops.aten.add_.Tensor")
+    assert "never ran" not in run.stderr
+    assert not [key for key in run.capture.facts if key.startswith("watch.window")]
+
+
 def test_nothing_is_said_where_nothing_was_watched(tmp_path: Path) -> None:
     """The summary has no word about it."""
     run = run_program(tmp_path, 0, "")

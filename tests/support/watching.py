@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.eventlog import Capture
+    from tests.support.tool import ToolRun
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,40 @@ def checksums(folder: Path) -> list[tuple[str, str]]:
         header, *rows = csv.reader(file)
     assert header == ["Tensor info", "Check data sum"]
     return [(name.split("_", 2)[2], checksum) for name, checksum in rows]
+
+
+def check_seeded_runs(run: ToolRun, expected_count: int) -> list[tuple[dict[str, str], WatchEvent]]:
+    """Judge what was found by what `target_programs/watched_faults.py` says of itself.
+
+    Clean seeds have no change but legitimate ones; each faulty one has one other change, with its operator, call and memory.
+
+    Returns:
+        What the program says of each fault, and the change that was found.
+    """
+    found = []
+    faulty_processes = 0
+    for process_id in dict.fromkeys(said["pid"] for said in run.reports):
+        seeds = [said for said in run.reports if said["pid"] == process_id]
+        (capture,) = run.captures_of(process_id)
+        events = watch_events(capture)
+        if seeds[0]["way"] == "auto":
+            (coverage,) = capture.facts["watch.coverage"]
+            figures = dict(part.split("=") for part in coverage.split(","))
+            assert int(figures["operators_with_all_blocks"]) == int(figures["operators"]) > 50 * len(seeds)
+        else:
+            assert sum(event.kind is EventKind.WATCH_START for event in events) == len(seeds)
+        alarms = [event for event in events if event.kind is EventKind.WATCH and event.is_unexpected]
+        faults = [said for said in seeds if said["is_faulty"] == "1"]
+        assert len(alarms) == len(faults), (faults, alarms)
+        found += list(zip(faults, alarms, strict=True))
+        faulty_processes += bool(faults)
+    assert len(run.reports) == 2 * expected_count
+    assert len(found) == expected_count
+    for said, change in found:
+        assert change.culprit == (said["operator"], int(said["call"])), (said, change)
+        assert (change.address, change.size) == (int(said["address"]), int(said["bytes"])), (said, change)
+        assert (change.attributes["watch"], change.attributes["when"]) == (said["way"], "during"), (said, change)
+        assert not change.flags & EventFlag.WRITES_UNKNOWN, (said, change)
+    told = re.findall(r"([0-9]+) unexpected changes? of watched memory", " ".join(run.stderr.split()))
+    assert (len(told), sum(map(int, told))) == (faulty_processes, expected_count), run.stderr
+    return found

@@ -2,104 +2,160 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
 
 from msmemscope.model.events import device_name
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _MOST_RANGES: Final = 4
 """Ranges of bytes that a sentence lists."""
 _COVERAGE: Final = "watch.coverage"
 """The fact that says how much automatic watching has looked at."""
+_FILES_ENDED: Final = "watch.files_ended"
+"""The fact that says why, and after how many bytes, no more files of watched memory were written."""
+_NEVER_BEGAN: Final = "watch.window_never_began"
+"""The fact that names the operator that should have opened the window of `--watch`, and similar ones that ran."""
+_TORCH_OPERATORS: Final = "torch._ops."
 
 
 def short_operator(name: str) -> str:
     """Returns how people are told of an operator."""
-    return name.removeprefix("torch._ops.")
+    return name.removeprefix(_TORCH_OPERATORS)
 
 
-def change_sentence(change: Mapping[str, Any]) -> str:
-    """Say what happened.
+def change_sentences(changes: pl.DataFrame) -> pl.Series:
+    """Say what happened, for each of some changes.
+
+    Whole columns at once: a wrong write in a loop makes a million changes.
 
     Args:
-        change: The columns of `watch_verdict.WATCH_CHANGE_SCHEMA`, without its sentence.
+        changes: The columns of `watch_verdict.WATCH_CHANGE_SCHEMA`, without the sentence.
     """
-    where = _bytes_text(change)
-    called = _called(change["operator"], change["call"])
-    if change["when"] == "between":
-        what = _between(change, called)
-    elif change["is_beside"]:
-        what = f"was written by {called} beside what that may write, such as in its padding"
-    elif change["verdict"] == "unknown":
-        what = f"changed during {called}, of which it is not known what it may write"
-    elif not change["is_exact"]:
-        since = _called(change["previous"], change["previous_call"])
-        what = f"changed at some time from {since} on, and was found changed during {called}"
-    else:
-        what = f"changed during {called}, which does not list it among its outputs"
-    return f"{_subject(change)} {what}: {where}{_neighbour(change)}{_concurrent(change)}"
+    texts = changes.with_columns(
+        _texts(changes["size"].fill_null(0), format_bytes).alias("size_text"),
+        _texts(changes["device"], device_name).alias("device_text"),
+        _texts(changes["address"], hex).alias("address_text"),
+        _texts(changes["granularity"].fill_null(1), format_bytes).alias("granularity_text"),
+        _texts(changes["concurrent"].fill_null(0), format_count).alias("concurrent_text"),
+        _texts(changes["neighbour_size"].fill_null(0), format_bytes).alias("neighbour_size_text"),
+        _texts(changes["neighbour_address"], hex).alias("neighbour_address_text"),
+    )
+    sentence = pl.concat_str(
+        _subject(), pl.lit(" "), _event(), pl.lit(": "), _bytes_text(), _neighbour(), _more(), _concurrent()
+    )
+    return texts.select(sentence.alias("sentence")).to_series()
 
 
-def _between(change: Mapping[str, Any], called: str) -> str:
-    previous = _called(change["previous"], change["previous_call"])
-    if not change["is_exact"]:
-        return f"changed at some time from {previous} on, and was found changed before {called}"
-    if change["previous"] is None:
-        return f"changed outside of any operator, before {called}"
-    if change["operator"] is None:
-        return f"changed outside of any operator, after {previous}"
-    kind = "kernel" if change["source"] == "kernel" else "operator"
-    return f"changed outside of any {kind}, between {previous} and {called}"
+def _texts(values: pl.Series, text: Callable[[int], str]) -> pl.Series:
+    """Write numbers as text, each different one once."""
+    different = values.drop_nulls().unique()
+    texts: pl.Series = values.replace_strict(different, [text(value) for value in different], return_dtype=pl.String)
+    return texts
 
 
-def _called(operator: str | None, call: int | None) -> str:
-    if operator is None:
-        return "an unknown operator"
-    return short_operator(operator) if call is None else f"{short_operator(operator)} (call {call})"
+def _event() -> pl.Expr:
+    called = _called("operator", "call")
+    since = _called("previous", "previous_call")
+    return (
+        pl.when(pl.col("when") == "between")
+        .then(_between(called, since))
+        .when("is_beside")
+        .then(pl.format("was written by {} beside what that may write, such as in its padding", called))
+        .when(pl.col("verdict") == "unknown")
+        .then(pl.format("changed during {}, of which it is not known what it may write", called))
+        .when(~pl.col("is_exact"))
+        .then(pl.format("changed at some time from {} on, and was found changed during {}", since, called))
+        .otherwise(pl.format("changed during {}, which does not list it among its outputs", called))
+    )
 
 
-def _subject(change: Mapping[str, Any]) -> str:
-    size = f"{format_bytes(change['size'])} on {device_name(change['device'])}"
-    if change["watch"] == "tensor":
-        return f"tensor `{change['name']}` ({size})"
-    if change["watch"] == "window":
-        return f"output {change['output'] or 0} of {short_operator(change['name'])} ({size})"
-    if change["watch"] == "address":
-        return f"memory `{change['name']}` ({size})"
-    return _block("block", change["block_operator"], change["block_site"], f"{size}, {change['address']:#x}")
+def _between(called: pl.Expr, since: pl.Expr) -> pl.Expr:
+    kind = pl.when(pl.col("source") == "kernel").then(pl.lit("kernel")).otherwise(pl.lit("operator"))
+    return (
+        pl.when(~pl.col("is_exact"))
+        .then(pl.format("changed at some time from {} on, and was found changed before {}", since, called))
+        .when(pl.col("previous").is_null())
+        .then(pl.format("changed outside of any {}, before {}", kind, called))
+        .when(pl.col("operator").is_null())
+        .then(pl.format("changed outside of any {}, after {}", kind, since))
+        .otherwise(pl.format("changed outside of any {}, between {} and {}", kind, since, called))
+    )
 
 
-def _block(noun: str, operator: str | None, site: str | None, size: str) -> str:
-    by = f" of {short_operator(operator)}" if operator else ""
+def _called(operator: str, call: str) -> pl.Expr:
+    name = _short(operator)
+    return (
+        pl.when(name.is_null())
+        .then(pl.lit("an unknown operator"))
+        .when(pl.col(call).is_null())
+        .then(name)
+        .otherwise(pl.format("{} (call {})", name, call))
+    )
+
+
+def _short(operator: str) -> pl.Expr:
+    return pl.col(operator).str.strip_prefix(_TORCH_OPERATORS)
+
+
+def _subject() -> pl.Expr:
+    size = pl.format("{} on {}", "size_text", "device_text")
+    watch = pl.col("watch")
+    block_size = pl.format("{}, {}", size, "address_text")
+    return (
+        pl.when(watch == "tensor")
+        .then(pl.format("tensor `{}` ({})", "name", size))
+        .when(watch == "window")
+        .then(pl.format("output {} of {} ({})", pl.col("output").fill_null(0), _short("name"), size))
+        .when(watch == "address")
+        .then(pl.format("memory `{}` ({})", "name", size))
+        .otherwise(_block("block_operator", "block_site", block_size))
+    )
+
+
+def _block(operator: str, site: str, size: pl.Expr) -> pl.Expr:
+    by = pl.when(pl.col(operator) != "").then(pl.format(" of {}", _short(operator)))
     # Without its folders, which fill lines; the columns have them.
-    at = f", allocated at {site.rpartition('/')[2]}" if site else ""
-    return f"{noun}{by} ({size}{at})"
+    at = pl.when(pl.col(site) != "").then(pl.format(", allocated at {}", pl.col(site).str.replace("(?s)^.*/", "")))
+    return pl.format("block{} ({}{})", by.fill_null(""), size, at.fill_null(""))
 
 
-def _bytes_text(change: Mapping[str, Any]) -> str:
-    pieces = (change["ranges"] or f"{change['first']}-{change['last']}").split(",")
-    shown = [piece.replace("-", "..") for piece in pieces[:_MOST_RANGES] if piece != "..."]
-    more = f" and more, up to {change['last']}" if len(pieces) > len(shown) else ""
-    coarse = f" (known to {format_bytes(change['granularity'])})" if (change["granularity"] or 1) > 1 else ""
-    return f"bytes {', '.join(shown)}{more}{coarse}"
+def _bytes_text() -> pl.Expr:
+    all_of_it = pl.format("{}-{}", pl.col("first").fill_null(0), pl.col("last").fill_null(0))
+    found = pl.when(pl.col("ranges") != "").then("ranges").fill_null(all_of_it)
+    # Text that was cut off may end anywhere.
+    shown = found.str.extract(f"^([0-9]+-[0-9]+(?:,[0-9]+-[0-9]+){{0,{_MOST_RANGES - 1}}})(?:,|$)").fill_null(all_of_it)
+    is_more = shown.str.len_bytes() < found.str.len_bytes()
+    more = pl.when(is_more).then(pl.format(" and more, up to {}", "last")).fill_null("")
+    coarse = pl.when(pl.col("granularity") > 1).then(pl.format(" (known to {})", "granularity_text")).fill_null("")
+    ranges = shown.str.replace_all("-", "..", literal=True).str.replace_all(",", ", ", literal=True)
+    return pl.format("bytes {}{}{}", ranges, more, coarse)
 
 
-def _neighbour(change: Mapping[str, Any]) -> str:
-    if change["neighbour_address"] is None or change["is_beside"] or not change["neighbour_is_written"]:
-        return ""
-    size = f"{format_bytes(change['neighbour_size'] or 0)}, {change['neighbour_address']:#x}"
-    block = _block("block", change["neighbour_operator"], change["neighbour_site"], size)
-    return f"; likely it ran over the end of what it writes, the {block} right before"
+def _neighbour() -> pl.Expr:
+    is_likely = pl.col("neighbour_address").is_not_null() & pl.col("neighbour_is_written") & ~pl.col("is_beside")
+    size = pl.format("{}, {}", "neighbour_size_text", "neighbour_address_text")
+    block = _block("neighbour_operator", "neighbour_site", size)
+    likely = pl.format("; likely it ran over the end of what it writes, the {} right before", block)
+    return pl.when(is_likely).then(likely).fill_null("")
 
 
-def _concurrent(change: Mapping[str, Any]) -> str:
-    count = change["concurrent"]
-    if not count:
-        return ""
-    return f"; {format_count(count)} other {'operator' if count == 1 else 'operators'} ran at that time"
+def _more() -> pl.Expr:
+    count = pl.col("more_blocks")
+    noun = pl.when(count == 1).then(pl.lit("block")).otherwise(pl.lit("blocks"))
+    return (
+        pl.when(count > 0).then(pl.format("; the same write reached {} more {} behind it", count, noun)).fill_null("")
+    )
+
+
+def _concurrent() -> pl.Expr:
+    count = pl.col("concurrent")
+    noun = pl.when(count == 1).then(pl.lit("operator")).otherwise(pl.lit("operators"))
+    return pl.when(count > 0).then(pl.format("; {} other {} ran at that time", "concurrent_text", noun)).fill_null("")
 
 
 def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -131,3 +187,38 @@ def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         "looks at more."
     )
     return (sentence,)
+
+
+def window_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Say which window of `--watch` never began.
+
+    Args:
+        facts: Those of a capture.
+    """
+    told = []
+    for text in facts.get(_NEVER_BEGAN, ()):
+        start, *similar = text.split(", ")
+        ran = f"; what did run: {', '.join(map(short_operator, similar))}" if similar else ""
+        told.append(f"{short_operator(start)} never ran: none of its outputs was watched{ran}.")
+    return tuple(told)
+
+
+def files_sentences(facts: Mapping[str, tuple[str, ...]], process_id: int) -> tuple[str, ...]:
+    """Say that files of watched memory are not complete.
+
+    Args:
+        facts: Those of a capture.
+        process_id: The process; a forked child has its parent's facts, whose files are none of its own.
+
+    Returns:
+        Nothing if they are complete, or if there are none.
+    """
+    sentences = []
+    for text in facts.get(_FILES_ENDED, ()):
+        process, written, reason = (part.partition("=")[2] for part in text.split(",", 2))
+        if process == str(process_id):
+            sentences.append(
+                f"Files of watched memory are incomplete: nothing more was written after "
+                f"{format_bytes(int(written))} ({reason})."
+            )
+    return tuple(sentences)

@@ -10,17 +10,15 @@ The events and their attributes are described in `native/FORMAT.md`, "Watched me
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from msmemscope.analysis.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
-from msmemscope.analysis.watch_sentences import change_sentence, coverage_sentences
+from msmemscope.analysis.watch_sentences import change_sentences, coverage_sentences, files_sentences, window_sentences
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from msmemscope.store import Dataset
 
 LEGITIMATE: Final = "legitimate"
@@ -62,6 +60,7 @@ WATCH_CHANGE_SCHEMA: Final = pl.Schema(
         "neighbour_address": pl.UInt64(),
         "neighbour_size": pl.Int64(),
         "neighbour_is_written": pl.Boolean(),
+        "more_blocks": pl.Int64(),
         "call_site": pl.String(),
         "python_stack_id": pl.UInt32(),
         "native_stack_id": pl.UInt32(),
@@ -85,6 +84,7 @@ writer, writer_call: who may write it, where that is another operator.
 before, after: checksums. changed_bytes, first, last, ranges: offsets in bytes, exact to `granularity`.
 is_beside: it is the operator's own block, written outside of what the operator may write.
 neighbour...: the block before it in memory; neighbour_is_written: whether the operator may write that one.
+more_blocks: how many further blocks the same write reached behind this one.
 call_site: the line of the program that ran the operator; block_..., neighbour_...: who allocated these blocks.
 sentence: what is to be said about a change that is not legitimate.
 """
@@ -116,7 +116,7 @@ _NUMBERS: Final = {
     "id": "watch_id", "output": "output", "call": "call", "previous_call": "previous_call", "concurrent": "concurrent",
     "writer_call": "writer_call", "changed_bytes": "changed_bytes", "first": "first", "last": "last",
     "granularity": "granularity", "neighbour": "neighbour", "neighbour_address": "neighbour_address",
-    "neighbour_size": "neighbour_size",
+    "neighbour_size": "neighbour_size", "more_blocks": "more_blocks",
 }  # fmt: skip
 _SWITCHES: Final = {"exact": "is_exact", "beside": "is_beside", "written_neighbour": "neighbour_is_written"}
 _IDENTITY: Final = ("watch", "watch_id", "output")
@@ -131,7 +131,9 @@ class WatchResult:
     watched: pl.DataFrame
     """WATCHED_SCHEMA; automatic watching has no rows here."""
     coverage: tuple[str, ...]
-    """How much automatic watching has looked at, one sentence each; empty if there was none."""
+    """How much automatic watching has looked at, and which window never began, one sentence each."""
+    files: tuple[str, ...] = ()
+    """What files of watched memory lack, one sentence each; empty if they are complete."""
 
     @property
     def unexpected(self) -> pl.DataFrame:
@@ -156,7 +158,9 @@ def judge_watched_memory(dataset: Dataset) -> WatchResult:
     """
     events = _with_attributes(dataset)
     changes = _changes(dataset, events.filter(pl.col("kind") == EventKind.WATCH))
-    return WatchResult(changes, _watched(events, changes), coverage_sentences(dataset.facts))
+    coverage = (*coverage_sentences(dataset.facts), *window_sentences(dataset.facts))
+    files = files_sentences(dataset.facts, dataset.process_id)
+    return WatchResult(changes, _watched(events, changes), coverage, files)
 
 
 def _with_attributes(dataset: Dataset) -> pl.DataFrame:
@@ -180,9 +184,10 @@ def _with_attributes(dataset: Dataset) -> pl.DataFrame:
             pl.col("name").fill_null(""),
             pl.col("is_exact").fill_null(value=True),
             pl.col("is_beside", "neighbour_is_written").fill_null(value=False),
-            pl.col("concurrent").fill_null(0),
+            pl.col("concurrent", "more_blocks").fill_null(0),
             pl.col("extra").alias("malloc_sequence"),
         )
+        .drop("attributes")  # the longest column by far, where there are millions of changes
     )
 
 
@@ -212,7 +217,8 @@ def _changes(dataset: Dataset, events: pl.DataFrame) -> pl.DataFrame:
         found = found.with_columns(pl.col(column).cast(pl.UInt64, strict=False)).join(
             origins, left_on=column, right_on="identity", how="left", maintain_order="left"
         )
-    sentences = _sentences(found.filter(pl.col("verdict") != LEGITIMATE).iter_rows(named=True))
+    wrong = found.filter(pl.col("verdict") != LEGITIMATE)
+    sentences = wrong.select("sequence").with_columns(change_sentences(wrong))
     told = found.join(sentences, on="sequence", how="left", maintain_order="left")
     return told.select(WATCH_CHANGE_SCHEMA.names()).cast(WATCH_CHANGE_SCHEMA)
 
@@ -228,11 +234,6 @@ def _origins(dataset: Dataset, identities: pl.Series, prefix: str) -> pl.DataFra
         # Without a stack, the site is the operator once more.
         pl.when(site != pl.col("name").fill_null("")).then(site).alias(f"{prefix}_site"),
     )
-
-
-def _sentences(changes: Iterable[dict[str, Any]]) -> pl.DataFrame:
-    rows = [(change["sequence"], change_sentence(change)) for change in changes]
-    return pl.DataFrame(rows, schema={"sequence": pl.UInt64, "sentence": pl.String}, orient="row")
 
 
 def _watched(events: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msmemscope import _native
+from msmemscope.capture.current_npu import current_npu
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE
 
@@ -76,10 +77,10 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     from msmemscope.capture.session import session
 
     session.observe_operators_for_watching()
-    if memory.device >= 0:
-        _watched_npus.add(memory.device)
-        warn_of_concurrent_launches()
-        sys.modules["torch"].npu.synchronize()
+    device = _native.watch_device_at(memory.address) if memory.device == DEVICE_NONE else memory.device
+    if device >= 0:
+        _watched_npus.add(device)
+        _finish_npu(device)
     number = _native.watch_add(*memory, checked_name, dump_count)
     if number == 0:
         message = "memory that cannot be read"
@@ -112,7 +113,18 @@ def remove(target: Any, *, length: int | None = None) -> None:
 
 def watches_several_npus() -> bool:
     """Whether more than the current NPU has to finish before watched memory is looked at."""
-    return len(_watched_npus) > 1
+    return bool(_watched_npus - {_native.physical_device(max(current_npu(), 0))})
+
+
+def _finish_npu(device: int) -> None:
+    """Let an NPU finish what it was given: what it still has to write was asked for before the memory is watched."""
+    npu = getattr(sys.modules.get("torch"), "npu", None)
+    if npu is None or not npu.is_initialized():
+        return  # its memory is used without torch
+    warn_of_concurrent_launches()
+    for index in range(npu.device_count()):
+        if _native.physical_device(index) == device:
+            npu.synchronize(index)
 
 
 def warn_of_concurrent_launches() -> None:
@@ -171,8 +183,6 @@ def _local(tensor: Any) -> Any:
 def _device_number(device: Any) -> int:
     if device.type == "cpu":
         return DEVICE_CPU
-    from msmemscope.capture.current_npu import current_npu
-
     return _native.physical_device(max(current_npu(), 0) if device.index is None else device.index)
 
 

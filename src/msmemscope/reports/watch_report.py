@@ -48,11 +48,12 @@ def render_watch(
         if change["before"] != change["after"]:  # they do not differ where it was written beside what is legitimate
             writer.line(f"    checksum {change['before']}, then {change['after']}", QUIET)
     if unexpected.height > MOST_CHANGES:
-        writer.sentence(f"... and {counted(unexpected.height - MOST_CHANGES, 'more unexpected change')}", style=QUIET)
+        others = unexpected.slice(MOST_CHANGES)
+        writer.sentence(f"... and {counted(others.height, 'more unexpected change')}{_operators(others)}", style=QUIET)
     _watched(writer, result.watched)
     _others(writer, result.changes, LEGITIMATE, "by operators that may write it")
     _others(writer, result.changes, UNKNOWN, "of which it cannot be told whether they are legitimate")
-    for sentence in result.coverage:
+    for sentence in (*result.files, *result.coverage):
         writer.sentence(sentence)
 
 
@@ -75,8 +76,13 @@ def _others(writer: ReportWriter, changes: pl.DataFrame, verdict: str, meaning: 
     found = changes.filter(pl.col("verdict") == verdict)
     if found.is_empty():
         return
+    writer.sentence(f"{counted(found.height, 'change')} {meaning}{_operators(found)}.", style=QUIET)
+
+
+def _operators(changes: pl.DataFrame) -> str:
+    """Returns the operators that most of some changes were found at, with their numbers; empty if none is known."""
     writers = (
-        found.group_by(pl.coalesce("writer", "operator").alias("writer"))
+        changes.group_by(pl.coalesce("writer", "operator").alias("writer"))
         .agg(pl.len().alias("count"))
         .drop_nulls()
         .sort(["count", "writer"], descending=[True, False])
@@ -85,8 +91,7 @@ def _others(writer: ReportWriter, changes: pl.DataFrame, verdict: str, meaning: 
         f"{short_operator(name)} ({format_count(count)})" for name, count in writers.head(_MOST_OTHERS).iter_rows()
     ]
     more = f" and {format_count(writers.height - _MOST_OTHERS)} more" if writers.height > _MOST_OTHERS else ""
-    names = f": {', '.join(named)}{more}" if named else ""
-    writer.sentence(f"{counted(found.height, 'change')} {meaning}{names}.", style=QUIET)
+    return f": {', '.join(named)}{more}" if named else ""
 
 
 def _capitalized(sentence: str) -> str:

@@ -127,6 +127,29 @@ TENSOR = "tensor `test` (2.00 KiB on npu:0)"
             id="many ranges",
         ),
         pytest.param(
+            0, {"ranges": "0-1,4-5,8-9,12-13", "last": "13", "concurrent": "1"},
+            f"{TENSOR} changed during aten.add.Tensor (call 17), which does not list it among its outputs: "
+            "bytes 0..1, 4..5, 8..9, 12..13; 1 other operator ran at that time",
+            id="as many ranges as are listed",
+        ),
+        pytest.param(
+            0, {"ranges": "0-1,4-", "last": "9"},
+            f"{TENSOR} changed during aten.add.Tensor (call 17), which does not list it among its outputs: "
+            "bytes 0..1 and more, up to 9",
+            id="ranges that were cut off",
+        ),
+        pytest.param(
+            0, {"ranges": "", "first": "3", "last": "9"},
+            f"{TENSOR} changed during aten.add.Tensor (call 17), which does not list it among its outputs: bytes 3..9",
+            id="no ranges",
+        ),
+        pytest.param(
+            32, {"watch": "address", "when": "between", "source": "kernel", "previous": "Cast", "previous_call": "3"},
+            "memory `test` (2.00 KiB on npu:0) changed outside of any kernel, between Cast (call 3) and aten.add.Tensor "
+            "(call 17): bytes 128..255",
+            id="between kernels",
+        ),
+        pytest.param(
             0, {"ranges": "0-1,...", "last": "90", "watch": "window", "output": "1", "granularity": "1024"},
             "output 1 of test (2.00 KiB on npu:0) changed during aten.add.Tensor (call 17), which does not list it among "
             "its outputs: bytes 0..1 and more, up to 90 (known to 1.00 KiB)",
@@ -150,6 +173,13 @@ TENSOR = "tensor `test` (2.00 KiB on npu:0)"
             "block of aten.ones.default (2.00 KiB on npu:0, 0x1200) was written by aten.add.Tensor (call 17) beside what "
             "that may write, such as in its padding: bytes 128..255",
             id="padding",
+        ),
+        pytest.param(
+            0, {"watch": "auto", "id": "0", "exact": "1", "more_blocks": "2", "more_until": "9000", "concurrent": "1"},
+            "block of aten.ones.default (2.00 KiB on npu:0, 0x1200) changed during aten.add.Tensor (call 17), which does not "
+            "list it among its outputs: bytes 128..255; the same write reached 2 more blocks behind it; 1 other operator ran "
+            "at that time",
+            id="several blocks",
         ),
     ],
 )  # fmt: skip
@@ -201,9 +231,50 @@ def test_the_report(log: WatchLog) -> None:
         text.count("does not list it among its outputs: bytes 128..255. at /home/me/train.py(12): main") == MOST_CHANGES
     )
     assert f"checksum {'a' * 16}, then {'b' * 16}" in text
-    assert "... and 2 more unexpected changes" in text
+    assert "... and 2 more unexpected changes: aten.add.Tensor (2)" in text
     assert "2 changes by operators that may write it: aten.add.Tensor (2)." in text
     assert "1 change of which it cannot be told whether they are legitimate" in text
+
+
+def test_many_changes_make_a_short_report(log: WatchLog) -> None:
+    """Each change has its row and its sentence; of the report, the length does not depend on their number."""
+    count = 20_000
+    for number in range(count):
+        call = {"operator": f"{PREFIX}aten.add{number % 7}.Tensor", "call": str(number)}
+        log.change(0, ranges=f"{number}-{number + 1}", first=str(number), last=str(number + 1), **call)
+        log.change(MAY_WRITE, **call)
+    result = log.judged()
+    assert result.changes.height == 2 * count
+    assert result.unexpected["sentence"].n_unique() == count
+    assert result.unexpected["sentence"][-1].endswith(
+        f"aten.add{(count - 1) % 7}.Tensor (call 19999), which does not list it among its outputs: bytes 19999..20000"
+    )
+    out = io.StringIO()
+    render_watch(result, out, width=100, is_coloured=False)
+    assert len(out.getvalue().splitlines()) <= 5 * MOST_CHANGES
+    text = " ".join(out.getvalue().split())
+    assert "... and 19,980 more unexpected changes: aten.add0.Tensor (2,855), aten.add6.Tensor (2,855)" in text
+    assert "20,000 changes by operators that may write it" in text
+
+
+def test_a_window_that_never_began_is_said(log: WatchLog) -> None:
+    """Also where nothing else was watched: otherwise the report would say that watching was not asked for."""
+    log.log.fact("watch.window_never_began", f"{PREFIX}aten.addmn.default, {PREFIX}aten.addmm.default")
+    sentence = "aten.addmn.default never ran: none of its outputs was watched; what did run: aten.addmm.default."
+    assert log.judged().coverage == (sentence,)
+    assert sentence in printed(log.judged())
+
+
+def test_incomplete_files_are_said(log: WatchLog) -> None:
+    """From the fact of this process; a forked child has that of its parent, and files of its own."""
+    log.log.fact("watch.files_ended", "process=17,bytes=1,reason=of the parent")
+    log.log.fact("watch.files_ended", f"process={log.log.process_id},bytes=2048,reason=a, b=c")
+    result = log.judged()
+    (sentence,) = result.files
+    assert sentence.startswith(
+        "Files of watched memory are incomplete: nothing more was written after 2.00 KiB (a, b=c)."
+    )
+    assert sentence in printed(result)
 
 
 def test_no_checksum_where_it_says_nothing(log: WatchLog) -> None:

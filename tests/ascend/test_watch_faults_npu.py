@@ -1,0 +1,43 @@
+"""Seeded overruns on the virtual NPU: every one is put down to its operator, however it is watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.targets import SOURCES
+from tests.support.watching import check_seeded_runs
+
+if TYPE_CHECKING:
+    from tests.ascend.conftest import Observe
+
+SEEDS = 20
+PROGRAM = SOURCES / "watched_faults.py"
+
+WAYS = {
+    "by name and by address": (("tensor", "address"), ()),
+    "window": (("window",), ("--watch=torch._ops.aten.neg.out:out0,torch._ops.aten.abs.default",)),
+    "auto": (("auto",), ("--watch=auto",)),
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_seeded_overrun_is_found_and_nothing_else(observe: Observe, how: str) -> None:
+    """One report for each: the culprit, its call, the victim and the bytes; and no word about 20 clean runs.
+
+    By `auto`, the padding that was run over and the blocks behind the victim belong to the same report.
+    """
+    ways, options = WAYS[how]
+    seen = observe(["--device=npu", *options], str(PROGRAM), "npu", SEEDS, *ways)
+    assert seen.run.stderr.count("[vnpu] injected fault") == SEEDS * len(ways)
+    for said, found in check_seeded_runs(seen.run, SEEDS * len(ways)):
+        assert found.attributes["ranges"] == said["ranges"], said
+        assert found.device == 0
+        if how != "auto":
+            continue
+        assert found.attributes["neighbour_address"] == said["own"]
+        assert (found.attributes["written_neighbour"], found.attributes["exact"]) == ("1", "1")
+        assert found.attributes["neighbour_first"] == said["own_bytes"]
+        assert found.attributes.get("more_blocks", "0") == said["more"]
+        assert found.attributes.get("more_until", said["until"]) == said["until"]

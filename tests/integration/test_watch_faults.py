@@ -1,0 +1,54 @@
+"""Seeded faults on the CPU: every one is put down to its operator, however it is watched, and clean runs are silent."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import tool
+from tests.support.targets import SOURCES
+from tests.support.watching import check_seeded_runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+
+SEEDS = 20
+PROGRAM = SOURCES / "watched_faults.py"
+LARGEST_EXACT_BYTES = 16 << 10
+"""Automatic watching knows changes in larger memory to 1 KiB."""
+
+WAYS = {
+    "by name and by address": (("tensor", "address"), ()),
+    "window": (("window",), ("--watch=torch._ops.aten.sin.default:out0,torch._ops.aten.cos.default",)),
+    "auto": (("auto",), ("--watch=auto",)),
+}
+
+
+def in_segments(ranges: str, size: int) -> str:
+    """Ranges of bytes as they are known where only checksums of segments are kept."""
+    first, last = int(ranges.partition("-")[0]), int(ranges.rpartition("-")[2])
+    return f"{first // 1024 * 1024}-{min(last // 1024 * 1024 + 1023, size - 1)}"
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_seeded_fault_is_found_and_nothing_else(tmp_path: Path, how: str) -> None:
+    """The culprit, its call, the victim and the bytes: 20 of 20; and no word about 20 clean runs."""
+    ways, options = WAYS[how]
+    output = tmp_path / "output"
+    words = (*tool.TOOL, f"--output={output}", "--device=cpu", *options, sys.executable, PROGRAM, "cpu", SEEDS, *ways)
+    run = tool.run(words, output=output)
+    assert run.returncode == 0, run.stderr
+    for said, found in check_seeded_runs(run, SEEDS * len(ways)):
+        expected = said["ranges"]
+        if how == "auto" and found.size > LARGEST_EXACT_BYTES:
+            expected = in_segments(expected, found.size)
+        else:
+            pieces = [piece.split("-") for piece in expected.split(",")]
+            assert int(found.attributes["changed_bytes"]) == sum(int(end) - int(begin) + 1 for begin, end in pieces)
+        shown = ",".join(expected.split(",")[:8])
+        assert found.attributes["ranges"].removesuffix(",...") == shown, said
+        assert found.name == {"auto": "", "window": "torch._ops.aten.sin.default"}.get(how, "victim")
