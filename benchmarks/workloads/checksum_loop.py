@@ -26,7 +26,8 @@ def checksum_of(name: str) -> Callable[[bytes], int]:
     if name == "xxh3":
         import xxhash
 
-        return xxhash.xxh3_64_intdigest
+        peer: Callable[[bytes], int] = xxhash.xxh3_64_intdigest
+        return peer
     from msmemscope import _native
 
     return (lambda content: _native.watch_checksum(content, crc64=True)) if name == "crc64" else _native.watch_checksum
