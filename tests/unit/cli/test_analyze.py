@@ -24,7 +24,7 @@ RESULT_KEYS = {
     "operators": {"row_count", "by_name", "highest"},
     "oom": {"failure_count", "failures"},
     "growth": {"sites", "judged_sites", "remarks"},
-    "watch": {"changes", "watched", "coverage"},
+    "watch": {"changes", "watched", "coverage", "files"},
 }
 
 
