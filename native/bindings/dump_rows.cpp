@@ -4,8 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -117,13 +119,17 @@ std::optional<nb::dict> read_rows(nb::handle object, std::size_t end) {
 using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Identities = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-nb::dict find_chosen_rows(const nb::bytes& content, const std::optional<Identities>& ids, std::uint64_t process_id,
-                          const std::tuple<int, int, int>& columns, bool is_last) {
+nb::dict find_chosen_rows(nb::handle object, std::size_t length, const std::optional<Identities>& ids,
+                          std::uint64_t process_id, const std::tuple<int, int, int>& columns, bool is_last) {
+    const Content content(object);
+    if (length > content.size()) {
+        throw nb::value_error("an end that lies outside");
+    }
     ChosenRows rows;
     {
         const nb::gil_scoped_release released;
         const auto [event, process, attributes] = columns;
-        rows = choose_rows({content.c_str(), content.size()},
+        rows = choose_rows({content.data(), length},
                            {ids ? ids->data() : nullptr, ids ? ids->size() : 0, process_id, event, process, attributes},
                            is_last);
     }
@@ -135,38 +141,69 @@ nb::dict find_chosen_rows(const nb::bytes& content, const std::optional<Identiti
     return found;
 }
 
-nb::bytes replace_parts(const nb::bytes& content, const Numbers& begins, const Numbers& ends, const Numbers& numbers,
-                        const std::vector<nb::bytes>& texts) {
-    if (begins.size() != ends.size() || begins.size() != numbers.size()) {
-        throw nb::value_error("columns of different lengths");
+// Writes all of some pieces of memory, however little a call takes. Returns false with errno set.
+bool write_all(int descriptor, std::vector<iovec>& pieces) {
+    constexpr std::size_t kMostPieces = 1024;  // IOV_MAX
+    std::size_t first = 0;
+    while (first < pieces.size()) {
+        const std::size_t count = std::min(pieces.size() - first, kMostPieces);
+        const ssize_t written = writev(descriptor, &pieces[first], static_cast<int>(count));
+        if (written < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return false;
+        }
+        auto left = static_cast<std::size_t>(written);
+        while (first < pieces.size() && left >= pieces[first].iov_len) {
+            left -= pieces[first++].iov_len;
+        }
+        if (left > 0) {
+            pieces[first].iov_base = static_cast<char*>(pieces[first].iov_base) + left;
+            pieces[first].iov_len -= left;
+        }
     }
-    std::int64_t copied = 0;
-    std::size_t size = content.size();
+    return true;
+}
+
+void write_with_parts(int descriptor, nb::handle object, std::size_t length, const Numbers& begins, const Numbers& ends,
+                      const Numbers& numbers, const std::vector<nb::bytes>& texts) {
+    const Content content(object);
+    if (length > content.size() || begins.size() != ends.size() || begins.size() != numbers.size()) {
+        throw nb::value_error("columns of different lengths, or an end that lies outside");
+    }
+    std::vector<iovec> pieces;
+    pieces.reserve(2 * begins.size() + 1);
+    const auto add = [&pieces](const char* from, std::size_t bytes) {
+        if (bytes != 0) {
+            pieces.push_back({const_cast<char*>(from), bytes});
+        }
+    };
+    std::size_t copied = 0;
     for (std::size_t part = 0; part < begins.size(); ++part) {
-        const std::int64_t begin = begins.data()[part];
-        const std::int64_t end = ends.data()[part];
-        const std::int64_t number = numbers.data()[part];
-        if (begin < copied || end < begin || end > static_cast<std::int64_t>(content.size()) || number < 0 ||
-            number >= static_cast<std::int64_t>(texts.size())) {
+        const auto begin = static_cast<std::size_t>(begins.data()[part]);
+        const auto end = static_cast<std::size_t>(ends.data()[part]);
+        const auto number = static_cast<std::size_t>(numbers.data()[part]);
+        if (begin < copied || end < begin || end > length || number >= texts.size()) {
             throw nb::value_error("parts that overlap, are not in order, or lie outside");
         }
-        size = size - static_cast<std::size_t>(end - begin) + texts[static_cast<std::size_t>(number)].size();
+        add(content.data() + copied, begin - copied);
+        add(texts[number].c_str(), texts[number].size());
         copied = end;
     }
-    PyObject* const result = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
-    if (result == nullptr) {
+    add(content.data() + copied, length - copied);
+    bool is_written = false;
+    int error = 0;
+    {
+        const nb::gil_scoped_release released;
+        is_written = write_all(descriptor, pieces);
+        error = errno;
+    }
+    if (!is_written) {
+        errno = error;
+        PyErr_SetFromErrno(PyExc_OSError);
         throw nb::python_error();
     }
-    char* target = PyBytes_AS_STRING(result);
-    const char* source = content.c_str();
-    for (std::size_t part = 0; part < begins.size(); ++part) {
-        const nb::bytes& text = texts[static_cast<std::size_t>(numbers.data()[part])];
-        target = std::copy(source, content.c_str() + begins.data()[part], target);
-        target = std::copy(text.c_str(), text.c_str() + text.size(), target);
-        source = content.c_str() + ends.data()[part];
-    }
-    std::copy(source, content.c_str() + content.size(), target);
-    return nb::steal<nb::bytes>(result);
 }
 
 using Roles = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -218,15 +255,18 @@ void define_dump_rows(nb::module_& module) {
                "numbers from 1 "
                "and under NAME_texts the texts; None if any row is not usual.");
     module.def(
-        "find_chosen_rows", &find_chosen_rows, nb::arg("content"), nb::arg("ids").none(), nb::arg("process_id"),
-        nb::arg("columns"), nb::arg("is_last"),
-        "Finds the rows of a CSV dump whose ID is one of ascending numbers, or all rows. Returns `begin` of each, the "
-        "place of "
-        "its `id` among them, the `place` where an attribute goes in or -1, and the `end` of the last whole row. "
-        "The columns are the places of Event, Process Id and Attr.");
-    module.def("replace_parts", &replace_parts, nb::arg("content"), nb::arg("begins"), nb::arg("ends"),
-               nb::arg("numbers"), nb::arg("texts"),
-               "Returns content with some parts replaced by one of the texts each.");
+        "find_chosen_rows", &find_chosen_rows,
+        nb::sig("def find_chosen_rows(content: bytes | bytearray, length: int, ids: object | None, "
+                "process_id: int, columns: tuple[int, int, int], is_last: bool) -> dict"),
+        nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
+        "Finds the rows of a CSV dump, up to a length, whose ID is one of ascending numbers, or all rows. Returns "
+        "`begin` of each, the place of its `id` among them, the `place` where an attribute goes in or -1, and the "
+        "`end` of the last whole row. The columns are the places of Event, Process Id and Attr.");
+    module.def("write_with_parts", &write_with_parts,
+               nb::sig("def write_with_parts(descriptor: int, content: bytes | bytearray, length: int, begins: object, "
+                       "ends: object, numbers: object, texts: list[bytes]) -> None"),
+               "Writes content up to a length into a file, with some parts replaced by one of the texts each. Raises "
+               "OSError.");
     module.def("blocks_of_rows", &blocks_of_rows, nb::arg("roles"), nb::arg("allocation_ids"), nb::arg("sequences"),
                "Returns the sequence of the MALLOC of each FREE and ACCESS, by allocation ids; 0 where there is none.");
     module.def("outermost_operators", &outermost_operators, nb::arg("roles"), nb::arg("threads"), nb::arg("names"),

@@ -16,7 +16,7 @@ from msmemscope.errors import DumpError
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import BinaryIO, TypeAlias
+    from typing import TypeAlias
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -51,15 +51,20 @@ def change_csv(source: Path, target: Path, kinds: pl.DataFrame) -> int:
             raise DumpError(message)
         changer = _RowChanger(source, header, kinds)
         writer.write(header)
-        pending = b""
-        is_end = False
-        while not is_end:
-            # A slice without the end of a row grows; twice as much each time, so that it is not searched too often.
-            more = reader.read(max(_SLICE_BYTES, len(pending)))
-            is_end = not more
-            content = pending + more if pending else more
-            pending = content[changer.write(writer, content, is_last=is_end) :]
-    return changer.changed
+        writer.flush()
+        buffer = bytearray(_SLICE_BYTES)
+        begin = len(header)
+        while True:
+            # The same memory again and again; the end of a row is read again with the rows behind it.
+            reader.seek(begin)
+            length = reader.readinto(buffer)
+            is_end = length < len(buffer)
+            written = changer.write(writer.fileno(), buffer, length, is_last=is_end)
+            begin += written
+            if is_end:
+                return changer.changed
+            if written == 0:
+                buffer = bytearray(2 * len(buffer))  # twice as much each time, so that it is not searched too often
 
 
 class _RowChanger:
@@ -104,15 +109,19 @@ class _RowChanger:
         columns = ("process_id", "allocation_id", "inefficient_type")
         return {(process, block): words for process, block, words in self._kinds_frame.select(columns).iter_rows()}
 
-    def write(self, writer: BinaryIO, content: bytes, *, is_last: bool) -> int:
+    def write(self, descriptor: int, content: bytearray, length: int, *, is_last: bool) -> int:
         """Copies whole rows, and returns how many bytes of the content those are.
 
         Args:
-            writer: Where to.
-            content: Rows, of which the last one may go on behind it.
+            descriptor: Of the file to write.
+            content: Rows up to a length, of which the last one may go on behind it.
+            length: Number of bytes.
             is_last: Whether nothing follows.
+
+        Raises:
+            OSError: they cannot be written.
         """
-        found = _native.find_chosen_rows(content, self._wanted, self._process, self._columns, is_last)
+        found = _native.find_chosen_rows(content, length, self._wanted, self._process, self._columns, is_last)
         end: int = found["end"]
         begins: Numbers = found["place"]
         # In rows as nearly all are, something is only put in; the others are taken apart one by one.
@@ -121,7 +130,7 @@ class _RowChanger:
         is_changed = (begins >= 0) & (numbers >= 0)
         texts = self._additions.copy()
         for place in np.flatnonzero(~is_changed).tolist():
-            match = self._row.match(content, int(found["begin"][place]))
+            match = self._row.match(content, int(found["begin"][place]), end)
             kinds = self._kinds_of(match) if match is not None else None
             if match is None or kinds is None:
                 continue
@@ -132,8 +141,7 @@ class _RowChanger:
             is_changed[place] = True
         self.changed += int(is_changed.sum())
         parts = begins[is_changed], ends[is_changed], numbers[is_changed]
-        rows = content if end == len(content) else content[:end]
-        writer.write(_native.replace_parts(rows, *parts, texts))
+        _native.write_with_parts(descriptor, content, end, *parts, texts)
         return end
 
     def _kinds_of(self, match: re.Match[bytes]) -> str | None:
