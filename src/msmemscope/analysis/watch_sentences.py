@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _MOST_RANGES: Final = 4
 """Ranges of bytes that a sentence lists."""
+_WIDEST_GAP: Final = 128
+"""Bytes from the end of a block to a change that a write over that end can have left as they were: what allocators keep
+between two blocks, and no more."""
 _COVERAGE: Final = "watch.coverage"
 """The fact that says how much automatic watching has looked at."""
 _FILES_ENDED: Final = "watch.files_ended"
@@ -137,7 +140,11 @@ def _bytes_text() -> pl.Expr:
 
 
 def _neighbour() -> pl.Expr:
-    is_likely = pl.col("neighbour_address").is_not_null() & pl.col("neighbour_is_written") & ~pl.col("is_beside")
+    end = (pl.col("neighbour_address") + pl.col("neighbour_size").fill_null(0).cast(pl.UInt64, strict=False)).cast(
+        pl.Int64, strict=False
+    )
+    distance = pl.col("address").cast(pl.Int64, strict=False) + pl.col("first").fill_null(0) - end
+    is_likely = (distance <= _WIDEST_GAP) & pl.col("neighbour_is_written") & ~pl.col("is_beside")
     size = pl.format("{}, {}", "neighbour_size_text", "neighbour_address_text")
     block = _block("neighbour_operator", "neighbour_site", size)
     likely = pl.format("; likely it ran over the end of what it writes, the {} right before", block)

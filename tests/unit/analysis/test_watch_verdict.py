@@ -203,6 +203,16 @@ def test_the_block_that_was_overrun(log: WatchLog, *, is_written: bool) -> None:
     assert change["neighbour_is_written"] is is_written
 
 
+def test_a_block_far_before_was_not_overrun(log: WatchLog) -> None:
+    """Whatever lies before the victim somewhere in memory is no suspect: bytes between would have changed too."""
+    log.change(
+        watch="auto", id="0", exact="1", neighbour=str(log.before), neighbour_address=str(0x1000), neighbour_size="256",
+        written_neighbour="1",
+    )  # fmt: skip
+    (change,) = log.judged().changes.iter_rows(named=True)
+    assert change["sentence"].endswith("bytes 128..255")
+
+
 def test_what_was_watched_is_counted(log: WatchLog) -> None:
     """Changes by verdict for each watch, of two that have the same name too, and how each ended."""
     log.event(WATCH_START, watch="tensor", id="2", content="light", after="0" * 16)
