@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from msmemscope.eventlog.layout import CaptureState
 from msmemscope.model.events import EventKind
 from tests.support.recordings import assert_sound, count, events_of
+from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
     from tests.support.tool import ToolRun
 
 SMALL_DISK_KIB = 2048
-
-# In a mount namespace of its own, so that no root is needed and nothing stays mounted. What was recorded is copied out
-# before the namespace ends.
-ON_SMALL_DISK = f"""
-mount -t tmpfs -o size={SMALL_DISK_KIB}k none "$1" || exit 125
-disk=$1; copy=$2; shift 2
-"$@"; status=$?
-cp -a "$disk/." "$copy"
-exit $status
-"""
 
 
 def assert_everything_said_is_recorded(run: ToolRun) -> None:
@@ -83,18 +72,7 @@ def test_dumps_are_written_for_a_killed_process(build_target: BuildTarget, run_u
 @pytest.fixture
 def on_small_disk(tmp_path: Path) -> tuple[list[str], Path, Path]:
     """A prefix of a command line that runs it on a small disk, the disk's folder, and where its content is copied."""
-    disk = tmp_path / "disk"
-    copy = tmp_path / "copy"
-    disk.mkdir()
-    copy.mkdir()
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("unshare is not installed, so that a small disk cannot be made without root")
-    prefix = [unshare, "--map-root-user", "--mount", "bash", "-c", ON_SMALL_DISK, "small_disk", str(disk), str(copy)]
-    probe = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {probe.stderr.strip()}")
-    return prefix, disk, copy
+    return small_disk(tmp_path, SMALL_DISK_KIB)
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_program(

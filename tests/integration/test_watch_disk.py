@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import tool
+from tests.support.small_disk import small_disk
 from tests.support.watching import changes
 
 if TYPE_CHECKING:
@@ -23,16 +22,6 @@ DISK_MIB = 24
 TENSOR_BYTES = 4 << 20
 LINE = "no more is written of watched memory, changes are still looked for"
 VERDICT = "Files of watched memory are incomplete: nothing more was written after"
-
-# In a mount namespace of its own, so that no root is needed and nothing stays mounted. What was written is copied out
-# before the namespace ends.
-ON_SMALL_DISK = f"""
-mount -t tmpfs -o size={DISK_MIB}m none "$1" || exit 125
-disk=$1; copy=$2; shift 2
-"$@"; status=$?
-cp -a "$disk/." "$copy"
-exit $status
-"""
 
 PROGRAM = """
 import ctypes, signal, sys
@@ -68,17 +57,7 @@ for _ in range(200):
 @pytest.fixture
 def on_small_disk(tmp_path: Path) -> tuple[list[str], Path, Path]:
     """A prefix of a command line that runs it on a small disk, the disk's folder, and where its content is copied."""
-    disk, copy = tmp_path / "disk", tmp_path / "copy"
-    disk.mkdir()
-    copy.mkdir()
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("unshare is not installed, so that a small disk cannot be made without root")
-    prefix = [unshare, "--map-root-user", "--mount", "bash", "-c", ON_SMALL_DISK, "small_disk", str(disk), str(copy)]
-    probe = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {probe.stderr.strip()}")
-    return prefix, disk, copy
+    return small_disk(tmp_path, DISK_MIB << 10)
 
 
 def program(tmp_path: Path, before: str = "", tensor_bytes: int = TENSOR_BYTES) -> Path:
