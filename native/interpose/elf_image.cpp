@@ -27,8 +27,11 @@ ElfImage::ElfImage(const dl_phdr_info& info) noexcept
       end_(0),
       relro_start_(0),
       relro_end_(0),
+      dynamic_(nullptr),
       symbols_(nullptr),
       symbol_names_(nullptr),
+      gnu_hash_(nullptr),
+      sysv_hash_(nullptr),
       plt_relocations_(nullptr),
       plt_relocation_bytes_(0),
       data_relocations_(nullptr),
@@ -71,6 +74,7 @@ std::uint64_t ElfImage::absolute(std::uint64_t address) const noexcept {
 
 void ElfImage::read_dynamic(const ElfW(Dyn) * entry) noexcept {
     bool plt_has_addends = false;
+    dynamic_ = entry;
     for (; entry->d_tag != DT_NULL; ++entry) {
         switch (entry->d_tag) {
             case DT_SYMTAB:
@@ -78,6 +82,12 @@ void ElfImage::read_dynamic(const ElfW(Dyn) * entry) noexcept {
                 break;
             case DT_STRTAB:
                 symbol_names_ = reinterpret_cast<const char*>(absolute(entry->d_un.d_ptr));
+                break;
+            case DT_GNU_HASH:
+                gnu_hash_ = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
+                break;
+            case DT_HASH:
+                sysv_hash_ = reinterpret_cast<const std::uint32_t*>(absolute(entry->d_un.d_ptr));
                 break;
             case DT_JMPREL:
                 plt_relocations_ = reinterpret_cast<const Relocation*>(absolute(entry->d_un.d_ptr));
@@ -101,6 +111,8 @@ void ElfImage::read_dynamic(const ElfW(Dyn) * entry) noexcept {
     if (symbols_ == nullptr || symbol_names_ == nullptr) {
         plt_relocations_ = nullptr;
         data_relocations_ = nullptr;
+        gnu_hash_ = nullptr;
+        sysv_hash_ = nullptr;
     }
     if (plt_relocations_ == nullptr || !plt_has_addends) {
         plt_relocation_bytes_ = 0;
@@ -126,12 +138,95 @@ void ElfImage::read_notes(const unsigned char* notes, std::size_t bytes) noexcep
     }
 }
 
-const char* ElfImage::symbol_of(const Relocation& relocation) const noexcept {
+const ElfW(Sym) * ElfImage::symbol_of(const Relocation& relocation) const noexcept {
     const unsigned type = ELF64_R_TYPE(relocation.r_info);
     if (type != kJumpSlot && type != kGlobalData) {
         return nullptr;
     }
-    return symbol_names_ + symbols_[ELF64_R_SYM(relocation.r_info)].st_name;
+    return &symbols_[ELF64_R_SYM(relocation.r_info)];
+}
+
+bool ElfImage::defines(const ElfW(Sym) & symbol, const char* function) const noexcept {
+    return symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+           std::strcmp(symbol_names_ + symbol.st_name, function) == 0;
+}
+
+// Words of the table: number of buckets, first symbol in the table, words of 64 bits in the Bloom filter, its shift;
+// then the filter, the buckets (the first symbol of a chain) and the chains (the symbol's hash, its last bit set at the
+// end).
+const ElfW(Sym) * ElfImage::find_by_gnu_hash(const char* function) const noexcept {
+    std::uint32_t hash = 5381;
+    for (const char* place = function; *place != '\0'; ++place) {
+        hash = hash * 33 + static_cast<unsigned char>(*place);
+    }
+    const std::uint32_t bucket_count = gnu_hash_[0];
+    const std::uint32_t first = gnu_hash_[1];
+    const std::uint32_t filter_words = gnu_hash_[2];
+    const auto* const filter = reinterpret_cast<const std::uint64_t*>(gnu_hash_ + 4);
+    if (bucket_count == 0 || filter_words == 0) {
+        return nullptr;
+    }
+    const std::uint64_t word = filter[(hash / 64) % filter_words];
+    if (((word >> (hash % 64)) & (word >> ((hash >> gnu_hash_[3]) % 64)) & 1U) == 0) {
+        return nullptr;
+    }
+    const auto* const buckets = reinterpret_cast<const std::uint32_t*>(filter + filter_words);
+    std::uint32_t index = buckets[hash % bucket_count];
+    if (index < first) {
+        return nullptr;
+    }
+    const std::uint32_t* chain = buckets + bucket_count + (index - first);
+    for (;; ++index, ++chain) {
+        if (((*chain ^ hash) >> 1U) == 0 && defines(symbols_[index], function)) {
+            return &symbols_[index];
+        }
+        if ((*chain & 1U) != 0) {
+            return nullptr;
+        }
+    }
+}
+
+// Words of the table: number of buckets, number of chains; then the buckets and the chains (the next symbol, 0 for
+// none).
+const ElfW(Sym) * ElfImage::find_by_sysv_hash(const char* function) const noexcept {
+    std::uint32_t hash = 0;
+    for (const char* place = function; *place != '\0'; ++place) {
+        hash = (hash << 4U) + static_cast<unsigned char>(*place);
+        hash = (hash ^ ((hash & 0xf0000000U) >> 24U)) & 0x0fffffffU;
+    }
+    const std::uint32_t bucket_count = sysv_hash_[0];
+    if (bucket_count == 0) {
+        return nullptr;
+    }
+    const std::uint32_t* const chains = sysv_hash_ + 2 + bucket_count;
+    for (std::uint32_t index = sysv_hash_[2 + hash % bucket_count]; index != STN_UNDEF; index = chains[index]) {
+        if (defines(symbols_[index], function)) {
+            return &symbols_[index];
+        }
+    }
+    return nullptr;
+}
+
+void* ElfImage::definition_of(const char* function) const noexcept {
+    const ElfW(Sym)* symbol = nullptr;
+    if (gnu_hash_ != nullptr) {
+        symbol = find_by_gnu_hash(function);
+    } else if (sysv_hash_ != nullptr) {
+        symbol = find_by_sysv_hash(function);
+    }
+    return symbol == nullptr ? nullptr : reinterpret_cast<void*>(load_bias_ + symbol->st_value);
+}
+
+bool ElfImage::needs(const char* library) const noexcept {
+    if (dynamic_ == nullptr || symbol_names_ == nullptr) {
+        return false;
+    }
+    for (const ElfW(Dyn)* entry = dynamic_; entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == DT_NEEDED && std::strcmp(symbol_names_ + entry->d_un.d_val, library) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool ElfImage::store(void** slot, void* value) const noexcept {

@@ -2,8 +2,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -12,108 +12,19 @@
 
 #include "interpose/elf_image.h"
 #include "interpose/hooks.h"
-#include "interpose/search_path.h"
+#include "interpose/loading.h"
 #include "stacks/modules.h"
-#include "writer/bounded_lock.h"
 #include "writer/keep_errno.h"
-
-extern "C" {
-// dlopen decides by its return address whose search path and namespace to use. The entry passes that
-// address on, so that the search can be done for the caller; where even that would not be the same,
-// it jumps to the real dlopen with the return address untouched.
-// NOLINTNEXTLINE(readability-identifier-naming)
-void* msmemscope_dlopen_entry(const char* name, int flags);
-// 1: we open the library and look at what came; 0: jump to dlopen.
-__attribute__((visibility("hidden"))) int msmemscope_dlopen_is_ours(const char* name) noexcept;
-__attribute__((visibility("hidden"))) void* msmemscope_dlopen_and_scan(const char* name, int flags,
-                                                                       const void* caller) noexcept;
-__attribute__((visibility("hidden"))) void* msmemscope_real_dlopen = nullptr;
-}
-
-#if defined(__x86_64__)
-asm(R"(
-    .text
-    .hidden msmemscope_dlopen_entry
-    .globl msmemscope_dlopen_entry
-    .type msmemscope_dlopen_entry, @function
-msmemscope_dlopen_entry:
-    .cfi_startproc
-    endbr64
-    pushq %rdi
-    .cfi_adjust_cfa_offset 8
-    pushq %rsi
-    .cfi_adjust_cfa_offset 8
-    subq $8, %rsp
-    .cfi_adjust_cfa_offset 8
-    call msmemscope_dlopen_is_ours
-    addq $8, %rsp
-    .cfi_adjust_cfa_offset -8
-    popq %rsi
-    .cfi_adjust_cfa_offset -8
-    popq %rdi
-    .cfi_adjust_cfa_offset -8
-    movq (%rsp), %rdx
-    testl %eax, %eax
-    jne msmemscope_dlopen_and_scan
-    movq msmemscope_real_dlopen(%rip), %rax
-    jmp *%rax
-    .cfi_endproc
-    .size msmemscope_dlopen_entry, .-msmemscope_dlopen_entry
-)");
-#elif defined(__aarch64__)
-asm(R"(
-    .text
-    .hidden msmemscope_dlopen_entry
-    .globl msmemscope_dlopen_entry
-    .type msmemscope_dlopen_entry, %function
-msmemscope_dlopen_entry:
-    .cfi_startproc
-    hint #34
-    stp x29, x30, [sp, #-32]!
-    .cfi_def_cfa_offset 32
-    .cfi_offset x29, -32
-    .cfi_offset x30, -24
-    stp x0, x1, [sp, #16]
-    bl msmemscope_dlopen_is_ours
-    mov w9, w0
-    ldp x0, x1, [sp, #16]
-    ldp x29, x30, [sp], #32
-    .cfi_restore x29
-    .cfi_restore x30
-    .cfi_def_cfa_offset 0
-    mov x2, x30
-    cbnz w9, msmemscope_dlopen_and_scan
-    adrp x16, msmemscope_real_dlopen
-    ldr x16, [x16, #:lo12:msmemscope_real_dlopen]
-    br x16
-    .cfi_endproc
-    .size msmemscope_dlopen_entry, .-msmemscope_dlopen_entry
-)");
-#endif
 
 namespace msmemscope {
 namespace {
 
-BoundedLock patch_lock;
+// Everything here is read and written with the loader's lock held, but for this.
 std::atomic<bool> installed{false};
-// Changes of the set of libraries that were looked at: dl_iterate_phdr counts loads and unloads.
-std::atomic<std::uint64_t> seen_changes{0};
 
-// Images patched so far, by load address. An image that is unloaded and another one that takes its
-// place are told apart by the count of loads: the set is cleared when anything was unloaded.
-constexpr std::size_t kMostImages = 8192;
-std::uint64_t patched_images[kMostImages];
-std::size_t patched_image_count = 0;
-std::uint64_t seen_unloads = 0;
-
-bool is_patched(std::uint64_t start) noexcept {
-    for (std::size_t index = 0; index < patched_image_count; ++index) {
-        if (patched_images[index] == start) {
-            return true;
-        }
-    }
-    return false;
-}
+// How many images the loader had added to its list when it was looked through last (dlpi_adds). It appends to the list,
+// and an unloaded image leaves no gap: what came since are the last ones, at most as many as were added.
+std::uint64_t seen_additions = 0;
 
 // Names that some hook is about, as a filter: most of the many symbols of a large library end here.
 constexpr std::size_t kFilterBits = 1024;
@@ -129,26 +40,94 @@ std::size_t filter_place(const char* name) noexcept {
 
 void fill_name_filter() noexcept {
     name_filter[filter_place("dlopen")] = true;
-    for (const HookTable& table : kHookTables) {
-        for (std::size_t index = 0; index < table.count; ++index) {
-            name_filter[filter_place(table.hooks[index].function)] = true;
+    name_filter[filter_place("dlsym")] = true;
+    for (const HookTable* const table : kHookTables) {
+        for (std::size_t index = 0; index < table->count; ++index) {
+            name_filter[filter_place(table->hooks[index].function)] = true;
         }
     }
 }
 
-// Whether the slot holds the replacement now.
-bool redirect(const ElfImage& image, void** slot, void* replacement, void** previous) noexcept {
-    void* const before = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-    if (before == replacement) {
-        return true;
+// The loaded image that defines a function: the one that another image means with it.
+struct Search {
+    const ElfImage& user;
+    const char* function;
+    void* needed;   // of an image that the user is linked to
+    void* any;      // of whichever image
+    bool is_clear;  // no two images have it
+};
+
+int look_for_definition(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    auto& search = *static_cast<Search*>(argument);
+    const ElfImage image(*info);
+    void* const found = image.definition_of(search.function);
+    if (found == nullptr) {
+        return 0;
     }
-    // A slot that points into its own image is a lazy one: calling through it would resolve it and
-    // overwrite our value. The real function is then the one that we are bound to ourselves, or the one that
-    // find_real_function finds.
-    if (previous != nullptr && before != nullptr && !image.contains(reinterpret_cast<std::uint64_t>(before))) {
-        __atomic_store_n(previous, before, __ATOMIC_RELEASE);
+    if (search.needed == nullptr && search.user.needs(image.name())) {
+        search.needed = found;
     }
-    return image.store(slot, replacement);
+    search.is_clear = search.is_clear && search.any == nullptr;
+    search.any = found;
+    return 0;
+}
+
+// The function that a slot leads to: what the loader has stored there, or what it will store when the slot is a lazy
+// one that leads into the image's own table still. Null if there is none, or where it cannot be known.
+void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
+    void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
+    if (!image.contains(reinterpret_cast<std::uint64_t>(held)) || held == slot.own) {
+        return held;
+    }
+    // As the loader searches: the global scope first. Then the scope into which the image was loaded, for which there
+    // is no function: to ask for a handle of it would run constructors before their time.
+    void* const found = dlsym(RTLD_DEFAULT, slot.symbol);
+    if (found != nullptr) {
+        return found;
+    }
+    dlerror();  // the program shall not find our errors
+    if (void* const own = image.definition_of(slot.symbol); own != nullptr) {
+        return own;
+    }
+    Search search{image, slot.symbol, nullptr, nullptr, true};
+    dl_iterate_phdr(look_for_definition, &search);
+    return search.needed != nullptr || !search.is_clear ? search.needed : search.any;
+}
+
+enum class Redirected { kNo, kYes, kRefused };
+
+// The entry that leads to a function; null if all of them lead elsewhere.
+void* entry_to(HookEntries& entries, void* function) noexcept {
+    for (std::size_t number = 0; number < kHookEntries; ++number) {
+        if (entries.real[number] == nullptr) {
+            __atomic_store_n(&entries.real[number], function, __ATOMIC_RELEASE);
+        }
+        if (entries.real[number] == function) {
+            return entries.replacement[number];
+        }
+    }
+    return nullptr;
+}
+
+Redirected redirect(const ElfImage& image, const ElfImage::Slot& slot, HookEntries& entries) noexcept {
+    void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
+    if (std::find(std::begin(entries.replacement), std::end(entries.replacement), held) !=
+        std::end(entries.replacement)) {
+        return Redirected::kYes;
+    }
+    // A weak symbol that nothing defines stays null: the program looks whether it is.
+    void* const function = function_behind(image, slot);
+    if (function == nullptr) {
+        return Redirected::kNo;
+    }
+    void* const entry = entry_to(entries, function);
+    return entry != nullptr && image.store(slot.place, entry) ? Redirected::kYes : Redirected::kRefused;
+}
+
+void redirect(const ElfImage& image, const ElfImage::Slot& slot, const LoaderCall& call) noexcept {
+    if (function_behind(image, slot) == call.real) {
+        image.store(slot.place, call.replacement);
+    }
 }
 
 bool is_named_by(const ElfImage& image, const char* library) noexcept {
@@ -164,7 +143,7 @@ struct Outcome {
 };
 
 void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& outcome) noexcept {
-    const char* told = nullptr;
+    const char* noted = nullptr;
     for (std::size_t index = 0; index < table.count; ++index) {
         const Hook& hook = table.hooks[index];
         const bool is_named = hook.library != nullptr && is_named_by(image, hook.library);
@@ -177,8 +156,8 @@ void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& 
             std::snprintf(reason, sizeof(reason), "%s of %s %s", hook.function, image.path(),
                           refused ? "cannot be redirected" : "is not called through its table");
             recorder::note_fact(key, reason);
-        } else if ((found || is_named) && told != hook.source) {
-            told = hook.source;
+        } else if ((found || is_named) && noted != hook.source) {
+            noted = hook.source;
             std::snprintf(key, sizeof(key), "observed.%s", hook.source);
             recorder::note_fact(key, image.path());
         }
@@ -187,124 +166,114 @@ void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& 
 
 void patch_image(const ElfImage& image) noexcept {
     Outcome outcomes[std::size(kHookTables)];
-    image.for_each_slot([&](const char* symbol, void** slot) noexcept {
-        if (!name_filter[filter_place(symbol)]) {
+    image.for_each_slot([&](const ElfImage::Slot& slot) noexcept {
+        if (!name_filter[filter_place(slot.symbol)]) {
             return;
         }
-        if (std::strcmp(symbol, "dlopen") == 0) {
-            redirect(image, slot, reinterpret_cast<void*>(&msmemscope_dlopen_entry), nullptr);
+        if (const LoaderCall call = loader_call(slot.symbol); call.replacement != nullptr) {
+            redirect(image, slot, call);
             return;
         }
         for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
-            const HookTable& table = kHookTables[number];
+            const HookTable& table = *kHookTables[number];
             for (std::size_t index = 0; index < table.count; ++index) {
                 const Hook& hook = table.hooks[index];
-                if (std::strcmp(symbol, hook.function) != 0 ||
+                if (std::strcmp(slot.symbol, hook.function) != 0 ||
                     (hook.library != nullptr && !is_named_by(image, hook.library))) {
                     continue;
                 }
-                outcomes[number].found |= std::uint64_t{1} << index;
-                if (!redirect(image, slot, hook.replacement, hook.previous)) {
-                    outcomes[number].refused |= std::uint64_t{1} << index;
-                }
+                const Redirected result = redirect(image, slot, *hook.entries);
+                outcomes[number].found |= std::uint64_t{result != Redirected::kNo} << index;
+                outcomes[number].refused |= std::uint64_t{result == Redirected::kRefused} << index;
             }
         }
     });
     for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
-        note_outcome(image, kHookTables[number], outcomes[number]);
+        note_outcome(image, *kHookTables[number], outcomes[number]);
     }
 }
 
 // Is this our own library? Its calls must stay as they are.
-bool is_ours(const ElfImage& image) noexcept { return image.contains(reinterpret_cast<std::uint64_t>(&is_patched)); }
+bool is_ours(const ElfImage& image) noexcept { return image.contains(reinterpret_cast<std::uint64_t>(&patch_image)); }
 
-int visit_image(dl_phdr_info* info, std::size_t, void*) noexcept {
-    if (info->dlpi_subs != seen_unloads) {
-        seen_unloads = info->dlpi_subs;
-        patched_image_count = 0;
-    }
-    seen_changes.store(info->dlpi_adds + info->dlpi_subs, std::memory_order_release);
-    const ElfImage image(*info);
-    if (is_patched(image.start())) {
-        return 0;
-    }
-    if (!is_ours(image)) {
-        patch_image(image);
-    }
-    note_module(image);
-    if (patched_image_count < kMostImages) {
-        patched_images[patched_image_count++] = image.start();
-    }
+// The loader's list: how many images are in it, and how many were ever added.
+struct List {
+    std::uint64_t images;
+    std::uint64_t additions;
+};
+
+int count_image(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    auto& list = *static_cast<List*>(argument);
+    ++list.images;
+    list.additions = info->dlpi_adds;
     return 0;
 }
 
-int read_changes(dl_phdr_info* info, std::size_t, void* changes) noexcept {
-    *static_cast<std::uint64_t*>(changes) = info->dlpi_adds + info->dlpi_subs;
-    return 1;
+// Some images of the list, from a place in it on. They are patched after the loader let go of its list: other threads
+// need that to unwind, and looking up functions needs another lock of the loader's.
+struct Part {
+    std::uint64_t skipped;
+    std::size_t count;
+    dl_phdr_info images[128];
+};
+
+int copy_image(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    auto& part = *static_cast<Part*>(argument);
+    if (part.skipped > 0) {
+        --part.skipped;
+        return 0;
+    }
+    part.images[part.count++] = *info;
+    return part.count == std::size(part.images) ? 1 : 0;
 }
 
 }  // namespace
 
 void install_hooks() noexcept {
-    msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
-    if (!installed.exchange(true, std::memory_order_acq_rel)) {
-        fill_name_filter();
-        // Another thread may have been at it when this one forked, and is not there to let go.
-        pthread_atfork(nullptr, nullptr, [] { patch_lock.release(); });
-    }
-    rescan_libraries();
+    fill_name_filter();
+    installed.store(true, std::memory_order_release);
+    patch_under_loader_lock();
 }
 
-void* find_real_function(const char* library, const char* function) noexcept {
-    void* found = dlsym(RTLD_DEFAULT, function);
-    if (found == nullptr) {
-        // Python loads extension modules, and what they are linked to, into local scopes.
-        const auto real_dlopen = reinterpret_cast<void* (*)(const char*, int)>(
-            msmemscope_real_dlopen != nullptr ? msmemscope_real_dlopen : reinterpret_cast<void*>(&dlopen));
-        void* const handle = real_dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
-        found = handle != nullptr ? dlsym(handle, function) : nullptr;
-    }
-    return found;
+void* find_function(const char* name) noexcept {
+    struct Found {
+        const char* name;
+        void* function;
+    } found{name, nullptr};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* argument) {
+            auto& search = *static_cast<Found*>(argument);
+            search.function = ElfImage(*info).definition_of(search.name);
+            return search.function != nullptr ? 1 : 0;
+        },
+        &found);
+    return found.function;
 }
 
-void rescan_libraries() noexcept {
+void patch_new_images() noexcept {
     if (!installed.load(std::memory_order_acquire)) {
         return;
     }
-    std::uint64_t changes = 0;
-    dl_iterate_phdr(read_changes, &changes);
-    if (changes == seen_changes.load(std::memory_order_acquire)) {
-        return;
-    }
-    const BoundedLockGuard guard(patch_lock);
-    if (guard) {
-        dl_iterate_phdr(visit_image, nullptr);
+    List list{};
+    dl_iterate_phdr(count_image, &list);
+    const std::uint64_t fresh = std::min(list.additions - seen_additions, list.images);
+    seen_additions = list.additions;
+    static Part part;
+    for (std::uint64_t next = list.images - fresh; next < list.images; next += part.count) {
+        part.skipped = next;
+        part.count = 0;
+        dl_iterate_phdr(copy_image, &part);
+        for (std::size_t index = 0; index < part.count; ++index) {
+            const ElfImage image(part.images[index]);
+            if (!is_ours(image)) {
+                patch_image(image);
+            }
+            note_module(image);
+        }
+        if (part.count == 0) {
+            return;
+        }
     }
 }
 
 }  // namespace msmemscope
-
-int msmemscope_dlopen_is_ours(const char* name) noexcept {
-    // Null is the program itself. "$ORIGIN" in a name means the caller's folder.
-    return name != nullptr && std::strchr(name, '$') == nullptr ? 1 : 0;
-}
-
-void* msmemscope_dlopen_and_scan(const char* name, int flags, const void* caller) noexcept {
-    const auto real_dlopen = reinterpret_cast<void* (*)(const char*, int)>(msmemscope_real_dlopen);
-    char found[4200];
-    void* handle = nullptr;
-    if (std::strchr(name, '/') == nullptr) {
-        // A library of that name that is loaded already comes first, then the caller's own search path;
-        // what is left (LD_LIBRARY_PATH, the cache, the system's folders) is the same for every caller.
-        handle = real_dlopen(name, flags | RTLD_NOLOAD);
-        if (handle == nullptr && msmemscope::find_on_search_path_of(caller, name, found, sizeof(found))) {
-            name = found;
-        }
-    }
-    if (handle == nullptr) {
-        handle = real_dlopen(name, flags);
-    }
-    const msmemscope::KeepErrno keep_errno;
-    msmemscope::rescan_libraries();
-    return handle;
-}

@@ -11,6 +11,7 @@
 
 #include "interpose/patcher.h"
 #include "writer/recorder.h"
+#include "writer/stderr_line.h"
 
 namespace {
 
@@ -43,6 +44,7 @@ void note_start() noexcept {
 // The library is marked "initialise first", so this runs before the constructors of every other
 // library, and before the C library has set up environ: the arguments are the only way to it.
 __attribute__((constructor)) void load(int, char**, char** environment) {
+    msmemscope::remember_stderr();
     const std::size_t name_bytes = std::strlen(msmemscope::kSettingsVariable);
     for (; environment != nullptr && *environment != nullptr; ++environment) {
         if (std::strncmp(*environment, msmemscope::kSettingsVariable, name_bytes) == 0 &&
@@ -56,9 +58,6 @@ __attribute__((constructor)) void load(int, char**, char** environment) {
     }
 }
 
-__attribute__((destructor)) void unload() {
-    msmemscope::rescan_libraries();
-    msmemscope::recorder::close();
-}
+__attribute__((destructor)) void unload() { msmemscope::recorder::close(); }
 
 }  // namespace

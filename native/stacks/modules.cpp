@@ -19,7 +19,7 @@ constexpr std::uint32_t kMostModules = 8192;
 constexpr std::size_t kTextBytes = 2UL * 1024UL * 1024UL;
 constexpr std::size_t kLongestBuildId = 64;
 
-// Written under the patcher's lock, published by the count. Untouched pages take no memory. The text of a
+// Written with the loader's lock held, published by the count. Untouched pages take no memory. The text of a
 // module is its build id and its path.
 NotedModule modules[kMostModules];
 char texts[kTextBytes];
@@ -29,6 +29,22 @@ std::atomic<std::uint32_t> noted{0};
 // How many of them this process's capture has.
 std::atomic<std::uint64_t> defined_epoch{0};
 std::atomic<std::uint32_t> defined{0};
+
+// Whether the module was the last one to lie in its place: a library that is loaded again and again comes back to the
+// same one as a rule.
+bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std::uint32_t count) noexcept {
+    while (count > 0) {
+        const NotedModule& module = modules[--count];
+        if (module.payload.start < payload.end && payload.start < module.payload.end) {
+            return module.payload.start == payload.start && module.payload.end == payload.end &&
+                   module.payload.build_id_bytes == payload.build_id_bytes &&
+                   module.payload.path_bytes == payload.path_bytes &&
+                   std::memcmp(texts + module.text_offset, id_and_path, payload.build_id_bytes + payload.path_bytes) ==
+                       0;
+        }
+    }
+    return false;
+}
 
 }  // namespace
 
@@ -58,6 +74,9 @@ void note_module(const ElfImage& image) noexcept {
         std::memcpy(texts + text_bytes, image.build_id(), id_bytes);
     }
     std::memcpy(texts + text_bytes + id_bytes, path, path_bytes);
+    if (is_noted(module.payload, texts + text_bytes, index)) {
+        return;
+    }
     text_bytes += id_bytes + path_bytes;
     noted.store(index + 1, std::memory_order_release);
 }

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, bytes) == 0);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, bytes) == 0);
     return memory;
 }
 
@@ -30,7 +30,7 @@ std::uint32_t intern(const char* text) {
 int main() {
     ScratchFolder folder;
     // Nothing is configured: the hooks only pass through.
-    torch_cpu::hooked_free(allocate(100));
+    tests::hooked_free(allocate(100));
     CHECK(!recorder::is_configured());
     CHECK(!recorder::configure("output=relative"));
 
@@ -38,7 +38,7 @@ int main() {
     CHECK(recorder::configure(folder.settings("collect_mode=deferred\n").c_str()));
     CHECK(!recorder::is_collecting());
     void* const before = allocate(1000);
-    torch_cpu::hooked_free(allocate(1001));
+    tests::hooked_free(allocate(1001));
     CHECK_EQUAL(tests::count_captures(folder.path()), 0U);  // nothing was recorded, so nothing is on disk
 
     {
@@ -56,15 +56,15 @@ int main() {
     CHECK_EQUAL(errno, 77);
     recorder::set_current_operator(0);
     CHECK(recorder::live_block_sequence(format::Pool::kHost, reinterpret_cast<std::uint64_t>(during)) != 0);
-    torch_cpu::hooked_free(allocate(0));
-    torch_cpu::hooked_free(before);
+    tests::hooked_free(allocate(0));
+    tests::hooked_free(before);
     {
         const RecordingScope scope(true);
         recorder::stop_collecting(scope);
     }
     void* const after = allocate(3000);
-    torch_cpu::hooked_free(during);
-    torch_cpu::hooked_free(after);
+    tests::hooked_free(during);
+    tests::hooked_free(after);
     recorder::close();
 
     const tests::Log log = tests::read_log(folder.path(), getpid());

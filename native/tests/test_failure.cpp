@@ -8,8 +8,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -28,8 +28,8 @@ int main() {
         ("output=" + output.string() + "\nevents=alloc,free\ncollect_mode=immediate\ndevices=cpu").c_str()));
     for (int round = 0; round < 20000; ++round) {
         void* memory = nullptr;
-        CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, 256) == 0);
-        torch_cpu::hooked_free(memory);
+        CHECK(tests::hooked_posix_memalign(&memory, 64, 256) == 0);
+        tests::hooked_free(memory);
     }
     recorder::close();
     const tests::Log log = tests::read_log(output, getpid());

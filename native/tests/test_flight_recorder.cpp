@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -19,7 +19,7 @@ constexpr int kRounds = 300000;
 
 void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, bytes) == 0);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, bytes) == 0);
     return memory;
 }
 
@@ -35,10 +35,10 @@ int main() {
         freed_late.push_back(allocate(20000 + static_cast<std::size_t>(index)));
     }
     for (int round = 0; round < kRounds; ++round) {
-        torch_cpu::hooked_free(allocate(64));
+        tests::hooked_free(allocate(64));
         if (round == kRounds / 3) {
             for (void* memory : freed_late) {  // kept by then; their FREE is recycled long before the end
-                torch_cpu::hooked_free(memory);
+                tests::hooked_free(memory);
             }
         }
     }
@@ -63,7 +63,7 @@ int main() {
     CHECK_EQUAL(last, recorder::next_sequence() - 1);
     CHECK_EQUAL(last - log.records.front().sequence + 1, log.records.size());
     for (void* memory : alive) {
-        torch_cpu::hooked_free(memory);
+        tests::hooked_free(memory);
     }
     return 0;
 }

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -15,13 +15,13 @@ namespace {
 
 void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, bytes) == 0);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, bytes) == 0);
     return memory;
 }
 
 void allocate_and_free(int count, std::size_t bytes) {
     for (int index = 0; index < count; ++index) {
-        torch_cpu::hooked_free(allocate(bytes));
+        tests::hooked_free(allocate(bytes));
     }
 }
 
@@ -43,7 +43,7 @@ int main() {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        torch_cpu::hooked_free(inherited);  // not a block of this process
+        tests::hooked_free(inherited);  // not a block of this process
         std::thread([] { allocate_and_free(7, 2000); }).join();
         allocate_and_free(5, 3000);
         if (recorder::epoch() == epoch || intern("hello") == 0) {
@@ -64,7 +64,7 @@ int main() {
     CHECK(WIFEXITED(status));
     CHECK_EQUAL(WEXITSTATUS(status), 0);
     allocate_and_free(4, 5000);
-    torch_cpu::hooked_free(inherited);
+    tests::hooked_free(inherited);
     recorder::close();
 
     CHECK_EQUAL(tests::count_captures(folder.path()), 3U);

@@ -10,6 +10,7 @@
 #include "observers/hal/allocation_flags.h"
 #include "observers/hal/hal.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -104,68 +105,74 @@ int free_status = 0;
 
 void* block_of(std::uintptr_t number) { return reinterpret_cast<void*>(number * 0x1000); }
 
-void install_driver() {
-    hal::next_alloc = [](void** pointer, unsigned long long size, unsigned long long) {
-        *pointer = next_block;
-        return size == 0 ? 6 : 0;
-    };
-    hal::next_create = [](void** handle, std::size_t, const hal::MemoryProperties*, std::uint64_t) {
-        // As a driver that is made of its other functions.
-        return hal::hooked_alloc(handle, 1, kDevice);
-    };
-    hal::next_free = [](void*) { return free_status; };
-    hal::next_release = hal::next_free;
-    hal::next_unregister = hal::next_free;
-    hal::next_register = [](void*, std::uint64_t, std::uint32_t) { return 0; };
+int driver_alloc(void** pointer, unsigned long long size, unsigned long long) {
+    *pointer = next_block;
+    return size == 0 ? 6 : 0;
 }
+
+const auto hooked_alloc = tests::hooked(hal::kHooks, "halMemAlloc", &driver_alloc);
+
+// As a driver that is made of its other functions.
+int driver_create(void** handle, std::size_t, const hal::MemoryProperties*, std::uint64_t) {
+    return hooked_alloc(handle, 1, kDevice);
+}
+
+int driver_free(void*) { return free_status; }
+
+int driver_register(void*, std::uint64_t, std::uint32_t) { return 0; }
+
+const auto hooked_create = tests::hooked(hal::kHooks, "halMemCreate", &driver_create);
+const auto hooked_free = tests::hooked(hal::kHooks, "halMemFree", &driver_free);
+const auto hooked_release = tests::hooked(hal::kHooks, "halMemRelease", &driver_free);
+const auto hooked_register = tests::hooked(hal::kHooks, "aclrtHostRegisterV2", &driver_register);
+const auto hooked_unregister = tests::hooked(hal::kHooks, "aclrtHostUnregister", &driver_free);
 
 void* allocate(std::uintptr_t number, unsigned long long size, unsigned long long flag) {
     next_block = block_of(number);
     void* pointer = nullptr;
-    CHECK_EQUAL(hal::hooked_alloc(&pointer, size, flag), size == 0 ? 6 : 0);
+    CHECK_EQUAL(hooked_alloc(&pointer, size, flag), size == 0 ? 6 : 0);
     return pointer;
 }
 
 void recorded() {
     ScratchFolder folder;
-    install_driver();
-    hal::hooked_free(allocate(1, 100, kDevice));  // nothing is configured: they only pass through
+    hooked_free(allocate(1, 100, kDevice));  // nothing is configured: they only pass through
     CHECK(recorder::configure(folder.settings("devices=npu:0,npu:3,cpu\ncollect_mode=deferred\n").c_str()));
     void* const early = allocate(2, 200, kDevice);
-    hal::hooked_free(allocate(3, 300, kDevice));
+    hooked_free(allocate(3, 300, kDevice));
     {
         const RecordingScope scope(true);
         recorder::start_collecting(scope);
     }
-    hal::hooked_free(block_of(99));  // from before the tool came
-    hal::hooked_free(early);
+    hooked_free(block_of(99));  // from before the tool came
+    hooked_free(early);
     allocate(4, 0, kDevice);        // refused
     allocate(5, 400, kDevice | 1);  // not selected
-    hal::hooked_free(block_of(5));
+    hooked_free(block_of(5));
     allocate(6, 500, kDevice | 3 | kHuge | of_module(7));
     allocate(7, 500, kDevice | 3 | kHuge | of_module(7));
     allocate(8, 600, kHostUva | 3);
     allocate(9, 700, kHost | of_module(33));
     free_status = 3;
-    CHECK_EQUAL(hal::hooked_free(block_of(6)), 3);
+    CHECK_EQUAL(hooked_free(block_of(6)), 3);
     free_status = 0;
-    hal::hooked_free(block_of(6));
-    hal::hooked_free(block_of(8));
+    hooked_free(block_of(6));
+    hooked_free(block_of(8));
 
     next_block = block_of(10);
     void* handle = nullptr;
     const hal::MemoryProperties giant{1, 3, 45, 2, 0, 0};
-    CHECK_EQUAL(hal::hooked_create(&handle, 800, &giant, 0), 0);
-    CHECK_EQUAL(hal::hooked_create(&handle, 800, nullptr, 0), 0);
-    CHECK_EQUAL(hal::hooked_release(block_of(10)), 0);
+    CHECK_EQUAL(hooked_create(&handle, 800, &giant, 0), 0);
+    CHECK_EQUAL(hooked_create(&handle, 800, nullptr, 0), 0);
+    CHECK_EQUAL(hooked_release(block_of(10)), 0);
 
-    CHECK_EQUAL(hal::hooked_register(block_of(11), 900, 0x10000002), 0);
-    CHECK_EQUAL(hal::hooked_register(block_of(12), 900, 0x2), 0);
-    CHECK_EQUAL(hal::hooked_unregister(block_of(12)), 0);
-    CHECK_EQUAL(hal::hooked_unregister(block_of(11)), 0);
+    CHECK_EQUAL(hooked_register(block_of(11), 900, 0x10000002), 0);
+    CHECK_EQUAL(hooked_register(block_of(12), 900, 0x2), 0);
+    CHECK_EQUAL(hooked_unregister(block_of(12)), 0);
+    CHECK_EQUAL(hooked_unregister(block_of(11)), 0);
     recorder::observe_allocation(format::Pool::kHost, format::kDeviceCpu, 0x13000, 1000, MSMEMSCOPE_CALL_SITE());
-    CHECK_EQUAL(hal::hooked_register(block_of(0x13), 1000, 0x10000000), 0);  // a CPU tensor is recorded once
-    CHECK_EQUAL(hal::hooked_unregister(block_of(0x13)), 0);
+    CHECK_EQUAL(hooked_register(block_of(0x13), 1000, 0x10000000), 0);  // a CPU tensor is recorded once
+    CHECK_EQUAL(hooked_unregister(block_of(0x13)), 0);
     recorder::close();
 
     struct Expected {

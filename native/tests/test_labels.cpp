@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 #include "writer/texts.h"
@@ -19,7 +19,7 @@ namespace {
 
 void* allocate(std::size_t bytes) {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, bytes) == 0);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, bytes) == 0);
     return memory;
 }
 
@@ -98,7 +98,7 @@ int main() {
     recorder::set_backward(true);
     void* const during = allocate(2000);
     recorder::set_backward(false);
-    std::thread([] { torch_cpu::hooked_free(allocate(3000)); }).join();  // another thread has no labels
+    std::thread([] { tests::hooked_free(allocate(3000)); }).join();  // another thread has no labels
     CHECK(recorder::label_block(place(during), number("3weight")));
     CHECK(recorder::label_block(place(during), number("3weight")));  // the same again is no news
     CHECK(recorder::label_block(place(during), number("3gradient")));
@@ -108,15 +108,15 @@ int main() {
     const pid_t child = fork();
     if (child == 0) {
         // Labels pass to the child, in whose log their texts are defined anew.
-        torch_cpu::hooked_free(allocate(4000));
+        tests::hooked_free(allocate(4000));
         recorder::close();
         _exit(0);
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
-    torch_cpu::hooked_free(early);
-    torch_cpu::hooked_free(plain);
-    torch_cpu::hooked_free(during);
+    tests::hooked_free(early);
+    tests::hooked_free(plain);
+    tests::hooked_free(during);
     CHECK(!recorder::label_block(place(during), number("3weight")));
     recorder::close();
 

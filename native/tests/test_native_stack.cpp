@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "interpose/patcher.h"
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -15,8 +15,8 @@ namespace {
 
 __attribute__((noinline)) void allocate_here() {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, 64) == 0);
-    torch_cpu::hooked_free(memory);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, 64) == 0);
+    tests::hooked_free(memory);
 }
 
 __attribute__((noinline)) void recurse(int depth) {

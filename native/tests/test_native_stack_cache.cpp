@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -22,8 +22,8 @@ namespace {
 // The size tells which way an allocation came.
 __attribute__((noinline)) void allocate(std::size_t bytes) {
     void* memory = nullptr;
-    CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, bytes) == 0);
-    torch_cpu::hooked_free(memory);
+    CHECK(tests::hooked_posix_memalign(&memory, 64, bytes) == 0);
+    tests::hooked_free(memory);
     asm volatile("");
 }
 

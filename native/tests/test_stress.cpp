@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -24,11 +24,11 @@ int main(int count, char** arguments) {
             std::vector<void*> alive(16, nullptr);
             for (int event = 0; event < events / 2; ++event) {
                 void*& place = alive[static_cast<std::size_t>(event * 7) % alive.size()];
-                torch_cpu::hooked_free(place);
-                CHECK(torch_cpu::hooked_posix_memalign(&place, 64, 64 + static_cast<std::size_t>(thread)) == 0);
+                tests::hooked_free(place);
+                CHECK(tests::hooked_posix_memalign(&place, 64, 64 + static_cast<std::size_t>(thread)) == 0);
             }
             for (void* memory : alive) {
-                torch_cpu::hooked_free(memory);
+                tests::hooked_free(memory);
             }
         });
     }

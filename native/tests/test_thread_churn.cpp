@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "observers/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
+#include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
 
@@ -21,8 +21,8 @@ int main() {
         for (int thread = 0; thread < kAtOnce; ++thread) {
             threads.emplace_back([] {
                 void* memory = nullptr;
-                CHECK(torch_cpu::hooked_posix_memalign(&memory, 64, 64) == 0);
-                torch_cpu::hooked_free(memory);
+                CHECK(tests::hooked_posix_memalign(&memory, 64, 64) == 0);
+                tests::hooked_free(memory);
             });
         }
         for (auto& thread : threads) {

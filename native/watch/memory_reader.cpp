@@ -23,19 +23,13 @@ constexpr int kDeviceToHost = 2;                          // ACL_MEMCPY_DEVICE_T
 std::atomic<bool> always_copies{false};
 
 bool device_memory_is_ours() noexcept {
-    static const bool is_virtual = find_real_function("libascend_hal.so", "virtual_npu_device_memory") != nullptr;
+    static const bool is_virtual = find_function("virtual_npu_device_memory") != nullptr;
     return is_virtual;
-}
-
-// CANN 8.5 and later have the runtime's interface in a library of its own.
-void* runtime_function(const char* name) noexcept {
-    void* const found = find_real_function("libascendcl.so", name);
-    return found != nullptr ? found : find_real_function("libacl_rt.so", name);
 }
 
 bool copy_from_device(void* target, std::uint64_t source, std::size_t bytes) noexcept {
     using Copy = int (*)(void*, std::size_t, const void*, std::size_t, int);
-    static const auto copy = reinterpret_cast<Copy>(runtime_function("aclrtMemcpy"));
+    static const auto copy = reinterpret_cast<Copy>(find_function("aclrtMemcpy"));
     return copy != nullptr && copy(target, bytes, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == 0;
 }
 
@@ -157,7 +151,7 @@ Reading reading_of(std::int8_t device, bool block_is_known) noexcept {
 void copy_device_memory_always() noexcept { always_copies.store(true, std::memory_order_relaxed); }
 
 void synchronize_device() noexcept {
-    const auto synchronize = reinterpret_cast<int (*)()>(runtime_function("aclrtSynchronizeDevice"));
+    const auto synchronize = reinterpret_cast<int (*)()>(find_function("aclrtSynchronizeDevice"));
     if (synchronize != nullptr) {
         synchronize();
     }

@@ -1,14 +1,12 @@
 // Definitions: what is interned, and the facts of a capture.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "writer/hash.h"
 #include "writer/keep_errno.h"
 #include "writer/process_state.h"
+#include "writer/stderr_line.h"
 
 namespace msmemscope {
 namespace {
@@ -147,12 +145,9 @@ void note_fact(const char* key, const char* value) noexcept {
 void say(const char* text) noexcept {
     const KeepErrno keep_errno;
     char line[1024];
-    const int length = std::snprintf(line, sizeof(line), "msmemscope: %s\n", text);
+    const int length = std::snprintf(line, sizeof(line), "msmemscope: %.1000s\n", text);
     if (length > 0) {
-        const std::size_t bytes = std::min(static_cast<std::size_t>(length), sizeof(line) - 1);
-        if (write(STDERR_FILENO, line, bytes) < 0) {
-            errno = 0;  // no stderr: the fact below still tells
-        }
+        write_stderr_line(line, static_cast<std::size_t>(length));
     }
     note_fact("message", text);
 }

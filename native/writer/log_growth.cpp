@@ -7,6 +7,7 @@
 
 #include "writer/keep_errno.h"
 #include "writer/process_state.h"
+#include "writer/stderr_line.h"
 
 namespace msmemscope {
 namespace {
@@ -44,18 +45,18 @@ const char* describe_error(int error) noexcept {
 }
 
 // A line on stderr and no fact of the capture: for what keeps the log from being written.
-void tell(const char* line, int length) noexcept {
-    if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) {
-        errno = 0;  // no stderr: nowhere left to say it
+void write_line(const char* line, int length) noexcept {
+    if (length > 0) {
+        write_stderr_line(line, static_cast<std::size_t>(length));
     }
 }
 
-void tell_loss(std::uint64_t events, const char* reason) noexcept {
+void report_loss(std::uint64_t events, const char* reason) noexcept {
     char line[256];
     const int length =
         std::snprintf(line, sizeof(line), "msmemscope: %" PRIu64 " %s lost because %s (process %d)\n", events,
                       events == 1 ? "event was" : "events were", reason, static_cast<int>(getpid()));
-    tell(line, length);
+    write_line(line, length);
 }
 
 bool ensure_capture(ProcessState& state, ThreadState& thread) noexcept {
@@ -125,7 +126,7 @@ void fail(ProcessState& state, int error, const char* action) noexcept {
     const int length =
         std::snprintf(line, sizeof(line), "msmemscope: recording stopped: %s: %s (process %d; the program goes on)\n",
                       action, description, static_cast<int>(getpid()));
-    tell(line, length);
+    write_line(line, length);
 }
 
 void say_log_is_held(ProcessState& state) noexcept {
@@ -137,7 +138,7 @@ void say_log_is_held(ProcessState& state) noexcept {
                                      "msmemscope: events are lost: a thread has held the event log for more than 2 "
                                      "seconds (process %d; the program goes on)\n",
                                      static_cast<int>(getpid()));
-    tell(line, length);
+    write_line(line, length);
 }
 
 void say_losses(ProcessState& state) noexcept {
@@ -149,10 +150,10 @@ void say_losses(ProcessState& state) noexcept {
     const KeepErrno keep_errno;
     // A failure that stopped recording was told when it came.
     if (unwritten != 0 && !state.failed.load(std::memory_order_relaxed)) {
-        tell_loss(unwritten, "the event log could not grow in time");
+        report_loss(unwritten, "the event log could not grow in time");
     }
     if (reentrant != 0) {
-        tell_loss(reentrant, "of calls from within msmemscope itself or a signal handler");
+        report_loss(reentrant, "of calls from within msmemscope itself or a signal handler");
     }
 }
 

@@ -86,6 +86,17 @@ class Builder:
             after = ("-rdynamic", *after)
         return self._compile(command, source, name, after)
 
+    def part(self, source: str, name: str, *options: str) -> Path:
+        """Build one part of a program of several: a library, unless an option says otherwise.
+
+        Args:
+            source: Below the folder of target programs.
+            name: What the file is called.
+            options: Of the compiler and the linker; libraries stand at the end.
+        """
+        kind = () if "-pie" in options else ("-shared", "-fPIC")
+        return self._compile(("gcc", "-std=gnu11", *FLAGS, *kind), SOURCES / source, name, options)
+
     def _compile(self, command: tuple[str, ...], source: Path, name: str, after: tuple[str, ...] = ()) -> Path:
         digest = hashlib.sha256(repr((command, after, name)).encode())
         digest.update(source.read_bytes())

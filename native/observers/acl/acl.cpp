@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "interpose/real_function.h"
+#include "interpose/patcher.h"
 #include "observers/acl/visible_devices.h"
 #include "observers/kernel_launch/kernel_launch.h"
 #include "writer/keep_errno.h"
@@ -13,40 +13,19 @@
 
 namespace msmemscope::acl {
 
-int (*next_init)(const char*) = nullptr;
-int (*next_finalize)() = nullptr;
-int (*next_set_device)(std::int32_t) = nullptr;
-
 namespace {
-
-constexpr const char* kRuntime = "libascendcl.so";
-constexpr int kInternalError = 500000;
 
 // Devices that were noted as used: a bit for each of the first 64.
 std::atomic<std::uint64_t> noted_devices{0};
 
-// A function that different versions of CANN have under different names and in different libraries.
+// A function that different versions of CANN have under different names.
 struct Candidate {
-    const char* library;
     const char* function;
     bool counts_visible_devices;  // false: its numbers are the driver's
 };
 
-constexpr Candidate kGetDevice[] = {
-    {"libascendcl_impl.so", "aclrtGetDeviceImpl", true},
-    {"libacl_rt_impl.so", "aclrtGetDeviceImpl", true},
-    {"libruntime.so", "aclrtGetDeviceImpl", true},
-    {"libascendcl.so", "aclrtGetDevice", true},
-    {"libacl_rt.so", "aclrtGetDevice", true},
-    {"libruntime.so", "rtGetDevice", false},
-};
-constexpr Candidate kStreamGetId[] = {
-    {"libascendcl_impl.so", "aclrtStreamGetIdImpl", true},
-    {"libacl_rt_impl.so", "aclrtStreamGetIdImpl", true},
-    {"libruntime.so", "aclrtStreamGetIdImpl", true},
-    {"libascendcl.so", "aclrtStreamGetId", true},
-    {"libacl_rt.so", "aclrtStreamGetId", true},
-};
+constexpr Candidate kGetDevice[] = {{"aclrtGetDeviceImpl", true}, {"aclrtGetDevice", true}, {"rtGetDevice", false}};
+constexpr Candidate kStreamGetId[] = {{"aclrtStreamGetIdImpl", true}, {"aclrtStreamGetId", true}};
 
 // The first of several candidates that is loaded. A search that finds none is repeated ever more rarely, because it is
 // slow and the libraries may still come.
@@ -68,7 +47,7 @@ public:
         }
         const KeepErrno keep_errno;
         for (std::size_t index = 0; index < Count; ++index) {
-            void* const function = find_real_function(candidates_[index].library, candidates_[index].function);
+            void* const function = find_function(candidates_[index].function);
             if (function != nullptr) {
                 function_.store(function, std::memory_order_relaxed);
                 found_.store(static_cast<int>(index), std::memory_order_release);
@@ -112,42 +91,38 @@ void note_device(int logical) noexcept {
     recorder::note_fact("acl.device", text);
 }
 
-}  // namespace
-
-int hooked_init(const char* configuration_path) {
-    const auto real = real_function(next_init, kRuntime, "aclInit");
-    if (real == nullptr) {
-        return kInternalError;
-    }
+int init(const Call<int(const char*)>& call, const char* configuration_path) {
     read_visible_devices();
-    const int result = real(configuration_path);
+    const int result = call.real(configuration_path);
     record_system_event(format::EventKind::kAclInit);
     return result;
 }
 
-int hooked_finalize() {
-    const auto real = real_function(next_finalize, kRuntime, "aclFinalize");
-    if (real == nullptr) {
-        return kInternalError;
-    }
+int finalize(const Call<int()>& call) {
     kernel_launch::finish();
-    const int result = real();
+    const int result = call.real();
     record_system_event(format::EventKind::kAclFini);
     return result;
 }
 
-int hooked_set_device(std::int32_t device) {
-    const auto real = real_function(next_set_device, kRuntime, "aclrtSetDevice");
-    if (real == nullptr) {
-        return kInternalError;
-    }
+int set_device(const Call<int(std::int32_t)>& call, std::int32_t device) {
     read_visible_devices();
-    const int result = real(device);
+    const int result = call.real(device);
     if (result == 0) {
         note_device(device);
     }
     return result;
 }
+
+constexpr Hook kHookList[] = {
+    hook<&init>(nullptr, "aclInit", "acl"),
+    hook<&finalize>(nullptr, "aclFinalize", "acl"),
+    hook<&set_device>(nullptr, "aclrtSetDevice", "acl"),
+};
+
+}  // namespace
+
+const HookTable kHooks = table_of(kHookList);
 
 int current_device() noexcept {
     bool counts_visible_devices = false;

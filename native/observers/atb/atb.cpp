@@ -1,12 +1,10 @@
 #include "observers/atb/atb.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 
-#include "interpose/real_function.h"
+#include "interpose/patcher.h"
 #include "observers/atb/events.h"
 #include "observers/atb/strings.h"
 #include "observers/atb/watching.h"
@@ -16,14 +14,7 @@
 
 namespace msmemscope::atb {
 
-Originals originals;
-
 namespace {
-
-constexpr const char* kLibrary = "libatb.so";
-
-// ATB's status for a failure of its own.
-constexpr std::int32_t kErrorInternal = 3;
 
 // What this thread said to ATB. said_yes: that it shall save a kernel's tensors, which must not be taken at its word.
 // asks_whether_to_save: the original IsSaveTensor is running, and asks in its turn.
@@ -32,33 +23,6 @@ struct Answers {
     bool asks_whether_to_save;
 };
 __attribute__((tls_model("initial-exec"))) __thread Answers answers;
-
-// A function of the library that has `place`, or of those it is linked to: a library that was loaded into a scope of
-// its own is not found by name alone.
-void* find_near(const void* place, const char* name) noexcept {
-    Dl_info info{};
-    if (dladdr(place, &info) == 0 || info.dli_fname == nullptr) {
-        return nullptr;
-    }
-    void* const handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
-    return handle != nullptr ? dlsym(handle, name) : nullptr;
-}
-
-void* find_function(const char* name, const void* caller) noexcept {
-    void* const found = find_real_function(kLibrary, name);
-    return found != nullptr ? found : find_near(caller, name);
-}
-
-template <typename Function>
-Function* original(Function*& known, const char* name, const void* caller) noexcept {
-    Function* function = real_function(known, kLibrary, name);
-    if (__builtin_expect(function == nullptr, 0)) {
-        const KeepErrno keep_errno;
-        function = reinterpret_cast<Function*>(find_near(caller, name));
-        __atomic_store_n(&known, function, __ATOMIC_RELEASE);
-    }
-    return function;
-}
 
 using TextFunction = ReturnedString (*)(const void* runner);
 using TensorsFunction = const void* (*)(const void* launch_param);
@@ -71,11 +35,9 @@ struct AtbFunctions {
     TensorsFunction output_tensors;
 };
 
-AtbFunctions find_atb_functions(const void* caller) noexcept {
+AtbFunctions find_atb_functions() noexcept {
     AtbFunctions atb{};
-    const auto text = [caller](const char* name) {
-        return reinterpret_cast<TextFunction>(find_function(name, caller));
-    };
+    const auto text = [](const char* name) { return reinterpret_cast<TextFunction>(find_function(name)); };
     atb.layout = StringLayout::kCxx11;
     atb.operation_name = text("_ZNK3atb6Runner16GetOperationNameB5cxx11Ev");
     atb.folder = text("_ZNK3atb6Runner16GetSaveTensorDirB5cxx11Ev");
@@ -84,9 +46,7 @@ AtbFunctions find_atb_functions(const void* caller) noexcept {
         atb.operation_name = text("_ZNK3atb6Runner16GetOperationNameEv");
         atb.folder = text("_ZNK3atb6Runner16GetSaveTensorDirEv");
     }
-    const auto tensors = [caller](const char* name) {
-        return reinterpret_cast<TensorsFunction>(find_function(name, caller));
-    };
+    const auto tensors = [](const char* name) { return reinterpret_cast<TensorsFunction>(find_function(name)); };
     atb.input_tensors = tensors("_ZN3Mki11LaunchParam12GetInTensorsEv");
     atb.output_tensors = tensors("_ZN3Mki11LaunchParam13GetOutTensorsEv");
     if (atb.operation_name == nullptr || atb.folder == nullptr) {
@@ -99,7 +59,7 @@ AtbFunctions find_atb_functions(const void* caller) noexcept {
 }
 
 // Several threads may search at once; the first one's find is kept.
-AtbFunctions functions(const void* caller) noexcept {
+AtbFunctions functions() noexcept {
     enum State : int { kUnknown, kStoring, kStored };
     static AtbFunctions stored;
     static std::atomic<int> state{kUnknown};
@@ -107,7 +67,7 @@ AtbFunctions functions(const void* caller) noexcept {
         return stored;
     }
     const KeepErrno keep_errno;
-    const AtbFunctions found = find_atb_functions(caller);
+    const AtbFunctions found = find_atb_functions();
     int expected = kUnknown;
     if (state.compare_exchange_strong(expected, kStoring, std::memory_order_relaxed)) {
         stored = found;
@@ -120,9 +80,8 @@ constexpr std::size_t kNameCapacity = 255;
 constexpr std::size_t kFolderCapacity = 512;
 
 // A place for the folder, which the end is told too.
-OperatorCall begin_operator(const void* runner, const void* variant_pack, const void* caller,
-                            char (&folder)[kFolderCapacity]) noexcept {
-    const AtbFunctions atb = functions(caller);
+OperatorCall begin_operator(const void* runner, const void* variant_pack, char (&folder)[kFolderCapacity]) noexcept {
+    const AtbFunctions atb = functions();
     char name[kNameCapacity] = "";
     folder[0] = '\0';
     std::size_t folder_bytes = 0;
@@ -159,114 +118,113 @@ bool may_collect_operators() noexcept {
     return may_collect_kernels() || (settings.collect_operators && (settings.events & kSelectLaunch) != 0);
 }
 
-void save_launch_param(StringLayout layout, void (*&known)(void*, const void*, const void*), const char* name,
-                       void* stream, const void* launch_param, const void* folder, const void* caller) noexcept {
+void save_launch_param(StringLayout layout, const Call<void(void*, const void*, const void*)>& call, void* stream,
+                       const void* launch_param, const void* folder) noexcept {
     if (!collects_kernels_or_accesses()) {
-        // Collection may have ended since this thread said yes.
-        const auto next = answers.said_yes ? nullptr : original(known, name, caller);
-        if (next != nullptr) {
-            next(stream, launch_param, folder);
+        // Collection may have ended since this thread was answered with yes.
+        if (!answers.said_yes) {
+            call.real(stream, launch_param, folder);
         }
         return;
     }
     const KeepErrno keep_errno;
-    const AtbFunctions atb = functions(caller);
+    const AtbFunctions atb = functions();
     const bool shows_tensors = atb.input_tensors != nullptr && atb.output_tensors != nullptr;
     record_kernel(characters_of(folder, layout), shows_tensors ? atb.input_tensors(launch_param) : nullptr,
                   shows_tensors ? atb.output_tensors(launch_param) : nullptr);
 }
 
 template <typename... Arguments>
-bool answer(bool (*&known)(Arguments...), const char* name, const void* caller, Arguments... arguments) {
-    const auto next = original(known, name, caller);
-    return next != nullptr && next(arguments...);
-}
-
-template <typename... Arguments>
-bool answer_about_kernels(bool (*&known)(Arguments...), const char* name, const void* caller, Arguments... arguments) {
+bool answer_about_kernels(const Call<bool(Arguments...)>& call, Arguments... arguments) {
     answers.said_yes = !answers.asks_whether_to_save && collects_kernels_or_accesses();
-    return answers.said_yes || answer(known, name, caller, arguments...);
+    return answers.said_yes || call.real(arguments...);
 }
 
-}  // namespace
-
-std::int32_t hooked_execute(void* runner, void* variant_pack) {
-    const void* const caller = __builtin_return_address(0);
-    const auto next = original(originals.execute, kExecute, caller);
-    if (next == nullptr) {
-        static bool said = false;
-        if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED)) {
-            recorder::say("the original of atb::Runner::Execute cannot be found: ATB's operators fail");
-        }
-        return kErrorInternal;
-    }
+std::int32_t execute(const Call<std::int32_t(void*, void*)>& call, void* runner, void* variant_pack) {
     if (!collects_operators() && !collects_accesses() && !watch::is_active()) {
-        return next(runner, variant_pack);
+        return call.real(runner, variant_pack);
     }
-    OperatorCall call{};
+    OperatorCall operator_call{};
     char folder[kFolderCapacity];
     {
         const KeepErrno keep_errno;
-        call = begin_operator(runner, variant_pack, caller, folder);
+        operator_call = begin_operator(runner, variant_pack, folder);
     }
     // No object with a destructor is alive here: ATB may throw.
-    const std::int32_t status = next(runner, variant_pack);
-    if (call.written) {
+    const std::int32_t status = call.real(runner, variant_pack);
+    if (operator_call.written) {
         const KeepErrno keep_errno;
-        record_operator_end(call, variant_pack);
+        record_operator_end(operator_call, variant_pack);
     }
-    if (__builtin_expect(call.watched, 0)) {
+    if (__builtin_expect(operator_call.watched, 0)) {
         watch_operator_ends(Characters{folder, std::strlen(folder)}, variant_pack, device_of_operator());
     }
     return status;
 }
 
-void hooked_save_launch_param_shared(void* stream, const void* launch_param, const void* folder) {
-    save_launch_param(StringLayout::kShared, originals.save_launch_param_shared, kSaveLaunchParamShared, stream,
-                      launch_param, folder, __builtin_return_address(0));
+void save_launch_param_shared(const Call<void(void*, const void*, const void*)>& call, void* stream,
+                              const void* launch_param, const void* folder) {
+    save_launch_param(StringLayout::kShared, call, stream, launch_param, folder);
 }
 
-void hooked_save_launch_param_cxx11(void* stream, const void* launch_param, const void* folder) {
-    save_launch_param(StringLayout::kCxx11, originals.save_launch_param_cxx11, kSaveLaunchParamCxx11, stream,
-                      launch_param, folder, __builtin_return_address(0));
+void save_launch_param_cxx11(const Call<void(void*, const void*, const void*)>& call, void* stream,
+                             const void* launch_param, const void* folder) {
+    save_launch_param(StringLayout::kCxx11, call, stream, launch_param, folder);
 }
 
-bool hooked_is_tensor_need_save_shared(const void* ids, const void* operation) {
-    return may_collect_kernels() || answer(originals.is_tensor_need_save_shared, kIsTensorNeedSaveShared,
-                                           __builtin_return_address(0), ids, operation);
+bool is_tensor_need_save(const Call<bool(const void*, const void*)>& call, const void* ids, const void* operation) {
+    return may_collect_kernels() || call.real(ids, operation);
 }
 
-bool hooked_is_tensor_need_save_cxx11(const void* ids, const void* operation) {
-    return may_collect_kernels() || answer(originals.is_tensor_need_save_cxx11, kIsTensorNeedSaveCxx11,
-                                           __builtin_return_address(0), ids, operation);
+bool is_save_tensor_desc(const Call<bool()>& call) { return may_collect_operators() || call.real(); }
+
+bool is_save_tensor_after(const Call<bool()>& call) { return answer_about_kernels(call); }
+
+bool is_save_tensor_before(const Call<bool()>& call) { return answer_about_kernels(call); }
+
+bool is_execute_count_in_range(const Call<bool(std::uint64_t)>& call, std::uint64_t count) {
+    return answer_about_kernels(call, count);
 }
 
-bool hooked_is_save_tensor_desc() {
-    return may_collect_operators() ||
-           answer(originals.is_save_tensor_desc, kIsSaveTensorDesc, __builtin_return_address(0));
-}
-
-bool hooked_is_save_tensor_after() {
-    return answer_about_kernels(originals.is_save_tensor_after, kIsSaveTensorAfter, __builtin_return_address(0));
-}
-
-bool hooked_is_save_tensor_before() {
-    return answer_about_kernels(originals.is_save_tensor_before, kIsSaveTensorBefore, __builtin_return_address(0));
-}
-
-bool hooked_is_execute_count_in_range(std::uint64_t count) {
-    return answer_about_kernels(originals.is_execute_count_in_range, kIsExecuteCountInRange,
-                                __builtin_return_address(0), count);
-}
-
-bool hooked_is_save_tensor(const void* runner) {
+bool is_save_tensor(const Call<bool(const void*)>& call, const void* runner) {
     if (collects_kernels_or_accesses()) {
         return false;
     }
     answers.asks_whether_to_save = true;
-    const bool result = answer(originals.is_save_tensor, kIsSaveTensor, __builtin_return_address(0), runner);
+    const bool result = call.real(runner);
     answers.asks_whether_to_save = false;
     return result;
 }
+
+// Functions of libatb.so. Those with a string in their signature have two names.
+constexpr const char* kExecute = "_ZN3atb6Runner7ExecuteERNS_17RunnerVariantPackE";
+constexpr const char* kSaveLaunchParamShared = "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKSs";
+constexpr const char* kSaveLaunchParamCxx11 =
+    "_ZN3atb9StoreUtil15SaveLaunchParamEPvRKN3Mki11LaunchParamERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+constexpr const char* kIsTensorNeedSaveShared = "_ZN3atb5Probe16IsTensorNeedSaveERKSt6vectorIlSaIlEERKSs";
+constexpr const char* kIsTensorNeedSaveCxx11 =
+    "_ZN3atb5Probe16IsTensorNeedSaveERKSt6vectorIlSaIlEERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";
+constexpr const char* kIsSaveTensorAfter = "_ZN3atb5Probe17IsSaveTensorAfterEv";
+constexpr const char* kIsSaveTensorBefore = "_ZN3atb5Probe18IsSaveTensorBeforeEv";
+constexpr const char* kIsExecuteCountInRange = "_ZN3atb5Probe21IsExecuteCountInRangeEm";
+constexpr const char* kIsSaveTensorDesc = "_ZN3atb5Probe16IsSaveTensorDescEv";
+constexpr const char* kIsSaveTensor = "_ZNK3atb6Runner12IsSaveTensorEv";
+
+constexpr Hook kHookList[] = {
+    hook<&execute>(nullptr, kExecute, "atb"),
+    hook<&save_launch_param_shared>(nullptr, kSaveLaunchParamShared, "atb"),
+    hook<&save_launch_param_cxx11>(nullptr, kSaveLaunchParamCxx11, "atb"),
+    hook<&is_tensor_need_save>(nullptr, kIsTensorNeedSaveShared, "atb"),
+    hook<&is_tensor_need_save>(nullptr, kIsTensorNeedSaveCxx11, "atb"),
+    hook<&is_save_tensor_after>(nullptr, kIsSaveTensorAfter, "atb"),
+    hook<&is_save_tensor_before>(nullptr, kIsSaveTensorBefore, "atb"),
+    hook<&is_execute_count_in_range>(nullptr, kIsExecuteCountInRange, "atb"),
+    hook<&is_save_tensor_desc>(nullptr, kIsSaveTensorDesc, "atb"),
+    hook<&is_save_tensor>(nullptr, kIsSaveTensor, "atb"),
+};
+
+}  // namespace
+
+const HookTable kHooks = table_of(kHookList);
 
 }  // namespace msmemscope::atb

@@ -1,5 +1,7 @@
 #include "observers/atb/strings.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -31,7 +33,9 @@ void delete_memory(void* memory) noexcept {
     static void (*next)(void*) = nullptr;
     auto* function = __atomic_load_n(&next, __ATOMIC_ACQUIRE);
     if (function == nullptr) {
-        function = reinterpret_cast<void (*)(void*)>(find_real_function("libstdc++.so.6", "_ZdlPv"));
+        // The one of the global scope, if there is one: a library may have another one for itself.
+        void* const found = dlsym(RTLD_DEFAULT, "_ZdlPv");
+        function = reinterpret_cast<void (*)(void*)>(found != nullptr ? found : find_function("_ZdlPv"));
         __atomic_store_n(&next, function, __ATOMIC_RELEASE);
     }
     if (function != nullptr) {

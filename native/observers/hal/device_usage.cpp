@@ -71,6 +71,7 @@ bool resolve(void* library, const char* name, Function*& function) noexcept {
 const char* load() noexcept {
     void* const library = dlopen("libdcmi.so", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
+        dlerror();  // the program shall not find our errors
         return "libdcmi.so is not found by the dynamic loader";
     }
     if (!resolve(library, "dcmi_init", initialise) || !resolve(library, "dcmi_get_card_list", get_cards) ||

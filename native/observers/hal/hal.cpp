@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/real_function.h"
 #include "observers/hal/device_usage.h"
 #include "observers/out_of_memory.h"
 #include "writer/keep_errno.h"
@@ -13,25 +12,9 @@
 
 namespace msmemscope::hal {
 
-int (*next_alloc)(void**, unsigned long long, unsigned long long) = nullptr;
-int (*next_free)(void*) = nullptr;
-int (*next_create)(void**, std::size_t, const MemoryProperties*, std::uint64_t) = nullptr;
-int (*next_release)(void*) = nullptr;
-int (*next_register)(void*, std::uint64_t, std::uint32_t) = nullptr;
-int (*next_unregister)(void*) = nullptr;
-int (*next_register_implementation)(void*, std::uint64_t, std::uint32_t) = nullptr;
-int (*next_unregister_implementation)(void*) = nullptr;
-
 namespace {
 
-constexpr const char* kDriver = "libascend_hal.so";
-constexpr const char* kRuntime = "libascendcl.so";
-constexpr const char* kRuntimeImplementation = "libascendcl_impl.so";
-// What the functions of old drivers and runtimes that lack one return.
-constexpr int kDriverNotSupported = 0xFFFE;
-constexpr int kDriverReserved = 0xFFFF;
 constexpr int kDriverOutOfMemory = 6;
-constexpr int kRuntimeInternalError = 500000;
 
 constexpr std::uint32_t kRegisterPinned = 0x10000000;
 constexpr const char* kPinned = "pinned:true";
@@ -125,108 +108,91 @@ void note_usage_after_end(const LiveBlock& block) noexcept {
 
 // The end of a block is recorded before the real call, because another thread may be given the address right after it.
 // A block that the real function does not take back begins again.
-template <typename Release>
-int release(void* address, Release* real, const CallSite& site) noexcept {
+int end_block(const Call<int(void*)>& call, void* address) noexcept {
     LiveBlock block{};
     const bool known = recorder::find_live_block(format::Pool::kHal, number_of(address), block);
     if (known) {
-        recorder::observe_free(format::Pool::kHal, number_of(address), site);
+        recorder::observe_free(format::Pool::kHal, number_of(address), call.site);
     }
     int result = 0;
     {
-        const CallUnderWay call;
-        result = real(address);
+        const CallUnderWay under_way;
+        result = call.real(address);
     }
     if (known) {
         const KeepErrno keep_errno;
         if (result == 0) {
             note_usage_after_end(block);
         } else {
-            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, site,
+            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, call.site,
                                          block.attributes);
         }
     }
     return result;
 }
 
-template <typename Register>
-int register_host(void* pointer, std::uint64_t size, std::uint32_t flag, Register* real,
-                  const CallSite& site) noexcept {
-    const CallUnderWay call;
-    const int result = real(pointer, size, flag);
+int alloc(const Call<int(void**, unsigned long long, unsigned long long)>& call, void** pointer,
+          unsigned long long size, unsigned long long flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(pointer, size, flag);
+    if (result == 0 && under_way.is_outermost() && pointer != nullptr && *pointer != nullptr) {
+        out_of_memory::forget();
+        note_allocation(decode_flag(flag), *pointer, size, call.site);
+    } else if (result == kDriverOutOfMemory && under_way.is_outermost()) {
+        note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, call.site);
+    }
+    return result;
+}
+
+int free(const Call<int(void*)>& call, void* pointer) { return end_block(call, pointer); }
+
+int create(const Call<int(void**, std::size_t, const MemoryProperties*, std::uint64_t)>& call, void** handle,
+           std::size_t size, const MemoryProperties* properties, std::uint64_t flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(handle, size, properties, flag);
+    if (result == 0 && under_way.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
+        out_of_memory::forget();
+        note_allocation(decode_properties(*properties), *handle, size, call.site);
+    } else if (result == kDriverOutOfMemory && under_way.is_outermost() && properties != nullptr) {
+        note_out_of_memory("halMemCreate", decode_properties(*properties), size, flag, call.site);
+    }
+    return result;
+}
+
+int release(const Call<int(void*)>& call, void* handle) { return end_block(call, handle); }
+
+int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, void* pointer, std::uint64_t size,
+                  std::uint32_t flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(pointer, size, flag);
     LiveBlock block{};
     // A CPU tensor that becomes pinned is recorded already.
-    if (result == 0 && call.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
+    if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
         recorder::settings().observe_cpu &&
         !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
         !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
-        note_pinned(pointer, size, site);
+        note_pinned(pointer, size, call.site);
     }
     return result;
 }
+
+int unregister_host(const Call<int(void*)>& call, void* pointer) { return end_block(call, pointer); }
+
+constexpr Hook kHookList[] = {
+    hook<&alloc>(nullptr, "halMemAlloc", "hal"),
+    hook<&free>(nullptr, "halMemFree", "hal"),
+    hook<&create>(nullptr, "halMemCreate", "hal"),
+    hook<&release>(nullptr, "halMemRelease", "hal"),
+    hook<&register_host>(nullptr, "aclrtHostRegisterV2", "hal"),
+    hook<&unregister_host>(nullptr, "aclrtHostUnregister", "hal"),
+    // What the two become below libascendcl.so: a program that looks their names up (torch_npu) calls no GOT of its
+    // own.
+    hook<&register_host>(nullptr, "aclrtHostRegisterV2Impl", "hal"),
+    hook<&unregister_host>(nullptr, "aclrtHostUnregisterImpl", "hal"),
+};
 
 }  // namespace
 
-int hooked_alloc(void** pointer, unsigned long long size, unsigned long long flag) {
-    const auto real = real_function(next_alloc, kDriver, "halMemAlloc");
-    if (real == nullptr) {
-        return kDriverNotSupported;
-    }
-    const CallUnderWay call;
-    const int result = real(pointer, size, flag);
-    if (result == 0 && call.is_outermost() && pointer != nullptr && *pointer != nullptr) {
-        out_of_memory::forget();
-        note_allocation(decode_flag(flag), *pointer, size, MSMEMSCOPE_CALL_SITE());
-    } else if (result == kDriverOutOfMemory && call.is_outermost()) {
-        note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, MSMEMSCOPE_CALL_SITE());
-    }
-    return result;
-}
-
-int hooked_free(void* pointer) {
-    const auto real = real_function(next_free, kDriver, "halMemFree");
-    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kDriverNotSupported;
-}
-
-int hooked_create(void** handle, std::size_t size, const MemoryProperties* properties, std::uint64_t flag) {
-    const auto real = real_function(next_create, kDriver, "halMemCreate");
-    if (real == nullptr) {
-        return kDriverReserved;
-    }
-    const CallUnderWay call;
-    const int result = real(handle, size, properties, flag);
-    if (result == 0 && call.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
-        out_of_memory::forget();
-        note_allocation(decode_properties(*properties), *handle, size, MSMEMSCOPE_CALL_SITE());
-    } else if (result == kDriverOutOfMemory && call.is_outermost() && properties != nullptr) {
-        note_out_of_memory("halMemCreate", decode_properties(*properties), size, flag, MSMEMSCOPE_CALL_SITE());
-    }
-    return result;
-}
-
-int hooked_release(void* handle) {
-    const auto real = real_function(next_release, kDriver, "halMemRelease");
-    return real != nullptr ? release(handle, real, MSMEMSCOPE_CALL_SITE()) : kDriverReserved;
-}
-
-int hooked_register(void* pointer, std::uint64_t size, std::uint32_t flag) {
-    const auto real = real_function(next_register, kRuntime, "aclrtHostRegisterV2");
-    return real != nullptr ? register_host(pointer, size, flag, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
-}
-
-int hooked_unregister(void* pointer) {
-    const auto real = real_function(next_unregister, kRuntime, "aclrtHostUnregister");
-    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
-}
-
-int hooked_register_implementation(void* pointer, std::uint64_t size, std::uint32_t flag) {
-    const auto real = real_function(next_register_implementation, kRuntimeImplementation, "aclrtHostRegisterV2Impl");
-    return real != nullptr ? register_host(pointer, size, flag, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
-}
-
-int hooked_unregister_implementation(void* pointer) {
-    const auto real = real_function(next_unregister_implementation, kRuntimeImplementation, "aclrtHostUnregisterImpl");
-    return real != nullptr ? release(pointer, real, MSMEMSCOPE_CALL_SITE()) : kRuntimeInternalError;
-}
+const HookTable kHooks = table_of(kHookList);
 
 }  // namespace msmemscope::hal

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/real_function.h"
 #include "observers/acl/acl.h"
 #include "observers/kernel_launch/kernel_names.h"
 #include "observers/kernel_launch/kernel_reports.h"
@@ -16,20 +15,11 @@
 
 namespace msmemscope::kernel_launch {
 
-void* next_functions[kFunctions];
-
 namespace {
 
-// Libraries that have a function, by version of CANN.
-constexpr const char* kRuntime[] = {"libruntime.so", "libruntime_v100.so", "libruntime_common.so"};
-constexpr const char* kInterface[] = {"libascendcl.so", "libacl_rt.so", "libruntime.so"};
-constexpr const char* kImplementation[] = {"libascendcl_impl.so", "libacl_rt_impl.so", "libruntime.so"};
-constexpr const char* kProfiler[] = {"libprofapi.so", "libprofapi.so", "libprofapi.so"};
-
-// What the functions of a runtime that lacks one return.
-constexpr int kRuntimeReserved = 0x99;
-constexpr int kInterfaceFailure = 500003;
-constexpr int kProfilerFailure = -1;
+using Handle = void*;
+using Data = const void*;
+using Word = std::uint32_t;
 
 struct Launch {
     unsigned depth;  // launch functions call each other: one launch
@@ -41,11 +31,42 @@ struct Launch {
 };
 __attribute__((tls_model("initial-exec"))) __thread Launch this_launch;
 
+__attribute__((noinline)) void begin_launch() noexcept {
+    const KeepErrno keep_errno;
+    if (recorder::epoch() == 0) {
+        const RecordingScope made_ready(false);  // a forked child notices here that it is one
+    }
+    if (!recorder::is_selected(kSelectLaunch)) {
+        return;
+    }
+    register_callbacks();
+    const int device = acl::current_device();
+    if (recorder::settings().observes_npu(device)) {
+        open_task_channel(device);
+    }
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    this_launch.began_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+    if (watch::watches_kernels()) {
+        this_launch.is_watched = true;
+        this_launch.kernel_name = 0;
+        watch::kernel_begins();
+    }
+}
+
+__attribute__((noinline)) void end_watching() noexcept {
+    this_launch.is_watched = false;
+    const char* const name = kernel_names().find(this_launch.kernel_name);
+    watch::kernel_ends(name == nullptr ? "" : name, name == nullptr ? 0 : std::strlen(name), this_launch.device);
+}
+
+// A launch function runs on this thread.
 class LaunchCall {
 public:
     LaunchCall() noexcept {
         if (this_launch.depth++ == 0 && is_wanted()) {
-            begin();
+            begin_launch();
         }
     }
     ~LaunchCall() {
@@ -58,63 +79,74 @@ public:
     }
     LaunchCall(const LaunchCall&) = delete;
     LaunchCall& operator=(const LaunchCall&) = delete;
-
-private:
-    __attribute__((noinline)) static void begin() noexcept {
-        const KeepErrno keep_errno;
-        if (recorder::epoch() == 0) {
-            const RecordingScope made_ready(false);  // a forked child notices here that it is one
-        }
-        if (!recorder::is_selected(kSelectLaunch)) {
-            return;
-        }
-        register_callbacks();
-        const int device = acl::current_device();
-        if (recorder::settings().observes_npu(device)) {
-            open_task_channel(device);
-        }
-        timespec now{};
-        clock_gettime(CLOCK_REALTIME, &now);
-        this_launch.began_ns =
-            static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-        if (watch::watches_kernels()) {
-            this_launch.is_watched = true;
-            this_launch.kernel_name = 0;
-            watch::kernel_begins();
-        }
-    }
-    __attribute__((noinline)) static void end_watching() noexcept {
-        this_launch.is_watched = false;
-        const char* const name = kernel_names().find(this_launch.kernel_name);
-        watch::kernel_ends(name == nullptr ? "" : name, name == nullptr ? 0 : std::strlen(name), this_launch.device);
-    }
 };
 
-template <std::size_t Index, typename Function>
-Function* find(const char* const (&libraries)[3]) noexcept {
-    void*& next = next_functions[Index];
-    for (const char* library : libraries) {
-        void* const found = __atomic_load_n(&next, __ATOMIC_ACQUIRE);
-        if (__builtin_expect(found != nullptr, 1)) {
-            return reinterpret_cast<Function*>(found);
-        }
-        const KeepErrno keep_errno;
-        __atomic_store_n(&next, find_real_function(library, kHooks[Index].function), __ATOMIC_RELEASE);
-    }
-    return reinterpret_cast<Function*>(__atomic_load_n(&next, __ATOMIC_ACQUIRE));
+// Number: tells functions of one signature apart.
+template <unsigned Number, typename... Arguments>
+int launch(const Call<int(Arguments...)>& call, Arguments... arguments) {
+    const LaunchCall this_call;
+    return call.real(arguments...);
 }
 
-template <std::size_t Index, typename... Arguments>
-int call(const char* const (&libraries)[3], int missing, Arguments... arguments) {
-    const auto real = find<Index, int(Arguments...)>(libraries);
-    if (real == nullptr) {
-        return missing;
+std::uint64_t hash_id(const Call<std::uint64_t(const char*, std::size_t)>& call, const char* text, std::size_t bytes) {
+    if (is_wanted()) {
+        const KeepErrno keep_errno;
+        register_callbacks();
     }
-    const LaunchCall launch;
-    return real(arguments...);
+    // Another profiler may answer, with numbers of its own.
+    const std::uint64_t id = call.real(text, bytes);
+    if (id != 0 && text != nullptr && is_wanted()) {
+        kernel_names().add(id, text, bytes);
+    }
+    return id;
 }
+
+// A module is there that will report: the callbacks have to be in place before it asks for the numbers of names.
+std::int32_t register_module(const Call<std::int32_t(std::uint32_t, Handle)>& call, std::uint32_t module,
+                             Handle handler) {
+    if (is_wanted()) {
+        const KeepErrno keep_errno;
+        register_callbacks();
+    }
+    return call.real(module, handler);
+}
+
+// In the arguments, a Word after the first one is the number of blocks; the last Handle is the stream, but for what is
+// named.
+constexpr Hook kHookList[] = {
+    // stub, blocks, arguments, their bytes, description
+    hook<&launch<0, Data, Word, Handle, Word, Handle, Handle>>(nullptr, "rtKernelLaunch", "kernel_launch"),
+    // kernel, tiling key, blocks, arguments, description; behind the stream: configuration
+    hook<&launch<1, Handle, std::uint64_t, Word, Handle, Handle, Handle, Data>>(nullptr, "rtKernelLaunchWithHandleV2",
+                                                                                "kernel_launch"),
+    // stub, blocks, arguments, description; behind the stream: flags, configuration
+    hook<&launch<2, Data, Word, Handle, Handle, Handle, Word, Data>>(nullptr, "rtKernelLaunchWithFlagV2",
+                                                                     "kernel_launch"),
+    // type of kernel, name, blocks, arguments, description; behind the stream: flags
+    hook<&launch<3, Word, const char*, Word, Data, Handle, Handle, Word>>(nullptr, "rtAicpuKernelLaunchExWithArgs",
+                                                                          "kernel_launch"),
+    // function, blocks, arguments
+    hook<&launch<4, Handle, Word, Handle, Handle>>(nullptr, "rtLaunchKernelByFuncHandle", "kernel_launch"),
+    // function, blocks, arguments; behind the stream: configuration
+    hook<&launch<5, Handle, Word, Handle, Handle, Data>>(nullptr, "rtLaunchKernelByFuncHandleV2", "kernel_launch"),
+    // function, blocks, arguments, their bytes
+    hook<&launch<6, Handle, Word, Data, std::size_t, Handle>>(nullptr, "aclrtLaunchKernelImpl", "kernel_launch"),
+    // function, blocks, arguments, their bytes, configuration
+    hook<&launch<7, Handle, Word, Data, std::size_t, Handle, Handle>>(nullptr, "aclrtLaunchKernelV2Impl",
+                                                                      "kernel_launch"),
+    // function, blocks, stream, configuration, arguments, reserved
+    hook<&launch<8, Handle, Word, Handle, Handle, Handle, Handle>>(nullptr, "aclrtLaunchKernelWithConfig",
+                                                                   "kernel_launch"),
+    // function, blocks, stream, configuration, arguments, their bytes, placeholders, their number
+    hook<&launch<9, Handle, Word, Handle, Handle, Handle, std::size_t, Handle, std::size_t>>(
+        nullptr, "aclrtLaunchKernelWithHostArgs", "kernel_launch"),
+    hook<&hash_id>(nullptr, "MsprofGetHashId", "kernel_launch"),
+    hook<&register_module>(nullptr, "MsprofRegisterCallback", "kernel_launch"),
+};
 
 }  // namespace
+
+const HookTable kHooks = table_of(kHookList);
 
 std::uint64_t launch_began_ns() noexcept { return this_launch.began_ns; }
 
@@ -126,87 +158,6 @@ void note_launched_kernel(std::uint64_t kernel_name, std::int8_t device) noexcep
 void finish() noexcept {
     const KeepErrno keep_errno;
     close_task_channels();
-}
-
-int launch_stub(Data stub, std::uint32_t blocks, Handle arguments, std::uint32_t argument_bytes, Handle description,
-                Handle stream) {
-    return call<0>(kRuntime, kRuntimeReserved, stub, blocks, arguments, argument_bytes, description, stream);
-}
-
-int launch_with_handle(Handle handle, std::uint64_t tiling_key, std::uint32_t blocks, Handle arguments,
-                       Handle description, Handle stream, Data configuration) {
-    return call<1>(kRuntime, kRuntimeReserved, handle, tiling_key, blocks, arguments, description, stream,
-                   configuration);
-}
-
-int launch_with_flag(Data stub, std::uint32_t blocks, Handle arguments, Handle description, Handle stream,
-                     std::uint32_t flags, Data configuration) {
-    return call<2>(kRuntime, kRuntimeReserved, stub, blocks, arguments, description, stream, flags, configuration);
-}
-
-int launch_on_ai_cpu(std::uint32_t kernel_type, const char* name, std::uint32_t blocks, Data arguments,
-                     Handle description, Handle stream, std::uint32_t flags) {
-    return call<3>(kRuntime, kRuntimeReserved, kernel_type, name, blocks, arguments, description, stream, flags);
-}
-
-int launch_function(Handle function, std::uint32_t blocks, Handle arguments, Handle stream) {
-    return call<4>(kRuntime, kRuntimeReserved, function, blocks, arguments, stream);
-}
-
-int launch_function_v2(Handle function, std::uint32_t blocks, Handle arguments, Handle stream, Data configuration) {
-    return call<5>(kRuntime, kRuntimeReserved, function, blocks, arguments, stream, configuration);
-}
-
-int acl_launch(Handle function, std::uint32_t blocks, Data arguments, std::size_t argument_bytes, Handle stream) {
-    return call<6>(kImplementation, kInterfaceFailure, function, blocks, arguments, argument_bytes, stream);
-}
-
-int acl_launch_v2(Handle function, std::uint32_t blocks, Data arguments, std::size_t argument_bytes,
-                  Handle configuration, Handle stream) {
-    return call<7>(kImplementation, kInterfaceFailure, function, blocks, arguments, argument_bytes, configuration,
-                   stream);
-}
-
-int acl_launch_with_config(Handle function, std::uint32_t blocks, Handle stream, Handle configuration, Handle arguments,
-                           Handle reserved) {
-    return call<8>(kInterface, kInterfaceFailure, function, blocks, stream, configuration, arguments, reserved);
-}
-
-int acl_launch_with_host_args(Handle function, std::uint32_t blocks, Handle stream, Handle configuration,
-                              Handle arguments, std::size_t argument_bytes, Handle placeholders,
-                              std::size_t placeholder_count) {
-    return call<9>(kInterface, kInterfaceFailure, function, blocks, stream, configuration, arguments, argument_bytes,
-                   placeholders, placeholder_count);
-}
-
-std::uint64_t hash_id(const char* text, std::size_t bytes) {
-    const auto real = find<10, std::uint64_t(const char*, std::size_t)>(kProfiler);
-    if (real == nullptr) {
-        return 0;
-    }
-    if (is_wanted()) {
-        const KeepErrno keep_errno;
-        register_callbacks();
-    }
-    // Another profiler may answer, with numbers of its own.
-    const std::uint64_t id = real(text, bytes);
-    if (id != 0 && text != nullptr && is_wanted()) {
-        kernel_names().add(id, text, bytes);
-    }
-    return id;
-}
-
-// A module is there that will report: the callbacks have to be in place before it asks for the numbers of names.
-std::int32_t register_module(std::uint32_t module, Handle handler) {
-    const auto real = find<11, std::int32_t(std::uint32_t, Handle)>(kProfiler);
-    if (real == nullptr) {
-        return kProfilerFailure;
-    }
-    if (is_wanted()) {
-        const KeepErrno keep_errno;
-        register_callbacks();
-    }
-    return real(module, handler);
 }
 
 }  // namespace msmemscope::kernel_launch

@@ -108,7 +108,7 @@ LogFormat log_format() noexcept {
     if (__builtin_expect(format >= 0, 1)) {
         return static_cast<LogFormat>(format);
     }
-    const auto name = reinterpret_cast<const char* (*)()>(find_real_function("libascendcl.so", "aclrtGetSocName"));
+    const auto name = reinterpret_cast<const char* (*)()>(find_function("aclrtGetSocName"));
     if (name == nullptr) {
         return LogFormat::kLong;
     }
@@ -117,7 +117,7 @@ LogFormat log_format() noexcept {
     return found;
 }
 
-void* profiler_function(const char* name) noexcept { return find_real_function("libprofapi.so", name); }
+void* profiler_function(const char* name) noexcept { return find_function(name); }
 
 namespace {
 

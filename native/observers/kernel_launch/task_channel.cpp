@@ -80,7 +80,7 @@ Driver driver;
 
 template <typename Function>
 void find_driver_function(Function& function, const char* name) noexcept {
-    function = reinterpret_cast<Function>(find_real_function("libascend_hal.so", name));
+    function = reinterpret_cast<Function>(find_function(name));
 }
 
 // --- State --------------------------------------------------------------------------------------

@@ -46,19 +46,15 @@ const char* path_of(const void* code) noexcept {
     return dladdr(code, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-}  // namespace
-
-char* (*next_getenv)(const char*) = &::getenv;
-
 // LD_PRELOAD as the program has it, with libascend_kernel_hook.so of our own folder in front.
-char* hooked_getenv(const char* name) {
-    char* const real = next_getenv(name);
+char* answer_getenv(const Call<char*(const char*)>& call, const char* name) {
+    char* const real = call.real(name);
     if (std::strcmp(name, "LD_PRELOAD") != 0 || recorder::settings().npu_mask == 0) {
         return real;
     }
     static char answer[16384];  // the callers ask once, under a lock of their own
     const KeepErrno keep_errno;
-    const char* const core = path_of(reinterpret_cast<const void*>(&hooked_getenv));
+    const char* const core = path_of(reinterpret_cast<const void*>(&answer_getenv));
     const char* const slash = std::strrchr(core, '/');
     const int length =
         slash == nullptr
@@ -68,9 +64,18 @@ char* hooked_getenv(const char* name) {
     return length > 0 && static_cast<std::size_t>(length) < sizeof(answer) ? answer : real;
 }
 
+constexpr Hook kHookList[] = {
+    hook<&answer_getenv>("libtorch_npu.so", "getenv", "mstx"),
+    hook<&answer_getenv>("libmindspore*", "getenv", "mstx"),
+};
+
+}  // namespace
+
+const HookTable kHooks = table_of(kHookList);
+
 void make_findable() noexcept {
     const KeepErrno keep_errno;
-    const char* const core = path_of(reinterpret_cast<const void*>(&hooked_getenv));
+    const char* const core = path_of(reinterpret_cast<const void*>(&answer_getenv));
     // The handle is never closed: it is one more reference to a library that stays.
     if (*core != '\0' && dlopen(core, RTLD_NOLOAD | RTLD_LAZY | RTLD_GLOBAL) == nullptr) {
         recorder::note_fact("unobserved.mstx", "the core cannot be made visible to mstx");

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "interpose/patcher.h"
+#include "interpose/hook.h"
 #include "observers/mstx/protocol.h"
 
 extern "C" __attribute__((visibility("default"))) int InitInjectionMstx(  // NOLINT(readability-identifier-naming)
@@ -31,14 +31,6 @@ std::uint64_t calls_of_this_thread() noexcept;
 
 #pragma GCC visibility pop
 
-char* hooked_getenv(const char* name);
-extern char* (*next_getenv)(const char*);
-
-inline const Hook kHooks[] = {
-    {"libtorch_npu.so", "getenv", reinterpret_cast<void*>(&hooked_getenv), reinterpret_cast<void**>(&next_getenv),
-     "mstx", false},
-    {"libmindspore*", "getenv", reinterpret_cast<void*>(&hooked_getenv), reinterpret_cast<void**>(&next_getenv), "mstx",
-     false},
-};
+extern const HookTable kHooks;
 
 }  // namespace msmemscope::mstx

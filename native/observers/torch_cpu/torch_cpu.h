@@ -9,22 +9,10 @@
 
 #include <cstddef>
 
-#include "interpose/patcher.h"
+#include "interpose/hook.h"
 
 namespace msmemscope::torch_cpu {
 
-int hooked_posix_memalign(void** memory, std::size_t alignment, std::size_t size_bytes);
-void hooked_free(void* memory);
-
-// The real functions.
-extern int (*next_posix_memalign)(void**, std::size_t, std::size_t);
-extern void (*next_free)(void*);
-
-inline const Hook kHooks[] = {
-    {"libc10.so", "posix_memalign", reinterpret_cast<void*>(&hooked_posix_memalign),
-     reinterpret_cast<void**>(&next_posix_memalign), "torch_cpu", true},
-    {"libc10.so", "free", reinterpret_cast<void*>(&hooked_free), reinterpret_cast<void**>(&next_free), "torch_cpu",
-     true},
-};
+extern const HookTable kHooks;
 
 }  // namespace msmemscope::torch_cpu

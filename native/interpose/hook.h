@@ -1,0 +1,76 @@
+// One redirected function: how a hook is declared, and how it reaches the function that it stands in front of.
+//
+// Two libraries may each bring a function of the same name, and callers of both may be loaded. So a hook has several
+// entries with the same body, one for each real function: the caller's slot gets the entry that leads to the function
+// that the slot held. A slot beyond the last entry is left as it is.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "writer/recorder.h"
+
+namespace msmemscope {
+
+inline constexpr std::size_t kHookEntries = 8;
+
+// What the body of a hook gets besides the arguments of the call.
+template <typename Function>
+struct Call {
+    Function* real;  // never null
+    CallSite site;
+};
+
+// The entries of one hook. replacement: what is stored into slots. real: the functions behind them, from the first on;
+// written with the loader's lock held, before the first slot leads there.
+struct HookEntries {
+    void* replacement[kHookEntries];
+    void* real[kHookEntries];
+};
+
+template <auto Body, typename Numbers = std::make_index_sequence<kHookEntries>>
+struct HookOf;
+
+template <typename Result, typename... Arguments, Result (*Body)(const Call<Result(Arguments...)>&, Arguments...),
+          std::size_t... Numbers>
+struct HookOf<Body, std::index_sequence<Numbers...>> {
+    template <std::size_t Number>
+    static Result enter(Arguments... arguments) {
+        void* const real = __atomic_load_n(&entries.real[Number], __ATOMIC_RELAXED);
+        return Body({reinterpret_cast<Result (*)(Arguments...)>(real), MSMEMSCOPE_CALL_SITE()}, arguments...);
+    }
+
+    // Filled by the loader: constructors of other libraries may run before ours.
+    static inline HookEntries entries = {{reinterpret_cast<void*>(&enter<Numbers>)...}, {}};
+};
+
+struct Hook {
+    // Name of the library whose calls are redirected ("libc10.so"; "libmind*" is every one whose name begins like
+    // that); null: every library's and the program's own.
+    const char* library;
+    const char* function;
+    HookEntries* entries;
+    // What is observed ("torch_cpu"), for the coverage statement.
+    const char* source;
+    // Without it the source cannot work; an optional one may be missing.
+    bool required;
+};
+
+template <auto Body>
+constexpr Hook hook(const char* library, const char* function, const char* source, bool required = false) {
+    return {library, function, &HookOf<Body>::entries, source, required};
+}
+
+// The hooks of one observer.
+struct HookTable {
+    const Hook* hooks;
+    std::size_t count;
+};
+
+template <std::size_t Count>
+constexpr HookTable table_of(const Hook (&hooks)[Count]) {
+    static_assert(Count <= 64, "the patcher keeps what came of a table's hooks as bits of one word");
+    return {hooks, Count};
+}
+
+}  // namespace msmemscope

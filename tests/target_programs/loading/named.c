@@ -1,0 +1,2 @@
+/* A library that knows which one it is. */
+const char* which(void) { return WHICH; }
