@@ -21,6 +21,7 @@
 #include "stacks/python_stack.h"
 #include "watch.h"
 #include "writer/recorder.h"
+#include "writer/stderr_line.h"
 #include "writer/steps.h"
 #include "writer/texts.h"
 
@@ -163,6 +164,8 @@ NB_MODULE(_native, module) {
     module.def(
         "say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
         "One line on stderr and in the event log.");
+    module.def("is_stderr_the_same", &is_stderr_the_same,
+               "Whether descriptor 2 is the file that it was when the core was loaded.");
     module.def(
         "capture_directory", [] { return std::string(recorder::capture_directory()); },
         "The open event log's directory, empty if nothing was recorded yet.");

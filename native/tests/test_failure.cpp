@@ -12,6 +12,7 @@
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "writer/recorder.h"
+#include "writer/stderr_line.h"
 
 using namespace msmemscope;
 
@@ -20,6 +21,7 @@ int main() {
     const std::string messages = folder.path() / "stderr";
     const int file = open(messages.c_str(), O_CREAT | O_WRONLY, 0600);
     CHECK(file >= 0 && dup2(file, STDERR_FILENO) == STDERR_FILENO);
+    remember_stderr();
     const auto output = folder.path() / "output";
     // A third of a million bytes: the first chunks fit.
     const rlimit limit{350000, 350000};

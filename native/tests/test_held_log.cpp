@@ -10,6 +10,7 @@
 #include "tests/log_reader.h"
 #include "writer/process_state.h"
 #include "writer/recorder.h"
+#include "writer/stderr_line.h"
 
 using namespace msmemscope;
 
@@ -54,6 +55,7 @@ int main() {
         ("output=" + output.string() + "\nevents=alloc,free\ncollect_mode=immediate\ndevices=cpu").c_str()));
 
     CHECK(dup2(file, STDERR_FILENO) == STDERR_FILENO);
+    remember_stderr();
     const std::uint64_t before_the_log_is_open = record_one_while_the_log_is_held();
     const std::uint64_t first = record_one();
     const std::uint64_t shown_when_opened = process_state->header->dropped_failure;

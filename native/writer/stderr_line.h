@@ -9,7 +9,7 @@ namespace msmemscope {
 void remember_stderr() noexcept;
 
 // Whether descriptor 2 is still that file. A program that closed it may have opened a file of its own there.
-bool is_stderr_the_same() noexcept;
+__attribute__((visibility("default"))) bool is_stderr_the_same() noexcept;
 
 // Writes a line, or nothing at all: where stderr is another file by now, where writing would block (a full pipe, a
 // stopped terminal), and where nobody reads. No signal comes of it.

@@ -54,7 +54,9 @@ try:
     _begin()
 except Exception as error:
     version = ".".join(map(str, sys.version_info[:2]))
-    sys.stderr.write(
-        f"msmemscope: this Python {version} process is observed without operators and Python stacks: {error}\n"
-    )
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from stderr_line import write_line
+
+    del sys.path[0]
+    write_line(f"this Python {version} process is observed without operators and Python stacks: {error}")
 _run_the_programs_own()

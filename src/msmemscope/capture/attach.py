@@ -20,7 +20,9 @@ def attach_at_import() -> None:
     try:
         from msmemscope import _native
     except ImportError as error:
-        sys.stderr.write(f"msmemscope: nothing can be observed in this process: {error}\n")
+        from msmemscope.bootstrap.stderr_line import write_line
+
+        write_line(f"nothing can be observed in this process: {error}")
         return
     if not _native.is_configured():
         # os.path.abspath needs the current directory, which may be gone.

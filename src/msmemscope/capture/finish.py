@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -38,16 +39,12 @@ def write_results(config: Config) -> None:
 
 
 def _descriptor_for_words() -> int:
-    """Where the program's stderr goes; where that is no file, the descriptor that the process began with."""
-    try:
-        return sys.stderr.fileno()
-    except (AttributeError, OSError, ValueError):  # None, an object of the program, closed
-        pass
-    try:
-        os.fstat(_STDERR)
-    except OSError:
-        return subprocess.DEVNULL
-    return _STDERR
+    """Where the program's stderr goes; where that is no file, the one that the process began with."""
+    descriptor = _STDERR
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # None, an object of the program, closed
+        descriptor = sys.stderr.fileno()
+    # A program that closed its stderr may have opened a file of its own under the same number.
+    return subprocess.DEVNULL if descriptor == _STDERR and not _native.is_stderr_the_same() else descriptor
 
 
 _STDERR = 2

@@ -13,6 +13,7 @@ from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.launch import configure, launch
+from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.errors import EXIT_STATUS_FAILURE, EXIT_STATUS_USAGE, MsmemscopeError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stderr.write(_help())
         messages.failed("no program was given", hint="msmemscope python train.py")
         return EXIT_STATUS_USAGE
+    make_stderr_patient()
     return launch(request, config)
 
 

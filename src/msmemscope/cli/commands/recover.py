@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.capture.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
+from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import UsageError
 
@@ -49,6 +50,8 @@ class RecoverCommand:
             for spelling in _OVERRIDES
             if (value := getattr(arguments, spelling[2:].replace("-", "_"))) is not None
         ]
+        if arguments.session is not None:
+            make_stderr_patient()  # the program waits for us
         with_options(Config(), given)  # values are judged before anything is read
         from msmemscope.cli.capture_folders import captures_under
         from msmemscope.cli.captures import (
