@@ -146,9 +146,17 @@ const ElfW(Sym) * ElfImage::symbol_of(const Relocation& relocation) const noexce
     return &symbols_[ELF64_R_SYM(relocation.r_info)];
 }
 
+// Not with strcmp: in a program with a sanitizer that would be the sanitizer's (preload/core_library.cpp).
 bool ElfImage::defines(const ElfW(Sym) & symbol, const char* function) const noexcept {
-    return symbol.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
-           std::strcmp(symbol_names_ + symbol.st_name, function) == 0;
+    if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) {
+        return false;
+    }
+    const char* name = symbol_names_ + symbol.st_name;
+    while (*name != '\0' && *name == *function) {
+        ++name;
+        ++function;
+    }
+    return *name == *function;
 }
 
 // Words of the table: number of buckets, first symbol in the table, words of 64 bits in the Bloom filter, its shift;

@@ -131,7 +131,12 @@ static void (*resolve_loader_lock() noexcept)() noexcept {
 
 __attribute__((ifunc("resolve_loader_lock"))) void msmemscope_loader_lock() noexcept;
 
-void __gmon_start__() noexcept { msmemscope::patch_under_loader_lock(); }
+void __gmon_start__() noexcept {
+    if (&msmemscope::begin_if_postponed != nullptr) {
+        msmemscope::begin_if_postponed();
+    }
+    msmemscope::patch_under_loader_lock();
+}
 
 void msmemscope_before_dlopen() noexcept {
     if (msmemscope::may_have_loaded.exchange(true, std::memory_order_acq_rel)) {

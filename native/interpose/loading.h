@@ -18,6 +18,10 @@ namespace msmemscope {
 // Calls patch_new_images() with the loader's lock held: waits while another thread loads or unloads a library.
 void patch_under_loader_lock() noexcept;
 
+// Called by the start-up code of each library; for what could not be done when we were loaded ourselves. Weak: a
+// program of tests is not preloaded.
+__attribute__((weak)) void begin_if_postponed() noexcept;
+
 // The functions that are called in place of the program's dlopen and dlsym; null for any other name. real: what is
 // called in the end; the slot of a program that has another function there already is left alone.
 struct LoaderCall {

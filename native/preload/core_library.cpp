@@ -2,6 +2,7 @@
 // process ends. It is preloaded by the launcher, or comes with the Python extension;
 // either way there is one copy per process, found by its soname.
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "interpose/elf_image.h"
+#include "interpose/loading.h"
 #include "interpose/patcher.h"
 #include "writer/recorder.h"
 #include "writer/stderr_line.h"
@@ -41,23 +44,73 @@ void note_start() noexcept {
     close(fd);
 }
 
-// The library is marked "initialise first", so this runs before the constructors of every other
-// library, and before the C library has set up environ: the arguments are the only way to it.
-__attribute__((constructor)) void load(int, char**, char** environment) {
+void begin(const char* settings) noexcept {
     msmemscope::remember_stderr();
+    if (settings != nullptr && msmemscope::recorder::configure(settings)) {
+        note_start();
+        msmemscope::install_hooks();
+    }
+}
+
+// The settings that a launcher passed on, null if there are none. The C library has not set up environ yet.
+const char* settings_in(char** environment) noexcept {
     const std::size_t name_bytes = std::strlen(msmemscope::kSettingsVariable);
     for (; environment != nullptr && *environment != nullptr; ++environment) {
         if (std::strncmp(*environment, msmemscope::kSettingsVariable, name_bytes) == 0 &&
             (*environment)[name_bytes] == '=') {
-            if (msmemscope::recorder::configure(*environment + name_bytes + 1)) {
-                note_start();
-                msmemscope::install_hooks();
-            }
-            return;
+            return *environment + name_bytes + 1;
         }
+    }
+    return nullptr;
+}
+
+// Whether the program brings the runtime of a sanitizer with it, whose functions then stand in front of the C library's
+// and cannot be called before it is set up. (A runtime in a library of its own sets itself up.) No function of the C
+// library is called here.
+bool program_defines(const char* function) noexcept {
+    dl_phdr_info info{};
+    info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+    info.dlpi_phnum = static_cast<ElfW(Half)>(getauxval(AT_PHNUM));
+    for (unsigned index = 0; index < info.dlpi_phnum; ++index) {
+        if (info.dlpi_phdr[index].p_type == PT_PHDR) {
+            info.dlpi_addr = reinterpret_cast<std::uint64_t>(info.dlpi_phdr) - info.dlpi_phdr[index].p_vaddr;
+        }
+    }
+    return info.dlpi_phdr != nullptr && msmemscope::ElfImage(info).definition_of(function) != nullptr;
+}
+
+// The environment of a program whose sanitizer is not set up yet; null as soon as we have begun.
+char** postponed_environment = nullptr;
+
+// The library is marked "initialise first", so this runs before the constructors of every other
+// library, and before the C library has set up environ: the arguments are the only way to it.
+__attribute__((constructor)) void load(int, char**, char** environment) {
+    if (program_defines("__tsan_init") || program_defines("__msan_init")) {
+        postponed_environment = environment;
+    } else {
+        begin(settings_in(environment));
     }
 }
 
 __attribute__((destructor)) void unload() { msmemscope::recorder::close(); }
 
 }  // namespace
+
+// The sanitizer was set up before the first start-up code of a library ran, which is when this is called.
+void msmemscope::begin_if_postponed() noexcept {
+    if (__builtin_expect(postponed_environment == nullptr, 1)) {
+        return;
+    }
+    const char* const settings = settings_in(postponed_environment);
+    postponed_environment = nullptr;
+    if (!program_defines("__msan_init")) {
+        begin(settings);
+    } else if (settings != nullptr) {
+        msmemscope::remember_stderr();
+        static const char line[] =
+            "msmemscope: a program with MemorySanitizer cannot be observed, because it takes what other libraries "
+            "write "
+            "for uninitialised: it runs without\n";
+        msmemscope::write_stderr_line(line, sizeof(line) - 1);
+    }
+}

@@ -1,6 +1,4 @@
 // A line on stderr: written where it can be, and otherwise without any consequence for the program.
-#include "writer/stderr_line.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,6 +13,7 @@
 #include <string>
 
 #include "tests/check.h"
+#include "writer/stderr_line.h"
 
 using namespace msmemscope;
 

@@ -72,7 +72,7 @@ def test_the_end_of_the_launcher_does_not_wait_for_a_reader(
     build_target: BuildTarget, pipe: tuple[int, int], tmp_path: Path
 ) -> None:
     """The program fills the pipe and ends; nobody reads; its exit status still comes back."""
-    command = [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", build_target("own_stderr"), "full"]
+    command = [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", str(build_target("own_stderr")), "full"]
     run = subprocess.run(
         command, env=environment(), stdout=subprocess.PIPE, stderr=pipe[1], text=True, check=False, timeout=TIMEOUT_S
     )
@@ -91,7 +91,7 @@ def test_the_launcher_waits_for_a_slow_reader(build_target: BuildTarget, tmp_pat
 
     thread = threading.Thread(target=read_slowly)
     thread.start()
-    command = [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", build_target("own_stderr"), "full"]
+    command = [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", str(build_target("own_stderr")), "full"]
     run = subprocess.run(
         command, env=environment(), stdout=subprocess.PIPE, stderr=writer, text=True, check=False, timeout=TIMEOUT_S
     )

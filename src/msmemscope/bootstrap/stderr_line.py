@@ -4,7 +4,7 @@ import os
 import stat
 
 
-def write_line(text):
+def write_line(text: str) -> None:
     """Write "msmemscope: text", or nothing where that would block or nobody reads. Never raises."""
     line = f"msmemscope: {text}\n".encode("utf-8", "replace")
     try:

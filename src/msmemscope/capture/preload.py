@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msmemscope.capture.sanitizers import SANITIZER_OPTIONS, with_any_order
 from msmemscope.configuration import SETTINGS_VARIABLE
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def preload_environment(config: Config, environment: Mapping[str, str]) -> Prelo
     variables["LD_PRELOAD"] = _in_front(str(core), environment.get("LD_PRELOAD", ""))
     variables["PYTHONPATH"] = _in_front(str(bootstrap), environment.get("PYTHONPATH", ""))
     variables[SETTINGS_VARIABLE] = config.to_settings_text()
+    variables[SANITIZER_OPTIONS] = with_any_order(environment.get(SANITIZER_OPTIONS, ""))
     return PreloadEnvironment(variables, link_directory)
 
 

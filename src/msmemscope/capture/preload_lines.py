@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.capture.sanitizers import SANITIZER_OPTIONS, with_any_order, without_any_order
 from msmemscope.errors import MsmemscopeError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _NOT_PRELOADABLE: Final = re.compile(r"[\s:$]")
 
 
 def preload_variables(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns LD_PRELOAD and LD_LIBRARY_PATH with our libraries in front, each entry once.
+    """Return LD_PRELOAD and LD_LIBRARY_PATH with our libraries in front, each entry once, and what sanitizers need.
 
     Args:
         folder: The folder lib64 of the package.
@@ -47,16 +48,18 @@ def preload_variables(folder: Path, environment: Mapping[str, str]) -> dict[str,
     return {
         _PRELOAD: ":".join([*(str(folder / name) for name in names), *filter(None, [others[_PRELOAD]])]),
         _LIBRARY_PATH: ":".join([str(folder), *filter(None, [others[_LIBRARY_PATH]])]),
+        SANITIZER_OPTIONS: with_any_order(others[SANITIZER_OPTIONS]),
     }
 
 
 def without_ours(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns LD_PRELOAD and LD_LIBRARY_PATH as they were before; empty texts where nothing is left."""
+    """Return the same variables as they were before; empty texts where nothing is left."""
     preloaded = _PRELOAD_SEPARATORS.split(environment.get(_PRELOAD, ""))
     searched = environment.get(_LIBRARY_PATH, "").split(":")
     return {
         _PRELOAD: ":".join(entry for entry in preloaded if entry and Path(entry).parent != folder),
         _LIBRARY_PATH: ":".join(entry for entry in searched if not entry or Path(entry) != folder),
+        SANITIZER_OPTIONS: without_any_order(environment.get(SANITIZER_OPTIONS, "")),
     }
 
 
