@@ -1,0 +1,18 @@
+"""torch and torch_npu are loaded while other threads load libraries too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.ascend.conftest import Observe
+    from tests.support.targets import Builder
+
+
+def test_imports_in_threads(target_builder: Builder, observe: Observe) -> None:
+    """Nothing crashes, and the pool is observed."""
+    loops = target_builder.part("loading/loops.c", "libloops.so", "-ldl")
+    other = target_builder.part("loading/opens.c", "libopens.so", "-ldl")
+    observation = observe(["--device=npu"], "imports_in_threads.py", loops, other, variables={"TASK_QUEUE_ENABLE": "1"})
+    assert observation.run.report["total"] == "2000"
+    assert observation.of(0, event="MALLOC", event_type="PTA")
