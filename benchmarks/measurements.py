@@ -130,15 +130,34 @@ def launch_cost() -> Measurement:
     timed = "import subprocess, sys, time; b = time.perf_counter(); subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); print('{\"value\": %f}' % ((time.perf_counter() - b) * 1e3))"
     program = (sys.executable, "-c", code)
     watch = (sys.executable, "-c", timed)
+    alone, ours = "no tool", "msmemscope"
     return Measurement(
         name="launch",
         unit="ms for a program that does nothing",
-        reference="no tool",
+        reference=alone,
         variants=(
-            Variant("no tool", (*watch, *program)),
-            Variant("msmemscope", (*watch, *tool(), *program)),
+            Variant(alone, (*watch, *program)),
+            Variant(ours, (*watch, *tool(), *program)),
             Variant("memray", (*watch, *MEMRAY, "-c", code)),
         ),
+        targets={ours: Target("at most 250 added", lambda medians: medians[ours] - medians[alone] <= 250)},
+    )
+
+
+def loading_cost() -> Measurement:
+    """A library that is opened and closed again, in a process with the libraries of torch."""
+    loop = python("loading_loop")
+    alone, ours = "no tool", "msmemscope"
+    return Measurement(
+        name="loading",
+        unit="us per dlopen and dlclose",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant(ours, (*tool(), *loop)),
+            Variant("memray", (*MEMRAY, *loop[1:])),
+        ),
+        targets={ours: Target("at most 1.5 times", lambda medians: medians[ours] <= 1.5 * medians[alone])},
     )
 
 
@@ -288,6 +307,7 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     trace_cost,
     import_cost,
     launch_cost,
+    loading_cost,
     lambda: export_speed("csv"),
     lambda: export_speed("db"),
     analyses_of_csv,

@@ -7,8 +7,12 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FORBIDDEN = ("numpy", "polars", "rich", "click", "elftools", "torch", "sqlite3", "importlib.metadata", "logging")
 """What an import of the package must not load: dependencies, and the expensive parts of the standard library."""
@@ -59,6 +63,15 @@ def test_import_loads_few_modules_of_our_own(name: str) -> None:
     """Public names are resolved when they are used."""
     own = {module for module in modules_loaded_by(name) if module.split(".")[0] in {"msmemscope", "msleaks"}}
     assert own - ALLOWED - {"msleaks"} == set()
+
+
+def test_a_run_without_events_reads_no_tables(tmp_path: Path) -> None:
+    """The launcher of a program that recorded nothing ends without what results are made with."""
+    command = [sys.executable, "-X", "importtime", "-m", "msmemscope", "--device=cpu", "--", "/bin/true"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
+    assert "msmemscope.cli.launch" in loaded
+    assert not loaded & {"numpy", "polars", "elftools", "secrets", "ssl", "ctypes", "tempfile", "sqlite3"}
 
 
 def test_import_is_quick() -> None:

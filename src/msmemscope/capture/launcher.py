@@ -9,7 +9,6 @@ status, or its death by a signal, as if it had been its own child.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import errno
 import os
@@ -156,6 +155,8 @@ def end_like(end: ProgramEnd) -> int:
             stream.flush()
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        import ctypes
+
         # A core_pattern that is a pipe does not look at the limit.
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         if end.signal_number not in {signal.SIGKILL, signal.SIGSTOP}:

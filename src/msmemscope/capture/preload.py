@@ -6,7 +6,6 @@ import dataclasses
 import importlib.util
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +65,8 @@ def preload_environment(config: Config, environment: Mapping[str, str]) -> Prelo
     if _NOT_PRELOADABLE.search(str(core)) or ":" in str(bootstrap):
         parent = Path(config.launch_directory)
         if not config.launch_directory or _NOT_PRELOADABLE.search(str(parent)):
+            import tempfile
+
             link_directory = parent = Path(tempfile.mkdtemp(prefix="msmemscope_"))
         core = _linked(core.parent, parent) / core.name
         bootstrap = _linked(bootstrap, parent)

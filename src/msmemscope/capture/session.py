@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import os
-import secrets
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from msmemscope.configuration import (
     CollectMode,
     Config,
     Level,
+    new_session,
     with_keywords,
 )
 from msmemscope.errors import MsmemscopeError
@@ -91,7 +91,7 @@ class Session:
             self._is_launched = True
             config = Config.from_settings_text(inherited)
         else:
-            config = Config(session=secrets.token_hex(8), collect_mode=CollectMode.DEFERRED)
+            config = Config(session=new_session(), collect_mode=CollectMode.DEFERRED)
             atexit.register(_finish_at_exit)
             _native.note_fact("observed.python", sys.version.partition(" ")[0])
         if not self._is_launched or _native.settings_text() != inherited:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import secrets
 import signal
 import sys
 import time
@@ -32,6 +31,7 @@ from msmemscope.configuration import (
     Config,
     LogLevel,
     cann_directory,
+    new_session,
     with_options,
 )
 from msmemscope.errors import MsmemscopeError, UsageError
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.reports.run_summary import ProcessSummary
 
-_SESSION_BYTES = 8
 _SETTLE_SECONDS = 0.5
 """How long processes that the program left behind may take to end before they are called running."""
 _POLL_SECONDS = 0.02
@@ -95,7 +94,7 @@ def _observe(program: str, arguments: tuple[str, ...], config: Config) -> Progra
         for warning in root.warnings:
             messages.warning(warning)
     launch_directory = create_launch_directory(config.output)
-    session = secrets.token_hex(_SESSION_BYTES)
+    session = new_session()
     config = dataclasses.replace(config, session=session, launch_directory=str(launch_directory))
     link_directory: Path | None = None
     since_ns = time.time_ns()

@@ -32,6 +32,7 @@ from msmemscope.configuration.settings import (
     LogLevel,
     WatchChecksum,
     cann_directory,
+    new_session,
     observable_devices,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "OptionGroup",
     "WatchChecksum",
     "cann_directory",
+    "new_session",
     "observable_devices",
     "split_list",
     "with_keywords",

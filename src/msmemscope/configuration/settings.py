@@ -249,6 +249,11 @@ class _SettingKind:
 _EnumType = TypeVar("_EnumType", bound=enum.Enum)
 
 
+def new_session() -> str:
+    """Return an identity that no other launch has. Not by `secrets`, which brings OpenSSL into every process."""
+    return os.urandom(8).hex()
+
+
 def _text_kind(accepted: str, pattern: str) -> _SettingKind:
     def decode(text: str) -> str:
         if not re.fullmatch(pattern, text, re.ASCII):

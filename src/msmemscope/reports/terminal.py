@@ -6,6 +6,8 @@ program: they are shown as plain text and never read as markup.
 
 from __future__ import annotations
 
+# The reports of findings are imported where there are findings: they bring the analyses along, and with them Polars,
+# which would be half a second for a run that recorded nothing.
 import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -15,12 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from msmemscope.model.events import EVENT_WORDS, EventKind, device_name, pool_word
-from msmemscope.reports import out_of_memory_section
-from msmemscope.reports.decomposition_section import print_decomposition
-from msmemscope.reports.inefficient_report import render_inefficient
-from msmemscope.reports.leaks_report import render_leaks
 from msmemscope.reports.plain_text import cut_end, printable
-from msmemscope.reports.watch_report import render_watch
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -78,7 +75,9 @@ class _Writer:
             self._process(processes[0])
         elif processes:
             self._table_of(processes)
-            failed = list(out_of_memory_section.by_process(processes))
+            from msmemscope.reports.out_of_memory_section import by_process
+
+            failed = list(by_process(processes))
             if failed:
                 self._line("")
             for sentence in failed:
@@ -152,18 +151,26 @@ class _Writer:
 
     def _owners(self, process: ProcessSummary) -> None:
         if process.decomposition is not None:
+            from msmemscope.reports.decomposition_section import print_decomposition
+
             print_decomposition(process.decomposition, self._console)
 
     def _findings(self, process: ProcessSummary) -> None:
         """Write what the analyses found in one process: first the lines on leaks that scripts look for."""
         out, width = self._console.file, self._console.width
         if process.watch is not None:
+            from msmemscope.reports.watch_report import render_watch
+
             self._line("")
             render_watch(process.watch, out, width=width)
         if process.leaks is not None:
+            from msmemscope.reports.leaks_report import render_leaks
+
             self._line("")
             render_leaks(process.leaks, out, width=width)
         if process.inefficient is not None:
+            from msmemscope.reports.inefficient_report import render_inefficient
+
             self._line("")
             render_inefficient(process.inefficient, out, width=width)
 
@@ -184,6 +191,8 @@ class _Writer:
         result = process.overview.out_of_memory if process.overview is not None else None
         if result is None or not result.failures:
             return
+        from msmemscope.reports import out_of_memory_section
+
         failure = result.failures[-1]
         self._line("")
         self._line(out_of_memory_section.heading(failure, process.start_ns), _HEADING)

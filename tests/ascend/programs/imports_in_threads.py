@@ -9,15 +9,13 @@ loops.end_loops.restype = ctypes.c_long
 opened = ctypes.c_char_p(sys.argv[2].encode())
 assert loops.begin_loops(opened) == 0
 failures = []
+threading.excepthook = lambda failed: failures.append(repr(failed.exc_value))
 
 
 def import_all(*names: str) -> None:
-    """Import modules and keep what went wrong."""
+    """Import modules."""
     for name in names:
-        try:
-            __import__(name)
-        except Exception as error:
-            failures.append(f"{name}: {type(error).__name__}: {error}")
+        __import__(name)
 
 
 # torch itself cannot be imported by two threads at once.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 from pathlib import Path
@@ -232,6 +231,8 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
         messages.warning(failure.message, failure.hint)
     tell_owner(path)
     if as_json:
+        import json
+
         text = json.dumps({"analysis": name, "path": str(path), "processes": contents}, ensure_ascii=False, indent=2)
         sys.stdout.write(f"{text}\n")
     return findings

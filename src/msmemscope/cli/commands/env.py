@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 import shlex
 import sys
 from pathlib import Path
@@ -74,11 +73,12 @@ class EnvCommand:
         """
         from msmemscope.cli.arguments import LaunchRequest, parse_command_line
         from msmemscope.cli.launch import configure
+        from msmemscope.configuration import new_session
         from msmemscope.errors import UsageError
 
         request = parse_command_line(options)
         if not isinstance(request, LaunchRequest) or request.program:
             message = "only options of collection can follow --"
             raise UsageError(message, value=" ".join(options), hint='eval "$(msmemscope env -- --device=npu)"')
-        config = dataclasses.replace(configure(request), session=secrets.token_hex(8), native_directory=native_folder)
+        config = dataclasses.replace(configure(request), session=new_session(), native_directory=native_folder)
         return config.to_settings_text()
