@@ -98,17 +98,19 @@ int recycle_oldest(ProcessState& state) noexcept {
             }
         }
     }
+    // In this order, because the process may be killed at any moment: what is gone has been counted, and no copy is left
+    // of a block whose FREE record is gone.
+    const std::uint64_t total = state.dropped.recycled.fetch_add(dropped, std::memory_order_relaxed) + dropped;
+    state.header->dropped_recycled = total;
+    std::sort(flight.freed, flight.freed + freed_count);
+    withdraw(state, flight.freed, freed_count);
     const int error = punch_out(state.event_log_directory, chunk);
     if (error != 0) {
         return error;
     }
-    std::sort(flight.freed, flight.freed + freed_count);
-    withdraw(state, flight.freed, freed_count);
     flight.first = (flight.first + 1) % FlightRecorderState::kCapacity;
     --flight.count;
     state.log_bytes -= std::min(chunk.bytes, state.log_bytes);
-    const std::uint64_t total = state.dropped.recycled.fetch_add(dropped, std::memory_order_relaxed) + dropped;
-    state.header->dropped_recycled = total;
     return 0;
 }
 

@@ -116,7 +116,7 @@ def check_version(version: int, path: Path) -> None:
 def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
     """Reads the bytes of `process.header`.
 
-    An empty or all-zero file stands for a process that was killed right at its
+    A file without its first word, which is written last, stands for a process that was killed right at its
     start; what its directory's name tells is used instead.
 
     Args:
@@ -126,7 +126,7 @@ def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
     Raises:
         EventLogError: the file is not a header, or one of a newer version.
     """
-    if not content.strip(b"\0"):
+    if not content[:8].strip(b"\0"):
         return DecodedHeader(_header_from_directory_name(path), sys.byteorder == "big", is_complete=False)
     big_endian = byte_order_of(content[8:16])
     order = "big" if big_endian else "little"
