@@ -22,7 +22,6 @@ from msmemscope.capture.ledger import (
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
 from msmemscope.cli import messages
-from msmemscope.cli.arguments import PROGRAM_OPTIONS_HINT
 from msmemscope.cli.capture_folders import captures_since
 from msmemscope.configuration import (
     CANN_VARIABLES,
@@ -32,9 +31,8 @@ from msmemscope.configuration import (
     LogLevel,
     cann_directory,
     new_session,
-    with_options,
 )
-from msmemscope.errors import MsmemscopeError, UsageError
+from msmemscope.errors import MsmemscopeError
 from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
@@ -50,21 +48,6 @@ _SETTLE_SECONDS = 0.5
 _POLL_SECONDS = 0.02
 
 
-def configure(request: LaunchRequest) -> Config:
-    """Turn the options of a command line into a configuration, and judge their values.
-
-    Raises:
-        UsageError: If a value is not accepted.
-    """
-    try:
-        return with_options(Config(), request.given)
-    except UsageError as error:
-        after_program = {text.partition("=")[0].partition(" ")[0] for text in request.taken_from_program}
-        if error.option in after_program:
-            error.hint = PROGRAM_OPTIONS_HINT
-        raise
-
-
 def launch(request: LaunchRequest, config: Config) -> int:
     """Run the program and finish its captures.
 
@@ -78,7 +61,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
     if request.taken_from_program and config.log_level is not LogLevel.ERROR:
         taken = ", ".join(request.taken_from_program)
-        messages.note(f"{taken}: taken as an option of msmemscope; put -- before the program to pass it on")
+        messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
     config = dataclasses.replace(config, native_directory=native_directory(config.package))
     if core_library(config) is None:
         messages.warning(
