@@ -5,6 +5,7 @@ launcher reads them at the end. Tab-separated::
 
     start    <process id>  <parent's process id>  <CLOCK_REALTIME ns>  <executable>
     capture  <process id>  <capture directory>
+    fact     <process id>  <key>=<value>        of a process that ends without a capture
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LEDGER_NAME = "processes"
 LAUNCH_DIRECTORY_PREFIX = ".launch_"
 _START_FIELDS = 5
-_CAPTURE_FIELDS = 3
+_FIELDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Ledger:
     started: tuple[StartedProcess, ...] = ()
     captures: tuple[Path, ...] = ()
     """Capture directories in the order in which they were opened, each once."""
+    facts: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """What processes without a capture knew, each value once: as `Capture.facts` of those with one."""
 
 
 def create_launch_directory(output: str) -> Path:
@@ -76,14 +83,18 @@ def read_ledger(directory: Path) -> Ledger:
         return Ledger()
     started: list[StartedProcess] = []
     captures: dict[Path, None] = {}
+    facts: dict[str, dict[str, None]] = {}
     for line in content.split(b"\n")[:-1]:
         fields = os.fsdecode(line).split("\t")
         with contextlib.suppress(ValueError):
             if fields[0] == "start" and len(fields) == _START_FIELDS:
                 started.append(StartedProcess(int(fields[1]), int(fields[2]), int(fields[3]), fields[4]))
-            elif fields[0] == "capture" and len(fields) == _CAPTURE_FIELDS:
+            elif fields[0] == "capture" and len(fields) == _FIELDS:
                 captures[Path(fields[2])] = None
-    return Ledger(tuple(started), tuple(captures))
+            elif fields[0] == "fact" and len(fields) >= _FIELDS:
+                key, _, value = "\t".join(fields[2:]).partition("=")
+                facts.setdefault(key, {})[value] = None
+    return Ledger(tuple(started), tuple(captures), {key: tuple(values) for key, values in facts.items()})
 
 
 def append_captures(directory: Path, captures: dict[Path, int]) -> None:

@@ -26,7 +26,6 @@ from msmemscope.cli.capture_folders import captures_since
 from msmemscope.configuration import (
     CANN_VARIABLES,
     SETTINGS_VARIABLE,
-    CollectMode,
     Config,
     LogLevel,
     cann_directory,
@@ -36,12 +35,14 @@ from msmemscope.errors import MsmemscopeError
 from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from msmemscope.capture.launcher import ProgramEnd
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.reports.run_summary import ProcessSummary
+
+    Facts = Mapping[str, tuple[str, ...]]
 
 _SETTLE_SECONDS = 0.5
 """How long processes that the program left behind may take to end before they are called running."""
@@ -148,9 +149,9 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
         unrecorded_count=len(unrecorded),
         unobservable=(
             *_unobservable(program),
-            *_npu_not_there(config, exported.processes),
-            *(() if recorded else _nothing_wanted(config)),
+            *_npu_not_there(config, exported.processes, ledger.facts),
         ),
+        nothing_recorded=() if recorded else _why_nothing(config, ledger.facts),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
     render_run(summary, sys.stderr)
@@ -206,10 +207,18 @@ def _unobservable(program: str) -> Iterator[str]:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
 
 
-def _npu_not_there(config: Config, processes: Iterable[ProcessSummary]) -> Iterator[str]:
-    """Why nothing was seen of an NPU that was to be observed."""
+def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[str]:
+    """Why nothing was seen of an NPU that was to be observed.
+
+    Args:
+        config: What was to be observed.
+        processes: Those that recorded something.
+        facts: Those of the others.
+    """
     wanted = [device for device in config.devices if device != "cpu"]
-    if not wanted or any(source.partition(":")[0] in NPU_SOURCES for one in processes for source in one.observed):
+    recorded = {source.partition(":")[0] for one in processes for source in one.observed}
+    others = {key.removeprefix("observed.") for key in facts}
+    if not wanted or NPU_SOURCES & (recorded | others):
         return
     devices, place = ", ".join(wanted), cann_directory()
     if not place:
@@ -221,12 +230,14 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary]) -> Itera
         yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
 
 
-def _nothing_wanted(config: Config) -> Iterator[str]:
-    """Why a run may well have recorded nothing at all."""
-    if not config.events:
-        yield "--events names no event, so that nothing was collected"
-    elif config.collect_mode is CollectMode.DEFERRED:
-        yield "with --collect-mode=deferred nothing is collected before the program calls msmemscope.start()"
+def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
+    """Why not a single process recorded anything, as far as the settings and the processes say."""
+    from msmemscope.analysis.coverage import summary_limits
+    from msmemscope.analysis.recorded import Recorded
+
+    settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
+    known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
+    return summary_limits(Recorded({}, known))
 
 
 def _tell_enclosing_launch(captures: dict[Path, int]) -> None:

@@ -129,5 +129,6 @@ def test_driver_blocks_alone() -> None:
 
 
 def test_nothing_failed() -> None:
-    """No failure, no result to speak of."""
+    """No failure, no result to speak of; where no allocation was recorded, no answer either."""
     assert analyse([], [block(1, 10)]) == OutOfMemoryResult(0, ())
+    assert analyse([], []).coverage.missing == ("no allocations were recorded",)
