@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     """From Python stack ids to the lines to blame: `id` (u32), `text`."""
 
 ONLY_SNAPSHOTS: Final = (
-    "allocations failed, of which this dump has only the snapshots: it was not written with --analysis=oom; the capture "
-    "folder has the rest"
+    "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
 )
 _FIGURE: Final = re.compile(r"(\w+):([0-9.]+)")
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
