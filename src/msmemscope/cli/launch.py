@@ -22,7 +22,7 @@ from msmemscope.capture.ledger import (
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
 from msmemscope.cli import messages
-from msmemscope.cli.capture_folders import captures_since
+from msmemscope.cli.capture_folders import captures_since, has_event_log
 from msmemscope.configuration import (
     CANN_VARIABLES,
     SETTINGS_VARIABLE,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     Facts = Mapping[str, tuple[str, ...]]
 
+_ENVIRONMENT_CLEANERS = frozenset({"sudo", "doas", "pkexec"})
+"""Programs that start others under another user, without the variables that could make them load something."""
 _SETTLE_SECONDS = 0.5
 """How long processes that the program left behind may take to end before they are called running."""
 _POLL_SECONDS = 0.02
@@ -141,17 +143,19 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
-    recorded = set(exported.process_ids.values())
+    lost = {path: process for path, process in ledger.captures.items() if not has_event_log(path)}
+    recorded = {*exported.process_ids.values(), *lost.values()}
     unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
     summary = RunSummary(
         processes=exported.processes,
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
         unobservable=(
-            *_unobservable(program),
+            *_unobservable(program, is_silent=not exported.processes),
             *_npu_not_there(config, exported.processes, ledger.facts),
         ),
         nothing_recorded=() if recorded else _why_nothing(config, ledger.facts),
+        removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
     render_run(summary, sys.stderr)
@@ -185,7 +189,7 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
         ledger = read_ledger(Path(config.launch_directory))
         ours = captures_of_session(captures_since(output, since_ns), config.session)
         found = dict.fromkeys([*ledger.captures, *ours])
-        captures = open_captures(directory for directory in found if directory.is_dir())
+        captures = open_captures(directory for directory in found if has_event_log(directory))
         running = [capture for capture in captures if capture.is_running()]
         if not running or time.monotonic() >= deadline:
             break
@@ -201,9 +205,15 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
     )
 
 
-def _unobservable(program: str) -> Iterator[str]:
+def _unobservable(program: str, *, is_silent: bool) -> Iterator[str]:
+    name = Path(program).name
     reason = why_not_observable(program)
-    if reason is not None:
+    if is_silent and name in _ENVIRONMENT_CLEANERS:
+        yield (
+            f"{name} starts programs in an environment of their own, in which they are not observed: put msmemscope "
+            f"behind it ({name} msmemscope ...)"
+        )
+    elif reason is not None:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
 
 
@@ -228,6 +238,19 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
         yield f"{devices}: the environment names a CANN that is not there: {place}"
     else:
         yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
+
+
+def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:
+    """Results that were there and are not any more."""
+    if not root.is_in_place():
+        which = "what was recorded before" if has_results else "what was recorded"
+        yield (
+            f"the output folder was removed or moved while the program ran, and {which} with it; if it was moved, "
+            "msmemscope recover FOLDER writes the results"
+        )
+        return
+    for path in lost:
+        yield f"{path.name} was removed or moved while the program ran"
 
 
 def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ class _Writer:
         self._line("")
         if not processes:
             self._line("msmemscope: nothing was recorded", _HEADING)
-            for reason in summary.nothing_recorded:
+            for reason in (*summary.removed, *summary.nothing_recorded):
                 self._wrapped(f"  {reason}", indent=4)
         else:
             of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
@@ -260,7 +260,7 @@ class _Writer:
                     self._line(f"  {process.directory.name}")
 
     def _coverage(self, summary: RunSummary) -> None:
-        lines: list[str] = []
+        lines: list[str] = list(summary.removed) if summary.processes else []
         lines.extend(_grouped("observed", [(process, process.observed) for process in summary.processes]))
         lines.extend(_grouped("not observed", [(process, process.unobserved) for process in summary.processes]))
         lines.extend(f"not observed: {reason}" for reason in summary.unobservable)
