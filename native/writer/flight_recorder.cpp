@@ -101,8 +101,8 @@ int recycle_oldest(ProcessState& state) noexcept {
             }
         }
     }
-    // In this order, because the process may be killed at any moment: what is gone has been counted, and no copy is left
-    // of a block whose FREE record is gone.
+    // In this order, because the process may be killed at any moment: what is gone has been counted, and no copy is
+    // left of a block whose FREE record is gone.
     const std::uint64_t total = state.dropped.recycled.fetch_add(dropped, std::memory_order_relaxed) + dropped;
     state.header->dropped_recycled = total;
     std::sort(flight.freed, flight.freed + freed_count);
