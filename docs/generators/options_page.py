@@ -10,8 +10,11 @@ HEAD = """\
 <!-- Generated from src/msmemscope/configuration/options.py by `make docs`; do not edit. -->
 
 `msmemscope [options] program [arguments]` observes a program; the program may be a script, as in
-`msmemscope [options] bash user.sh`. The long options are also recognised after the program; `--` ends ours:
-`msmemscope [options] -- program [arguments]`. Lists are separated by commas, half-width (`,`) or full-width (`，`).
+`msmemscope [options] bash user.sh`. Lists are separated by commas, half-width (`,`) or full-width (`，`).
+
+Options stand before the program; what stands after it belongs to the program. Three forms are taken from there all the
+same, if their value is accepted, and one line says so: `--watch=...`, `--analysis=...`, and `--steps=...` directly followed
+by `--level=kernel` (or `op`). With `--` before the program nothing is: `msmemscope [options] -- program [arguments]`.
 
 A value that is not accepted is refused before anything is started or written: the message names the option, the value
 and what is accepted, and the exit status is 2.
@@ -39,8 +42,6 @@ def _section(option: Option) -> str:
         facts.append(f"- Default: {_literal(option.default)}")
     if option.other_spellings:
         facts.append("- Also written: " + ", ".join(f"`{spelling}`" for spelling in option.other_spellings))
-    if not option.after_program:
-        facts.append("- Only before the program")
     if facts:
         lines.append("\n" + "\n".join(facts) + "\n")
     return "".join(lines)

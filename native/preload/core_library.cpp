@@ -1,7 +1,6 @@
 // libmsmemscope_core.so: what happens when it is mapped into a process and when that
 // process ends. It is preloaded by the launcher, or comes with the Python extension;
 // either way there is one copy per process, found by its soname.
-#include <fcntl.h>
 #include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "interpose/elf_image.h"
 #include "interpose/loading.h"
 #include "interpose/patcher.h"
+#include "writer/ledger.h"
 #include "writer/recorder.h"
 #include "writer/stderr_line.h"
 
@@ -20,28 +20,18 @@ namespace {
 
 // Tells the launcher that this image can be observed, before it allocates anything.
 void note_start() noexcept {
-    const msmemscope::Settings& settings = msmemscope::recorder::settings();
-    if (settings.launch_directory[0] == '\0') {
+    if (msmemscope::recorder::settings().launch_directory[0] == '\0') {
         return;
     }
-    static char line[4400];
+    static char line[4200];
     static char executable[4096];
-    std::snprintf(line, sizeof(line), "%s/processes", settings.launch_directory);
-    const int fd = open(line, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return;  // the launch is over: a daemon's child, for example
-    }
     const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
     executable[length > 0 ? length : 0] = '\0';
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
-    const int bytes =
-        std::snprintf(line, sizeof(line), "start\t%d\t%d\t%lld%09ld\t%s\n", static_cast<int>(getpid()),
-                      static_cast<int>(getppid()), static_cast<long long>(now.tv_sec), now.tv_nsec, executable);
-    // One write: lines of several processes do not mix. A failure costs a line of the coverage statement.
-    const bool written = write(fd, line, static_cast<std::size_t>(bytes)) == bytes;
-    static_cast<void>(written);
-    close(fd);
+    std::snprintf(line, sizeof(line), "%d\t%lld%09ld\t%s", static_cast<int>(getppid()),
+                  static_cast<long long>(now.tv_sec), now.tv_nsec, executable);
+    msmemscope::append_to_ledger("start", line);
 }
 
 void begin(const char* settings) noexcept {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "writer/civil_time.h"
+#include "writer/ledger.h"
 #include "writer/process_state.h"
 
 namespace msmemscope {
@@ -166,20 +167,10 @@ bool open_capture(ProcessState& state, ThreadState& thread) noexcept {
     define_lines(state, thread, "setting.", settings.text);
     define_command_line(state, thread);
     define_lines(state, thread, "", pending_facts());
-    if (settings.launch_directory[0] != '\0') {
-        std::snprintf(path, sizeof(path), "%s/processes", settings.launch_directory);
-        const int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0) {
-            // The folder above event_log.
-            const int length =
-                std::snprintf(content, sizeof(content), "capture\t%d\t%.*s\n", static_cast<int>(getpid()),
-                              static_cast<int>(std::strlen(state.event_log_directory) - 10), state.event_log_directory);
-            if (write(fd, content, static_cast<std::size_t>(length)) != length) {
-                errno = 0;  // the launcher also finds captures by their session
-            }
-            close(fd);
-        }
-    }
+    // The folder above event_log. Without the line the launcher finds the capture by its session.
+    std::snprintf(path, sizeof(path), "%.*s", static_cast<int>(std::strlen(state.event_log_directory) - 10),
+                  state.event_log_directory);
+    append_to_ledger("capture", path);
     return !state.failed.load(std::memory_order_relaxed);
 }
 

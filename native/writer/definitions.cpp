@@ -5,6 +5,7 @@
 
 #include "writer/hash.h"
 #include "writer/keep_errno.h"
+#include "writer/ledger.h"
 #include "writer/process_state.h"
 #include "writer/stderr_line.h"
 
@@ -37,6 +38,19 @@ std::uint32_t define(InternTable& table, std::uint64_t hash, format::DefinitionK
 }  // namespace
 
 const char* pending_facts() noexcept { return facts; }
+
+void report_facts() noexcept {
+    char line[512];
+    for (const char* begin = facts; *begin != '\0';) {
+        const char* const end = std::strchr(begin, '\n');
+        if (end == nullptr) {
+            return;
+        }
+        std::snprintf(line, sizeof(line), "%.*s", static_cast<int>(end - begin), begin);
+        append_to_ledger("fact", line);
+        begin = end + 1;
+    }
+}
 
 bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
                        const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,

@@ -54,7 +54,9 @@ void withdraw(ProcessState& state, const std::uint64_t* freed, std::size_t count
         return;
     }
     const std::uint64_t bytes = flight.kept.file_bytes() - format::kSegmentDataOffset;
-    const Chunk everything{SegmentFamily::kKept, flight.kept_number, format::kSegmentDataOffset, bytes};
+    Chunk everything = flight.kept.current_chunk();
+    everything.offset = format::kSegmentDataOffset;
+    everything.bytes = bytes;
     const MappedChunk kept(state.event_log_directory, everything);
     if (kept.data() == nullptr) {
         return;
@@ -73,9 +75,10 @@ int recycle_oldest(ProcessState& state) noexcept {
     std::size_t freed_count = 0;
     std::uint64_t dropped = 0;
     {
+        errno = 0;
         const MappedChunk mapped(state.event_log_directory, chunk);
         if (mapped.data() == nullptr) {
-            return ENOENT;
+            return errno != 0 ? errno : ENOENT;
         }
         const auto* records = reinterpret_cast<const format::Record*>(mapped.data());
         for (std::uint64_t index = 0; index < chunk.bytes / sizeof(format::Record); ++index) {

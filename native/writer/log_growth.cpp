@@ -36,6 +36,8 @@ const char* describe_error(int error) noexcept {
             return "path too long";
         case ELOOP:
             return "a symbolic link stands in the way";
+        case ESTALE:
+            return "one of its files was replaced by another one";
         case ENOTDIR:
         case EEXIST:
             return "a file stands in the way";

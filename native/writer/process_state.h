@@ -161,6 +161,8 @@ void update_sizes(ProcessState& state) noexcept;
 
 // Lines of facts noted so far; kept across fork, since what was hooked stays hooked.
 const char* pending_facts() noexcept;
+// A process without a capture gives them to its launcher.
+void report_facts() noexcept;
 // Appends a definition. With `locked`, the caller holds the growth lock.
 bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
                        const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,

@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <cstdio>
+
 #include "stacks/native_stack.h"
 #include "stacks/python_stack.h"
 #include "watch/watch.h"
@@ -161,6 +163,21 @@ bool configure(const char* settings_text) noexcept {
 
 bool is_configured() noexcept { return process_state != nullptr; }
 const Settings& settings() noexcept { return current_settings; }
+
+bool observes_npu(int device) noexcept {
+    if (settings().observes_npu(device)) {
+        return true;
+    }
+    static std::atomic<std::uint32_t> noted{0};
+    const std::uint32_t bit = device >= 0 && device < 32 ? std::uint32_t{1} << static_cast<unsigned>(device) : 0;
+    if ((noted.load(std::memory_order_relaxed) & bit) != bit &&
+        (noted.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) {
+        char name[16];
+        std::snprintf(name, sizeof(name), "npu:%d", device);
+        note_fact("unobserved_device", name);
+    }
+    return false;
+}
 
 bool is_collecting() noexcept {
     const ProcessState* state = process_state;
@@ -405,8 +422,12 @@ void set_python_version(std::uint32_t version_hex) noexcept {
 void close() noexcept {
     watch::finish();
     ProcessState* const state = process_state;
-    if (state == nullptr || state->epoch.load(std::memory_order_acquire) == 0 ||
-        state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+    if (state == nullptr || state->epoch.load(std::memory_order_acquire) == 0) {
+        return;
+    }
+    steps::note_extent();
+    if (state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+        report_facts();
         return;
     }
     say_losses(*state);

@@ -156,6 +156,9 @@ void define_module(const RecordingScope& scope, const format::ModulePayload& mod
 // Adds a fact ("observed.torch_cpu=/path"). Does not open a capture: before the first event, facts wait.
 void note_fact(const char* key, const char* value) noexcept;
 
+// Whether an NPU is observed. The first use of one that is not becomes a fact: "unobserved_device=npu:0".
+bool observes_npu(int device) noexcept;
+
 // Prints "msmemscope: <text>" on stderr and records it as a fact.
 void say(const char* text) noexcept;
 

@@ -54,9 +54,36 @@ public:
     Descriptor& operator=(const Descriptor&) = delete;
     int get() const noexcept { return fd_; }
     bool valid() const noexcept { return fd_ >= 0; }
+    void discard() noexcept {
+        close(fd_);
+        fd_ = -1;
+    }
 
 private:
     int fd_;
+};
+
+bool identify(int fd, FileIdentity& identity) noexcept {
+    struct stat status{};
+    if (fstat(fd, &status) != 0) {
+        return false;
+    }
+    identity = {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+    return true;
+}
+
+// The file of a chunk, opened again. Invalid, with an errno, if its name leads to another file now.
+class ReopenedSegment : public Descriptor {
+public:
+    ReopenedSegment(const char* directory, const Chunk& chunk) noexcept
+        : Descriptor(segment_path(directory, chunk.family, chunk.segment_number), O_RDWR | O_NONBLOCK) {
+        FileIdentity found{};
+        if (valid() &&
+            (!identify(get(), found) || found.device != chunk.file.device || found.inode != chunk.file.inode)) {
+            discard();
+            errno = ESTALE;
+        }
+    }
 };
 
 std::uint64_t page_bytes() noexcept { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
@@ -111,7 +138,8 @@ int map_range(int fd, std::uint64_t offset, std::uint64_t bytes, Mapping& mappin
 
 int SegmentFile::create(const char* directory, SegmentFamily family, std::uint32_t number) noexcept {
     const Descriptor file(segment_path(directory, family, number), O_RDWR | O_CREAT | O_EXCL);
-    if (!file.valid() || fchmod(file.get(), kFileMode) != 0) {
+    FileIdentity identity{};
+    if (!file.valid() || fchmod(file.get(), kFileMode) != 0 || !identify(file.get(), identity)) {
         return errno;
     }
     const int error = reserve(file.get(), 0, format::kSegmentDataOffset);
@@ -132,7 +160,7 @@ int SegmentFile::create(const char* directory, SegmentFamily family, std::uint32
     mapping_ = nullptr;
     mapping_bytes_ = 0;
     file_bytes_ = format::kSegmentDataOffset;
-    chunk_ = Chunk{family, number, 0, 0};
+    chunk_ = Chunk{family, number, 0, 0, identity};
     return 0;
 }
 
@@ -142,7 +170,7 @@ int SegmentFile::advance(const char* directory, std::size_t minimum_bytes, std::
     while (bytes < minimum_bytes) {
         bytes *= 2;
     }
-    const Descriptor file(segment_path(directory, chunk_.family, chunk_.segment_number), O_RDWR);
+    const ReopenedSegment file(directory, chunk_);
     if (!file.valid()) {
         return errno;
     }
@@ -182,7 +210,7 @@ void SegmentFile::unmap() noexcept {
 
 MappedChunk::MappedChunk(const char* directory, const Chunk& chunk) noexcept
     : data_(nullptr), mapping_(nullptr), mapping_bytes_(0) {
-    const Descriptor file(segment_path(directory, chunk.family, chunk.segment_number), O_RDWR);
+    const ReopenedSegment file(directory, chunk);
     Mapping mapping{};
     if (file.valid() && map_range(file.get(), chunk.offset, chunk.bytes, mapping) == 0) {
         mapping_ = mapping.start;
@@ -198,7 +226,7 @@ MappedChunk::~MappedChunk() {
 }
 
 int punch_out(const char* directory, const Chunk& chunk) noexcept {
-    const Descriptor file(segment_path(directory, chunk.family, chunk.segment_number), O_RDWR);
+    const ReopenedSegment file(directory, chunk);
     if (!file.valid()) {
         return errno;
     }
@@ -226,7 +254,16 @@ int create_directory(const char* path, unsigned mode) noexcept {
     if (mkdir(path, mode) != 0) {
         return errno;
     }
-    return chmod(path, mode) == 0 ? 0 : errno;
+    // Under an umask it may be closed to ourselves, and its name may lead to another one by now.
+    const int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return errno;
+    }
+    char itself[32];
+    std::snprintf(itself, sizeof(itself), "/proc/self/fd/%d", fd);
+    const int error = chmod(itself, mode) == 0 ? 0 : errno;
+    close(fd);
+    return error;
 }
 
 }  // namespace msmemscope

@@ -16,12 +16,20 @@ inline constexpr std::size_t kLargestChunkBytes = 256UL * 1024UL;
 
 enum class SegmentFamily : std::uint8_t { kEvents, kDefinitions, kKept };
 
+// Which file a name led to when it was created. In a folder that others can write to, the name may lead to another one
+// later: a link to a file of the user, which must not be written.
+struct FileIdentity {
+    std::uint64_t device;
+    std::uint64_t inode;
+};
+
 // A stretch of a segment, by position in the file.
 struct Chunk {
     SegmentFamily family;
     std::uint32_t segment_number;
     std::uint64_t offset;
     std::uint64_t bytes;
+    FileIdentity file;
 };
 
 class SegmentFile {

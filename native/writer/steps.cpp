@@ -1,7 +1,9 @@
 #include "writer/steps.h"
 
 #include <atomic>
+#include <cinttypes>
 #include <cstddef>
+#include <cstdio>
 
 #include "writer/process_state.h"
 
@@ -141,10 +143,24 @@ void end_range(std::uint64_t range) noexcept {
     for (OpenStep& step : open_steps) {
         std::uint64_t found = range;
         if (step.range.compare_exchange_strong(found, 0, std::memory_order_acq_rel)) {
+            ended_steps.fetch_add(1, std::memory_order_acq_rel);
             apply();
             return;
         }
     }
+}
+
+void note_extent() noexcept {
+    if (recorder::settings().step_count == 0) {
+        return;
+    }
+    const std::uint32_t ended = ended_steps.load(std::memory_order_acquire);
+    const bool by_ranges = source.load(std::memory_order_acquire) == Source::kRanges;
+    char number[16];
+    std::snprintf(number, sizeof(number), "%" PRIu32, ended);
+    recorder::note_fact("steps.ended", number);
+    std::snprintf(number, sizeof(number), "%" PRIu32, by_ranges ? begun_ranges.load() : ended + 1);
+    recorder::note_fact("steps.begun", number);
 }
 
 }  // namespace steps

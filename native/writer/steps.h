@@ -28,6 +28,9 @@ void begin_range(std::uint64_t range) noexcept;
 // Other ranges are passed over.
 void end_range(std::uint64_t range) noexcept;
 
+// Where steps were chosen: notes how many have begun and ended, as facts.
+void note_extent() noexcept;
+
 }  // namespace steps
 #pragma GCC visibility pop
 

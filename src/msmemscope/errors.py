@@ -9,6 +9,7 @@ The tree::
     ├── InputError                  a path holds nothing that analyses can read
     │   └── MissingInputError       a path leads nowhere; also a FileNotFoundError
     ├── DumpError                   a dump file cannot be written
+    ├── PlantedLinkError            a path leads through a symbolic link of another user
     └── LaunchError                 a program cannot be started; carries its exit status
 
 Library code raises these and never prints; only `msmemscope.cli.main` turns them
@@ -106,6 +107,10 @@ class MissingInputError(InputError, FileNotFoundError):
 
 class DumpError(MsmemscopeError):
     """A dump file or its folder cannot be written."""
+
+
+class PlantedLinkError(MsmemscopeError):
+    """A path leads through a symbolic link that another user put there."""
 
 
 class LaunchError(MsmemscopeError):

@@ -96,7 +96,7 @@ def test_fragmentation_of_expandable_segments(observe: Observe) -> None:
     assert cause.cause is Cause.FRAGMENTATION
     assert "300 MiB of the 600 MiB that the pool held were free" in cause.sentence
     assert "Segments are expandable already" in cause.advice
-    assert any("lie in no known block of the driver" in line for line in found.coverage)
+    assert any("lie in no known block of the driver" in line for line in found.coverage.limits)
 
 
 @pytest.mark.parametrize("variables", [{}, EXPANDABLE], ids=["plain", "expandable"])

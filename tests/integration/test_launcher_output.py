@@ -122,15 +122,15 @@ def test_ledger(tmp_path: Path) -> None:
         file.write("capture\t10\t/out/msmemscope_10\ncapture\t10\t/out/msmemscope_10\nstart\t11\t10\t124\t/bin/tor")
     ledger = read_ledger(directory)
     assert [(start.process_id, start.executable) for start in ledger.started] == [(10, "/usr/bin/python")]
-    assert ledger.captures == (Path("/out/msmemscope_10"),)
-    assert read_ledger(tmp_path / "missing").captures == ()
+    assert ledger.captures == {Path("/out/msmemscope_10"): 10}
+    assert read_ledger(tmp_path / "missing").captures == {}
 
 
 def test_nested_captures_reach_the_outer_ledger(tmp_path: Path) -> None:
     """One line each."""
     directory = create_launch_directory(str(tmp_path))
     append_captures(directory, {Path("/out/msmemscope_7"): 7})
-    assert read_ledger(directory).captures == (Path("/out/msmemscope_7"),)
+    assert read_ledger(directory).captures == {Path("/out/msmemscope_7"): 7}
 
 
 @pytest.mark.parametrize("name", ["with space", "with:colon", "with$dollar"])

@@ -241,16 +241,27 @@ def test_script_whose_interpreter_is_missing(command: list[str], tmp_path: Path)
     assert not (tmp_path / "output").exists()
 
 
-def test_option_after_the_program_is_taken_with_a_note(tmp_path: Path) -> None:
-    """One line on stderr; with -- before the program it is passed on."""
-    output = tmp_path / "output"
-    result = finished([*TOOL, f"--output={output}", "echo", "a", "--steps=3", "--device", "cpu", "b"])
+def test_options_of_the_program_stay_its_own(tmp_path: Path) -> None:
+    """Training scripts have options of the same names; nothing is said about them, and ours keep their defaults."""
+    options = ["--device", "cpu", "--output", "runs/1", "--steps", "1000", "--device=cpu", "--steps=7", "--watch=5"]
+    result = finished([*TOOL, f"--output={tmp_path / 'output'}", "echo", *options], cwd=tmp_path)
+    assert result.stdout == f"{' '.join(options)}\n"
+    assert "taken as" not in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_printed_forms_after_the_program_are_taken_with_a_line(tmp_path: Path) -> None:
+    """What the documents print after the program; with -- before the program it is passed on."""
+    forms = ["--analysis=inefficient", "--watch=start:0,end,full-content", "--steps=3", "--level=kernel"]
+    output = f"--output={tmp_path / 'output'}"
+    result = finished([*TOOL, output, "echo", "a", *forms, "b"])
     assert result.stdout == "a b\n"
-    assert result.stderr.count("taken as an option of msmemscope") == 1
-    assert "--steps=3, --device cpu" in result.stderr
-    result = finished([*TOOL, f"--output={output}", "--", "echo", "a", "--steps=3"])
-    assert result.stdout == "a --steps=3\n"
-    assert "taken as an option" not in result.stderr
+    lines = [line for line in result.stderr.splitlines() if "taken as options of msmemscope" in line]
+    assert len(lines) == 1
+    assert ", ".join(forms) in lines[0]
+    result = finished([*TOOL, output, "--", "echo", "a", *forms])
+    assert result.stdout == f"a {' '.join(forms)}\n"
+    assert "taken as" not in result.stderr
 
 
 def test_closed_stderr_changes_nothing(command: list[str]) -> None:

@@ -75,7 +75,7 @@ void note_allocation(const Allocation& allocation, const void* address, std::uin
         }
         return;
     }
-    if (!recorder::settings().observes_npu(static_cast<int>(allocation.device))) {
+    if (!recorder::observes_npu(static_cast<int>(allocation.device))) {
         return;
     }
     const KeepErrno keep_errno;

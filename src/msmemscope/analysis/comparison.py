@@ -14,6 +14,7 @@ import polars as pl
 
 from msmemscope import _native
 from msmemscope.analysis.call_sites import NO_CALL_SITE, call_sites
+from msmemscope.analysis.coverage import Coverage, comparison_coverage
 from msmemscope.analysis.memory_changes import find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.errors import UsageError
@@ -81,6 +82,8 @@ class Comparison:
     """By device."""
     remarks: tuple[str, ...]
     """What must be known to judge the result, one line each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows."""
@@ -119,19 +122,16 @@ def compare(
         parts.append(rows)
         if not is_longest:
             remarks.append(f"device {device}: the runs differ so much that elements may have been paired otherwise")
-    if all(part.is_empty() for part in parts):
-        words = " and ".join(
-            sorted("launches of kernels" if level is Level.KERNEL else "operators" for level in levels)
-        )
-        remarks.append(f"neither side has {words}: they are recorded with --events=launch and that --level")
     peaks = tuple(DevicePeak(device, *(side.peak(device) for side in sides)) for device in devices)
-    return Comparison(pl.concat(parts), peaks, tuple(remarks))
+    coverage = comparison_coverage({word: side.coverage for word, side in zip(("base", "compare"), sides, strict=True)})
+    return Comparison(pl.concat(parts), peaks, tuple(remarks), coverage)
 
 
 class _Side:
     """One of the two, cut to a step if one was named."""
 
     def __init__(self, dataset: Dataset, changes: MemoryChanges, step: int | None) -> None:
+        self.coverage = changes.coverage
         begin, end = _bounds(dataset, step)
         is_inside = (pl.col("sequence") >= begin) & (pl.col("sequence") <= end)
         rows = changes.rows.filter(is_inside)

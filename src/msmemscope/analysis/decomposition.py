@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of, recorded_coverage
 from msmemscope.analysis.driver_ledger import driver_ledger
 from msmemscope.analysis.owner_tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.ownership import OwnerFinder, find_owners
 from msmemscope.analysis.peak import peak_moments
+from msmemscope.analysis.recorded import Recorded
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, NOT_AVAILABLE, PINNED, POOL_WORDS, EventKind, Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks, steps
 
@@ -93,8 +95,8 @@ class Decomposition:
     """`driver_ledger.PART_SCHEMA`; of the parts of a device, pools and modules without a byte are left out."""
     devices: pl.DataFrame
     """`driver_ledger.DEVICE_SCHEMA`."""
-    coverage: tuple[str, ...]
-    """What could not be told, one line each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
@@ -148,7 +150,8 @@ def decompose_capture(capture: Capture, options: DecompositionOptions | None = N
         coverage=found.coverage,
         problems=capture.problems,
     )
-    return decompose(dataset, options)
+    coverage = recorded_coverage(Question.OWNERS, Recorded.of_capture(capture), dataset.coverage)
+    return _decompose(dataset, coverage, options)
 
 
 def decompose(dataset: Dataset, options: DecompositionOptions | None = None) -> Decomposition:
@@ -158,9 +161,12 @@ def decompose(dataset: Dataset, options: DecompositionOptions | None = None) -> 
         dataset: Any. Owners that its blocks do not name are worked out from its events.
         options: What to work out.
     """
+    return _decompose(dataset, coverage_of(Question.OWNERS, dataset), options)
+
+
+def _decompose(dataset: Dataset, coverage: Coverage, options: DecompositionOptions | None) -> Decomposition:
     chosen = DecompositionOptions() if options is None else options
-    blocks, coverage = owned_blocks(dataset)
-    coverage = (*dataset.coverage, *coverage)
+    blocks, notes = owned_blocks(dataset)
     blocks = _with_pinned_memory_apart(blocks, dataset.strings)
     ends = steps(dataset).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     times = dataset.events.select("sequence", "timestamp_ns")
@@ -169,14 +175,14 @@ def decompose(dataset: Dataset, options: DecompositionOptions | None = None) -> 
     over_time = node_totals(blocks, _evenly_spread(blocks, peaks["sequence"], chosen.moments))
     ledger, devices = driver_ledger(dataset.events, blocks, peaks, ends)
     if devices["driver_bytes"].null_count() > 0:
-        coverage = (*coverage, NO_DRIVER)
+        notes = (*notes, NO_DRIVER)
     return Decomposition(
         pools=_pools(peaks, node_totals(blocks, peaks["sequence"])),
         at_steps=_with_times(at_steps, times).select(STEP_NODE_SCHEMA.names()),
         over_time=_with_times(over_time, times).select(TIME_NODE_SCHEMA.names()),
         ledger=ledger,
         devices=devices,
-        coverage=coverage,
+        coverage=coverage.with_limits(notes),
     )
 
 

@@ -10,12 +10,14 @@ import polars as pl
 
 from msmemscope.analysis.block_uses import operator_names
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.analysis.coverage import Question, coverage_of
 from msmemscope.analysis.operator_intervals import NOWHERE, DeviceOrder, IntegerArray, MaskArray
 from msmemscope.analysis.step_bounds import process_steps, with_steps
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from msmemscope.analysis.block_uses import BlockUses
+    from msmemscope.analysis.coverage import Coverage
     from msmemscope.analysis.peak_savings import PoolUse
     from msmemscope.store import Dataset
 
@@ -220,19 +222,15 @@ def pool_saving(device: int, pool: int, use: PoolUse, uses: BlockUses, found: li
     return PoolSaving(device, pool, use.peak_bytes, use.peak_without(sizes, begins, ends))
 
 
-def remarks(dataset: Dataset, uses: BlockUses) -> tuple[str, ...]:
-    """Say what could not be seen, one sentence each; nothing if all was there."""
-    lines = []
-    if dataset.blocks.height and not len(uses.operators):
-        lines.append("no operators were recorded, so nothing lies between two events (--events=launch records them)")
-    if dataset.blocks.height and not len(uses.access_rows):
-        lines.append("no accesses of known blocks were recorded (--events=access records them)")
-    if uses.unknown_accesses:
-        count = uses.unknown_accesses
-        lines.append(
-            f"{format_count(count)} {'access names' if count == 1 else 'accesses name'} no known block: left out"
-        )
-    return tuple(lines)
+def coverage_of_uses(dataset: Dataset, uses: BlockUses) -> Coverage:
+    """Return what findings about the uses of blocks cover."""
+    coverage = coverage_of(Question.INEFFICIENT, dataset)
+    if not uses.unknown_accesses:
+        return coverage
+    if coverage.is_answered and not len(uses.access_rows):
+        return coverage.without_answer(["no access names a known block"])
+    names = "access names" if uses.unknown_accesses == 1 else "accesses name"
+    return coverage.with_limits([f"{format_count(uses.unknown_accesses)} {names} no known block: left out"])
 
 
 def _index(rows: IntegerArray, end: int) -> pl.Series:

@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.leak_sites import SITE_KEY
 from msmemscope.analysis.pool_segments import segments_at_end
 from msmemscope.analysis.step_bounds import WARM_UP_STEPS, process_steps, with_steps
@@ -91,6 +92,8 @@ class SlowLeaks:
     """Call sites with blocks alive at the end of a step, from the second step on."""
     remarks: tuple[str, ...]
     """What could not be judged, one line each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the sites, of GROWTH_SCHEMA."""
@@ -118,12 +121,13 @@ def find_slow_leaks(dataset: Dataset, options: GrowthOptions | None = None) -> S
         The call sites; none, and a remark, if too few steps have ended.
     """
     options = options or GrowthOptions()
+    coverage = coverage_of(Question.GROWTH, dataset)
     bounds = process_steps(dataset)
     least = WARM_UP_STEPS + 2 * _LEAST_HALF
     if bounds.ended < least:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
         remark = f"slow leaks: not judged, {counted} ended, at least {least} are needed"
-        return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,))
+        return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,), coverage)
     placed = with_steps(dataset.blocks, bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.
     reserve = segments_at_end(placed, dataset.events)
@@ -139,7 +143,7 @@ def find_slow_leaks(dataset: Dataset, options: GrowthOptions | None = None) -> S
             parts.append(grown)
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
     found = pl.concat(parts).sort(order, descending=[True, True, False, False, False])
-    return SlowLeaks(found, judged, ())
+    return SlowLeaks(found, judged, (), coverage)
 
 
 def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions) -> tuple[pl.DataFrame, int]:

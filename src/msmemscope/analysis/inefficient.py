@@ -38,10 +38,10 @@ from msmemscope.analysis.block_uses import device_orders, end_of_operator, find_
 from msmemscope.analysis.finding_rows import (
     Intervals,
     PoolSaving,
+    coverage_of_uses,
     finding_rows,
     pool_saving,
     ranked,
-    remarks,
 )
 from msmemscope.analysis.operator_intervals import NOWHERE
 from msmemscope.analysis.peak_savings import pool_use
@@ -49,6 +49,7 @@ from msmemscope.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from msmemscope.analysis.block_uses import BlockUses
+    from msmemscope.analysis.coverage import Coverage
     from msmemscope.analysis.operator_intervals import DeviceOrder, IntegerArray, MaskArray
     from msmemscope.store import Dataset
 
@@ -119,8 +120,8 @@ class InefficientResult:
     """Each device and pool that has a finding, in their order."""
     operator_count: int
     """Operators of all devices that were looked at."""
-    remarks: tuple[str, ...]
-    """What could not be seen, one sentence each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the findings."""
@@ -165,7 +166,9 @@ def find_inefficient(dataset: Dataset, options: InefficientOptions | None = None
             if len(intervals.blocks)
         )
         savings.append(pool_saving(device, pool, use, uses, list(found.values())))
-    return InefficientResult(ranked(dataset, parts), tuple(savings), len(uses.operators), remarks(dataset, uses))
+    return InefficientResult(
+        ranked(dataset, parts), tuple(savings), len(uses.operators), coverage_of_uses(dataset, uses)
+    )
 
 
 def _find_in_pool(

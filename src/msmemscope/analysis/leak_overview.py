@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.growth import GrowthOptions, SlowLeaks, find_slow_leaks
@@ -27,6 +28,8 @@ class LeakOverview:
     fluctuation: Fluctuation
     slow_leaks: SlowLeaks
     driver_leaks: DriverLeaks
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""
@@ -39,7 +42,7 @@ def find_leaks(
     """Find leaks over steps, fluctuation, slow leaks, and memory of the driver that was never given back.
 
     Args:
-        dataset: Any; what it does not tell of is empty, with a remark.
+        dataset: Any; what it does not have is empty, and the coverage says why.
         options: How strictly leaks over steps are judged.
         growth: What counts as a slow leak.
     """
@@ -50,4 +53,5 @@ def find_leaks(
         find_fluctuation(dataset),
         find_slow_leaks(dataset, growth),
         find_driver_leaks(dataset),
+        coverage_of(Question.LEAKS, dataset),
     )

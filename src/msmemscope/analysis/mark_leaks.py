@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.events import EventKind, device_name
 
@@ -73,6 +74,8 @@ class MarkLeaks:
     """MARK_LEAK_SCHEMA."""
     remarks: tuple[str, ...]
     """Devices that could not be judged, and why, one line each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the leaked blocks, of MARK_LEAK_SCHEMA."""
@@ -115,7 +118,14 @@ def find_leaks_between_marks(dataset: Dataset, mstx_info: str, start_index: int 
     blocks = pl.concat([dataset.blocks.clear(), *parts]).sort("malloc_sequence")
     sites = call_sites(dataset, blocks).drop("site_path")
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").rename({"name": "operator"})
-    return MarkLeaks(mstx_info, start_index, tuple(devices), blocks.select(MARK_LEAK_SCHEMA.names()), tuple(remarks))
+    return MarkLeaks(
+        mstx_info,
+        start_index,
+        tuple(devices),
+        blocks.select(MARK_LEAK_SCHEMA.names()),
+        tuple(remarks),
+        coverage_of(Question.MARK_LEAKS, dataset),
+    )
 
 
 def _check(mstx_info: object, start_index: object) -> None:

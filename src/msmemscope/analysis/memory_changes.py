@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.operator_intervals import NOWHERE, find_operators, order_of_device
 from msmemscope.configuration import Level
 from msmemscope.model.events import DEVICE_NONE, EVENT_WORDS, EventKind, Pool
@@ -51,6 +52,7 @@ python_stack_id: of its largest allocation, else of the event that begins it; 0 
 TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int8(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
 """One row per memory event, in sequence order: what is in use on its device after it."""
 
+_QUESTIONS: Final = {Level.OP: Question.OPERATORS, Level.KERNEL: Question.KERNELS}
 POOLS_OF_FRAMEWORKS: Final = (Pool.HOST, Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 
 
@@ -62,6 +64,8 @@ class MemoryChanges:
     """CHANGE_SCHEMA."""
     totals: pl.DataFrame
     """TOTAL_SCHEMA."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows."""
@@ -106,7 +110,19 @@ def find_memory_changes(dataset: Dataset, levels: AbstractSet[Level] = frozenset
             .sort("sequence")
             .select(CHANGE_SCHEMA.names())
         )
-    return MemoryChanges(pl.concat(parts), pl.concat(totals).sort("sequence"))
+    coverage = changes_coverage(dataset, levels)
+    return MemoryChanges(pl.concat(parts), pl.concat(totals).sort("sequence"), coverage)
+
+
+def changes_coverage(dataset: Dataset, levels: AbstractSet[Level]) -> Coverage:
+    """Return what changes by operator, by kernel, or by both cover."""
+    questions = [_QUESTIONS[level] for level in Level if level in levels]
+    found = [coverage_of(question, dataset) for question in questions]
+    answered = [coverage for coverage in found if coverage.is_answered]
+    if not answered:
+        return found[0].without_answer(line for one in found for line in one.missing)
+    # Where one of the two levels is there, the other is what it leaves out.
+    return answered[0].with_limits(line for one in found for line in (*one.missing, *one.limits))
 
 
 def _memory_rows(events: pl.DataFrame) -> pl.DataFrame:

@@ -34,7 +34,7 @@ import polars as pl
 
 from msmemscope.analysis.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.analysis.finding_rows import Intervals, finding_rows, ranked, remarks
+from msmemscope.analysis.finding_rows import Intervals, finding_rows, ranked
 from msmemscope.analysis.operator_intervals import NOWHERE
 from msmemscope.analysis.peak_savings import pool_use
 from msmemscope.errors import ConfigurationError
@@ -110,8 +110,6 @@ class PatternResult:
     """`finding_rows.FINDING_SCHEMA`, the worst first; `kind` is a value of PatternKind."""
     churn: pl.DataFrame
     """CHURN_SCHEMA, descending by bytes allocated."""
-    remarks: tuple[str, ...]
-    """What could not be seen, one sentence each."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the findings that concern one block each."""
@@ -148,7 +146,7 @@ def find_memory_patterns(dataset: Dataset, options: PatternOptions | None = None
         )
         churn.append(_churn(dataset, uses, order, reported, options))
     by_size = pl.concat(churn).sort(["allocated_bytes", "first_allocation_id"], descending=[True, False])
-    return PatternResult(ranked(dataset, parts), by_size, remarks(dataset, uses))
+    return PatternResult(ranked(dataset, parts), by_size)
 
 
 def _unused(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, reported: IntegerArray) -> Intervals:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from msmemscope.analysis.call_sites import stack_frames
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.peak import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
 from msmemscope.analysis.source_lines import source_lines
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind, Pool
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     FindLines = Callable[[pl.Series], pl.DataFrame]
     """From Python stack ids to the lines to blame: `id` (u32), `text`."""
 
+ONLY_SNAPSHOTS: Final = (
+    "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
+)
 _FIGURE: Final = re.compile(r"(\w+):([0-9.]+)")
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
 """What the attempts of one allocation have in common."""
@@ -115,6 +119,8 @@ class OutOfMemoryResult:
     """All of them, each with its attempts counted once."""
     failures: tuple[OutOfMemory, ...]
     """Those that are described, in their order."""
+    coverage: Coverage = dataclasses.field(default=Coverage(Question.FAILURES))
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns FAILURE_SCHEMA: one row per failure that is described."""
@@ -135,7 +141,19 @@ def analyze_out_of_memory(dataset: Dataset, options: OutOfMemoryOptions | None =
     def find_lines(stack_ids: pl.Series) -> pl.DataFrame:
         return source_lines(stack_ids, lambda key: stack_frames(texts.get(key) or ""), package=chosen.package)
 
-    return describe_failures(dataset.events, dataset.blocks, dataset.strings, find_lines, chosen)
+    found = describe_failures(dataset.events, dataset.blocks, dataset.strings, find_lines, chosen)
+    return dataclasses.replace(found, coverage=_coverage(dataset, found))
+
+
+def _coverage(dataset: Dataset, found: OutOfMemoryResult) -> Coverage:
+    coverage = coverage_of(Question.FAILURES, dataset)
+    if found.failures:
+        return dataclasses.replace(coverage, missing=())
+    names = dataset.strings.filter(pl.col("text").is_in([OOM_SNAPSHOT_NAME, OOM_SNAPSHOT_AFTER_NAME]))["id"]
+    is_failure = (pl.col("kind") == EventKind.SNAPSHOT) & pl.col("name_id").is_in(names.implode())
+    if coverage.is_answered and not dataset.events.filter(is_failure).is_empty():
+        return coverage.without_answer([ONLY_SNAPSHOTS])
+    return coverage
 
 
 def describe_failures(

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.decomposition import owned_blocks
 from msmemscope.analysis.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.analysis.growth import trends
@@ -190,8 +191,8 @@ class PeakExplanation:
 
     devices: tuple[DevicePeak, ...]
     """Accelerators by number, then the cpu; those without memory are left out."""
-    coverage: tuple[str, ...]
-    """What could not be told, one line each."""
+    coverage: Coverage
+    """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the call sites in use at the moments, of SITE_SCHEMA."""
@@ -212,19 +213,19 @@ def explain_peak(dataset: Dataset, *, device: int | None = None, at: int | None 
     """
     _check_moment(dataset, at)
     blocks, untold = owned_blocks(dataset)
-    coverage = (*dataset.coverage, *untold)
+    coverage = coverage_of(Question.PEAK, dataset)
     numbers = [number for number in blocks["device"].unique().to_list() if number >= 0 or number == DEVICE_CPU]
     chosen = [number for number in numbers if device is None or number == device]
-    if device is not None and not chosen:
-        coverage = (*coverage, f"no memory of {device_name(device)} was recorded")
+    if device is not None and not chosen and coverage.is_answered:
+        coverage = coverage.without_answer((*coverage.limits, f"no memory of {device_name(device)} was recorded"))
     steps = process_steps(dataset)
     found = [
         _DeviceMemory(dataset, blocks, number, steps.of(number)).explain(at)
         for number in sorted(chosen, key=lambda number: (number < 0, number))
     ]
-    notes = [line for one in found if one.fragmentation is not None for line in one.fragmentation.coverage]
+    notes = [*untold, *(line for one in found if one.fragmentation is not None for line in one.fragmentation.coverage)]
     notes += [line for one in found if one.cause is not None for line in one.cause.missing]
-    return PeakExplanation(tuple(found), tuple(dict.fromkeys((*coverage, *notes))))
+    return PeakExplanation(tuple(found), coverage.with_limits(notes))
 
 
 class _DeviceMemory:

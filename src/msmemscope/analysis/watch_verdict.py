@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.analysis.coverage import Coverage, Question
+from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch_sentences import change_sentences, coverage_sentences, files_sentences, window_sentences
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
 
@@ -118,6 +120,7 @@ _NUMBERS: Final = {
     "granularity": "granularity", "neighbour": "neighbour", "neighbour_address": "neighbour_address",
     "neighbour_size": "neighbour_size", "more_blocks": "more_blocks",
 }  # fmt: skip
+NO_CHANGES_IN_DUMPS: Final = "dumps do not have the changes of watched memory: give the capture folder"
 _SWITCHES: Final = {"exact": "is_exact", "beside": "is_beside", "written_neighbour": "neighbour_is_written"}
 _IDENTITY: Final = ("watch", "watch_id", "output")
 
@@ -130,10 +133,12 @@ class WatchResult:
     """WATCH_CHANGE_SCHEMA."""
     watched: pl.DataFrame
     """WATCHED_SCHEMA; automatic watching has no rows here."""
-    coverage: tuple[str, ...]
+    extent: tuple[str, ...]
     """How much automatic watching has looked at, and which window never began, one sentence each."""
     files: tuple[str, ...] = ()
     """What files of watched memory lack, one sentence each; empty if they are complete."""
+    coverage: Coverage = dataclasses.field(default=Coverage(Question.WATCH))
+    """What of this is answered."""
 
     @property
     def unexpected(self) -> pl.DataFrame:
@@ -143,7 +148,7 @@ class WatchResult:
     @property
     def was_watched(self) -> bool:
         """Whether any memory was watched at all."""
-        return bool(self.coverage) or not (self.changes.is_empty() and self.watched.is_empty())
+        return bool(self.extent) or not (self.changes.is_empty() and self.watched.is_empty())
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the changes."""
@@ -158,9 +163,17 @@ def judge_watched_memory(dataset: Dataset) -> WatchResult:
     """
     events = _with_attributes(dataset)
     changes = _changes(dataset, events.filter(pl.col("kind") == EventKind.WATCH))
-    coverage = (*coverage_sentences(dataset.facts), *window_sentences(dataset.facts))
+    extent = (*coverage_sentences(dataset.facts), *window_sentences(dataset.facts))
     files = files_sentences(dataset.facts, dataset.process_id)
-    return WatchResult(changes, _watched(events, changes), coverage, files)
+    found = WatchResult(changes, _watched(events, changes), extent, files)
+    return found if found.was_watched else dataclasses.replace(found, coverage=_why_not_watched(dataset))
+
+
+def _why_not_watched(dataset: Dataset) -> Coverage:
+    """Without a trace of watching: whether there could be one at all."""
+    recorded = Recorded.of(dataset)
+    reasons = recorded.why_nothing() if recorded.is_event_log else (NO_CHANGES_IN_DUMPS,)
+    return Coverage(Question.WATCH).without_answer(reasons)
 
 
 def _with_attributes(dataset: Dataset) -> pl.DataFrame:

@@ -35,12 +35,12 @@ from msmemscope.errors import ConfigurationError
 from msmemscope.reports.analysis_json import result_content
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.growth_report import render_slow_leaks
-from msmemscope.reports.inefficient_report import render_inefficient
+from msmemscope.reports.inefficient_report import render_inefficient, render_patterns
 from msmemscope.reports.leaks_report import render_leaks, render_mark_leaks
 from msmemscope.reports.operators_report import changes_by_name, highest_places, render_memory_changes
 from msmemscope.reports.out_of_memory_report import render_out_of_memory
 from msmemscope.reports.peak_report import render_peak
-from msmemscope.reports.report_text import QUIET, ReportWriter, counted
+from msmemscope.reports.report_text import ReportWriter, counted
 from msmemscope.reports.watch_report import render_watch
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class InefficientAnalyzer(Analyzer[InefficientConfig, InefficientResult]):
         patterns = find_memory_patterns(dataset, PatternOptions(config.mem_size)) if config.patterns else None
         render_inefficient(result, out, patterns=patterns)
 
+    def render_remainder(self, dataset: Dataset, config: InefficientConfig, out: IO[str]) -> None:
+        """Write the patterns for which allocations are enough."""
+        if config.patterns:
+            render_patterns(find_memory_patterns(dataset, PatternOptions(config.mem_size)), out)
+
     def write(self, result: InefficientResult, dataset: Dataset, config: InefficientConfig) -> Sequence[str]:
         """Write `inefficient_type` into the dumps that lie where the data was read."""
         return write_findings_back(result, dataset) if config.write_back else ()
@@ -127,11 +132,8 @@ class DecomposeAnalyzer(Analyzer[DecomposeConfig, Decomposition]):
         """Write the tree of owners at the peak of each pool."""
         del dataset, config
         print_decomposition(result, Console(file=out, highlight=False, markup=False, emoji=False))
-        writer = ReportWriter(out)
         if not result.pools:
-            writer.line("No memory was recorded")
-        for line in result.coverage:
-            writer.sentence(f"Not seen: {line}", style=QUIET)
+            ReportWriter(out).line("No memory was in use")
 
 
 class PeakAnalyzer(Analyzer[PeakConfig, PeakExplanation]):
@@ -190,8 +192,12 @@ class OperatorsAnalyzer(Analyzer[OperatorsConfig, MemoryChanges]):
     def content(self, result: MemoryChanges, dataset: Dataset, config: OperatorsConfig) -> dict[str, Any]:
         """Return sums and the highest rises; a file takes all rows, of which there may be millions."""
         del config
-        tables = {"by_name": changes_by_name(result), "highest": highest_places(result, dataset)}
-        return {"row_count": result.rows.height, **result_content(tables, dataset)}
+        parts = {
+            "by_name": changes_by_name(result),
+            "highest": highest_places(result, dataset),
+            "coverage": result.coverage,
+        }
+        return {"row_count": result.rows.height, **result_content(parts, dataset)}
 
 
 class OutOfMemoryAnalyzer(Analyzer[OutOfMemoryConfig, OutOfMemoryResult]):

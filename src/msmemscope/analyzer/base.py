@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from msmemscope.cli import messages
 from msmemscope.reports.analysis_json import result_content
+from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.store import Dataset, load
 
 if TYPE_CHECKING:
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from msmemscope.analysis.coverage import Coverage
     from msmemscope.analyzer.configs import InputPath
 
 
 class AnalysisResult(Protocol):
     """What every analysis returns."""
+
+    @property
+    def coverage(self) -> Coverage:
+        """What is answered, and what is not."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the main table."""
@@ -61,7 +67,7 @@ class Analyzer(abc.ABC, Generic[ConfigType, ResultType]):
         result = self.examine(dataset, config)
         if not quiet:
             tell_problems(dataset)
-            self.render(result, dataset, config, sys.stdout)
+            self.report(result, dataset, config, sys.stdout)
         for line in self.write(result, dataset, config):
             if not quiet:
                 messages.note(line)
@@ -75,9 +81,23 @@ class Analyzer(abc.ABC, Generic[ConfigType, ResultType]):
     def examine(self, dataset: Dataset, config: ConfigType) -> ResultType:
         """Work out the result; nothing is printed or written."""
 
+    def report(self, result: ResultType, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+        """Write the report, and what it does not cover; without an answer, why there is none."""
+        coverage = result.coverage
+        if coverage.is_answered:
+            self.render(result, dataset, config, out)
+        else:
+            render_missing(coverage, out)
+            self.render_remainder(dataset, config, out)
+        render_limits(coverage, out)
+
     @abc.abstractmethod
     def render(self, result: ResultType, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
-        """Write the report."""
+        """Write the answer."""
+
+    def render_remainder(self, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+        """Write what can be answered where the question itself has no answer."""
+        del dataset, config, out
 
     def write(self, result: ResultType, dataset: Dataset, config: ConfigType) -> Sequence[str]:
         """Write the files that were asked for, and return what was written, one line each."""

@@ -102,7 +102,10 @@ def _changes_identity(path: str) -> str | None:
     """The dynamic linker ignores preloading where a program gains rights."""
     try:
         status = os.stat(path)  # noqa: PTH116
+        is_without_effect = bool(os.statvfs(path).f_flag & os.ST_NOSUID)
     except OSError:
+        return None
+    if is_without_effect or _gains_no_rights():
         return None
     if status.st_mode & stat.S_ISUID and status.st_uid != os.getuid():
         return f"{path} runs under another user's identity (set-user-ID)"
@@ -113,6 +116,15 @@ def _changes_identity(path: str) -> str | None:
     except OSError:
         has_capabilities = False
     return f"{path} has file capabilities" if has_capabilities else None
+
+
+def _gains_no_rights() -> bool:
+    """Whether this process and its children can gain no rights by executing a program, as in many containers."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return False
+    return "NoNewPrivs:\t1" in lines
 
 
 def _elf_reason(path: str, head: bytes, descriptor: int) -> str | None:

@@ -56,6 +56,7 @@ class Session:
         self._has_begun = False
         self._is_tracing = False
         self._was_stopped = False
+        self._awaits_start = False
         self._chosen_once: set[str] = set()
         self.writes_results = True
         """Whether results are written when a process ends that no launcher waits for."""
@@ -66,6 +67,7 @@ class Session:
 
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()
+        self._awaits_start = False  # its parent says so
 
     @property
     def config(self) -> Config:
@@ -84,6 +86,18 @@ class Session:
         """Whether what the program marks itself is wanted: not where collection waits for `start()`, or has ended."""
         self.begin_launched()
         return self._is_tracing or not (self._is_launched or self._was_stopped)
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether the program has chosen what to collect, and has not begun to."""
+        return self._awaits_start
+
+    def why_not_collecting(self) -> str | None:
+        """Why nothing is recorded now and until the program does something about it; None if it is."""
+        self.begin_launched()
+        if not self.config.events:
+            return "--events= selects nothing"
+        return None if self._is_tracing else "collection is off until msmemscope.start() is called"
 
     def _settle_config(self) -> Config:
         inherited = os.environ.get(SETTINGS_VARIABLE)
@@ -106,6 +120,7 @@ class Session:
             self.begin_launched()
             before = self.config
             config = with_keywords(self._defaults or before, keywords)
+            self._awaits_start = not (self._is_launched or self._is_tracing or self._was_stopped)
             config = dataclasses.replace(
                 config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
             )
@@ -170,6 +185,7 @@ class Session:
             if self._is_tracing:
                 return
             self._is_tracing = True
+            self._awaits_start = False
             _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             _native.begin_tracing()
             self._begin_python_collection()
@@ -351,9 +367,17 @@ def _finish_at_exit() -> None:
     """Without a launcher nobody else writes the results: a process of our own does, while this one waits."""
     session.finish()
     directory = _native.capture_directory()
+    if not directory and session.awaits_start and session.writes_results:
+        _native.say("nothing was recorded: collection waited for msmemscope.start(), which was never called")
     if directory:
         _native.close()
-    if directory and session.writes_results:
+    if directory and not os.path.isdir(directory):  # noqa: PTH112 - pathlib is not loaded here
+        output = session.config.output
+        _native.say(
+            f"{output} was removed or moved while the program ran, and what was recorded with it; if it was moved, "
+            "msmemscope recover FOLDER writes the results"
+        )
+    elif directory and session.writes_results:
         from msmemscope.capture.finish import write_results
 
         write_results(dataclasses.replace(session.config))

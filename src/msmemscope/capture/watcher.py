@@ -81,6 +81,7 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     if device >= 0:
         _watched_npus.add(device)
         _finish_npu(device)
+    _warn_of_what_is_not_seen(checked_name, device)
     number = _native.watch_add(*memory, checked_name, dump_count)
     if number == 0:
         message = "memory that cannot be read"
@@ -109,6 +110,19 @@ def remove(target: Any, *, length: int | None = None) -> None:
     if not _native.watch_remove(address, byte_count):
         what = f"{byte_count} bytes at {address:#x}" if byte_count else f"the memory at {address:#x}"
         _native.say(f"watcher.remove: {what} is not watched; nothing happens")
+
+
+def _warn_of_what_is_not_seen(name: str, device: int) -> None:
+    """Say once that memory is watched in vain."""
+    from msmemscope.capture.session import session
+    from msmemscope.configuration import Level
+
+    reason = session.why_not_collecting()
+    if reason is None and device == DEVICE_CPU and Level.OP not in session.config.level:
+        reason = "--level=kernel observes no operators of the cpu, add op to it"
+    if reason is not None and reason not in _told:
+        _told.add(reason)
+        _native.say(f"watcher.watch: changes of {name!r} are not seen: {reason}")
 
 
 def watches_several_npus() -> bool:

@@ -6,8 +6,10 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.coverage import Question, recorded_coverage, summary_limits
 from msmemscope.analysis.inefficient import find_inefficient
 from msmemscope.analysis.leak_overview import find_leaks
+from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch_sentences import coverage_sentences
 from msmemscope.analysis.watch_verdict import judge_watched_memory
 from msmemscope.analyzer.write_back import write_into
@@ -40,9 +42,8 @@ _NEEDED_BY_INEFFICIENT: Final = (
 )  # fmt: skip
 _WATCH: Final = "watch"
 _NO_STEPS: Final = (
-    'leaks: not judged, the program tells of no steps (msmemscope.step() behind each, or mstx ranges "step start")'
+    'leaks: not judged, the program marks no steps (msmemscope.step() behind each, or mstx ranges "step start")'
 )
-_CHOSEN_STEPS: Final = "leaks: not judged, with --steps frees outside of the chosen steps are not seen when they happen"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class RunAnalyses:
     watch: WatchResult | None = None
     """None if no memory was watched."""
     remarks: tuple[str, ...] = ()
-    """What was not done, and why: one sentence each."""
+    """What the recording leaves out, and what was not done, and why: one sentence each."""
 
 
 def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
@@ -72,7 +73,7 @@ def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
     asked = {word for text in capture.facts.get("setting.analysis", ()) for word in text.split(",")}
     if capture.is_running():
         return RunAnalyses()
-    remarks: list[str] = []
+    remarks = list(summary_limits(Recorded.of_capture(capture)))
     leaks = inefficient = watch = None
     if Analysis.LEAKS.value in asked:
         with _surviving(Analysis.LEAKS.value, capture, remarks):
@@ -103,12 +104,13 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     """Returns what is said about leaks; None, and a remark, if nothing can be."""
     counts = capture.kind_counts()
     if counts.get(EventKind.MALLOC, 0) == 0:
+        return None  # what the recording leaves out stands in the summary anyway
+    coverage = recorded_coverage(Question.LEAKS, Recorded.of_capture(capture))
+    if not coverage.is_answered:
+        remarks.extend(f"leaks: not judged, {line}" for line in coverage.missing)
         return None
     if not any(counts.get(kind, 0) for kind in _STEP_KINDS):
         remarks.append(_NO_STEPS)
-        return None
-    if capture.setting("steps"):
-        remarks.append(_CHOSEN_STEPS)
         return None
     dataset = _dataset(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
     if dataset is None:
@@ -128,6 +130,9 @@ def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) ->
     if dataset is None:
         return None
     found = find_inefficient(dataset)
+    if not found.coverage.is_answered:
+        remarks.extend(f"inefficient memory: not judged, {line}" for line in found.coverage.missing)
+        return None
     if not found.findings.is_empty():
         try:
             write_into([file for file in files if file.name.startswith(f"{DUMP_TABLE}_")], found, dataset.process_id)

@@ -6,10 +6,10 @@ The rules, in the order in which they apply:
    reaches a program of that name.
 2. Before the program, every argument that begins with a dash is ours, and an unknown one
    is an error. `--` ends our options: what follows is the program, untouched.
-3. After the program, an argument that is exactly one of our long options, alone or with
-   `=value`, is ours, and everything else belongs to the program. The first `--` ends this
-   and belongs to the program as well. Short options, `--help`, `--version` and what only
-   makes sense without a program are never taken from a program's arguments.
+3. After the program only what the documents of the tool print there is ours, and only if the
+   value is one that we accept: `--watch=...`, `--analysis=...`, and `--steps=...` directly
+   followed by `--level=kernel` (or `op`). Everything else belongs to the program. The first
+   `--` ends this and belongs to the program as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from msmemscope.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-PROGRAM_OPTIONS_HINT = "put -- before the program to pass its own options on untouched"
+_AFTER_PROGRAM = frozenset({"--watch", "--analysis"})
+_STEPS_AFTER_PROGRAM = "--steps"
+_LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
+"""With one of these behind it, `--steps=...` is ours; by itself it is a common option of training scripts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,27 +102,43 @@ def _split_program(arguments: Sequence[str], given: list[GivenOption]) -> tuple[
     program = list(arguments[:1])
     taken: list[str] = []
     position = 1
-    while position < len(arguments):
-        argument = arguments[position]
-        if argument == "--":
-            program.extend(arguments[position:])
-            break
-        spelling, equals, value = argument.partition("=")
-        option = OPTION_BY_SPELLING.get(spelling) if spelling.startswith("--") else None
-        if option is None or not option.after_program:
-            program.append(argument)
-            position += 1
-            continue
-        begin = position
-        try:
-            value, position = _value_of(option, spelling, value if equals else None, arguments, position)
-        except UsageError as error:
-            raise UsageError(
-                error.reason, option=spelling, accepted=error.accepted, hint=PROGRAM_OPTIONS_HINT
-            ) from error
-        given.append(GivenOption(option, spelling, value))
-        taken.append(" ".join(arguments[begin:position]))
+    while position < len(arguments) and arguments[position] != "--":
+        ours = _ours_at(arguments, position)
+        if ours:
+            given.extend(ours)
+            taken.extend(arguments[position : position + len(ours)])
+        else:
+            program.append(arguments[position])
+        position += max(len(ours), 1)
+    program.extend(arguments[position:])
     return tuple(program), tuple(taken)
+
+
+def _ours_at(arguments: Sequence[str], position: int) -> list[GivenOption]:
+    """The options that begin at an argument after the program, one per argument; none if it is the program's."""
+    spelling, equals, _ = arguments[position].partition("=")
+    if not equals:
+        return []
+    if spelling in _AFTER_PROGRAM:
+        return _accepted(arguments[position : position + 1])
+    if spelling == _STEPS_AFTER_PROGRAM and _LEVELS_AFTER_STEPS.intersection(arguments[position + 1 : position + 2]):
+        return _accepted(arguments[position : position + 2])
+    return []
+
+
+def _accepted(arguments: Sequence[str]) -> list[GivenOption]:
+    """Options of the form `--name=value`; none if one of the values is not accepted."""
+    given = []
+    for argument in arguments:
+        spelling, _, value = argument.partition("=")
+        option = OPTION_BY_SPELLING[spelling]
+        assert option.parse is not None  # noqa: S101 - all of them are settings
+        try:
+            option.parse(option.accepted, spelling, value)
+        except UsageError:
+            return []
+        given.append(GivenOption(option, spelling, value))
+    return given
 
 
 def _split_option(argument: str) -> tuple[str, str | None]:

@@ -14,7 +14,12 @@ _EVENT_LOG = "event_log"
 
 def captures_under(root: Path) -> list[Path]:
     """The capture directories directly under an output root, in the order of their names."""
-    return sorted(path for path in root.glob(_CAPTURE_PATTERN) if (path / _EVENT_LOG).is_dir())
+    return sorted(path for path in root.glob(_CAPTURE_PATTERN) if has_event_log(path))
+
+
+def has_event_log(directory: Path) -> bool:
+    """Whether a directory is a capture, and has not been taken away."""
+    return (directory / _EVENT_LOG).is_dir()
 
 
 def captures_since(root: Path, since_ns: int) -> list[Path]:

@@ -25,12 +25,11 @@ program ends.
 """
 
 _AFTERWORD = """\
-Options may also stand after the program (msmemscope python train.py
---events=alloc): an argument that is exactly one of the long options for
-collecting and output, alone or with =value, is taken as ours, and everything
-else belongs to the program. -- ends our options: put it before the program to
-keep the program's own arguments untouched. Lists may be separated by half-width
-or full-width commas.
+Options stand before the program; what stands after it belongs to the program.
+Three forms are taken from there all the same, if their value is accepted, and
+one line says so: --watch=..., --analysis=..., and --steps=... directly followed
+by --level=kernel (or op). -- before the program keeps all its arguments
+untouched. Lists may be separated by half-width or full-width commas.
 
 The exit status is that of the program; 2 says that the command line was wrong,
 126 that the program cannot be executed, 127 that it was not found.

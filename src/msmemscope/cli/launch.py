@@ -22,47 +22,33 @@ from msmemscope.capture.ledger import (
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.capture.preload import core_library, native_directory, preload_environment
 from msmemscope.cli import messages
-from msmemscope.cli.arguments import PROGRAM_OPTIONS_HINT
-from msmemscope.cli.capture_folders import captures_since
+from msmemscope.cli.capture_folders import captures_since, has_event_log
 from msmemscope.configuration import (
     CANN_VARIABLES,
     SETTINGS_VARIABLE,
-    CollectMode,
     Config,
     LogLevel,
     cann_directory,
     new_session,
-    with_options,
 )
-from msmemscope.errors import MsmemscopeError, UsageError
+from msmemscope.errors import MsmemscopeError
 from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from msmemscope.capture.launcher import ProgramEnd
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.reports.run_summary import ProcessSummary
 
+    Facts = Mapping[str, tuple[str, ...]]
+
+_ENVIRONMENT_CLEANERS = frozenset({"sudo", "doas", "pkexec"})
+"""Programs that start others under another user, without the variables that could make them load something."""
 _SETTLE_SECONDS = 0.5
 """How long processes that the program left behind may take to end before they are called running."""
 _POLL_SECONDS = 0.02
-
-
-def configure(request: LaunchRequest) -> Config:
-    """Turn the options of a command line into a configuration, and judge their values.
-
-    Raises:
-        UsageError: If a value is not accepted.
-    """
-    try:
-        return with_options(Config(), request.given)
-    except UsageError as error:
-        after_program = {text.partition("=")[0].partition(" ")[0] for text in request.taken_from_program}
-        if error.option in after_program:
-            error.hint = PROGRAM_OPTIONS_HINT
-        raise
 
 
 def launch(request: LaunchRequest, config: Config) -> int:
@@ -78,7 +64,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
     if request.taken_from_program and config.log_level is not LogLevel.ERROR:
         taken = ", ".join(request.taken_from_program)
-        messages.note(f"{taken}: taken as an option of msmemscope; put -- before the program to pass it on")
+        messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
     config = dataclasses.replace(config, native_directory=native_directory(config.package))
     if core_library(config) is None:
         messages.warning(
@@ -157,17 +143,19 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
-    recorded = set(exported.process_ids.values())
+    lost = {path: process for path, process in ledger.captures.items() if not has_event_log(path)}
+    recorded = {*exported.process_ids.values(), *lost.values()}
     unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
     summary = RunSummary(
         processes=exported.processes,
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
         unobservable=(
-            *_unobservable(program),
-            *_npu_not_there(config, exported.processes),
-            *(() if recorded else _nothing_wanted(config)),
+            *_unobservable(program, is_silent=not exported.processes),
+            *_npu_not_there(config, exported.processes, ledger.facts),
         ),
+        nothing_recorded=() if recorded else _why_nothing(config, ledger.facts),
+        removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
     render_run(summary, sys.stderr)
@@ -201,7 +189,7 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
         ledger = read_ledger(Path(config.launch_directory))
         ours = captures_of_session(captures_since(output, since_ns), config.session)
         found = dict.fromkeys([*ledger.captures, *ours])
-        captures = open_captures(directory for directory in found if directory.is_dir())
+        captures = open_captures(directory for directory in found if has_event_log(directory))
         running = [capture for capture in captures if capture.is_running()]
         if not running or time.monotonic() >= deadline:
             break
@@ -217,16 +205,30 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
     )
 
 
-def _unobservable(program: str) -> Iterator[str]:
+def _unobservable(program: str, *, is_silent: bool) -> Iterator[str]:
+    name = Path(program).name
     reason = why_not_observable(program)
-    if reason is not None:
+    if is_silent and name in _ENVIRONMENT_CLEANERS:
+        yield (
+            f"{name} starts programs in an environment of their own, in which they are not observed: put msmemscope "
+            f"behind it ({name} msmemscope ...)"
+        )
+    elif reason is not None:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
 
 
-def _npu_not_there(config: Config, processes: Iterable[ProcessSummary]) -> Iterator[str]:
-    """Why nothing was seen of an NPU that was to be observed."""
+def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[str]:
+    """Why nothing was seen of an NPU that was to be observed.
+
+    Args:
+        config: What was to be observed.
+        processes: Those that recorded something.
+        facts: Those of the others.
+    """
     wanted = [device for device in config.devices if device != "cpu"]
-    if not wanted or any(source.partition(":")[0] in NPU_SOURCES for one in processes for source in one.observed):
+    recorded = {source.partition(":")[0] for one in processes for source in one.observed}
+    others = {key.removeprefix("observed.") for key in facts}
+    if not wanted or NPU_SOURCES & (recorded | others):
         return
     devices, place = ", ".join(wanted), cann_directory()
     if not place:
@@ -238,12 +240,27 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary]) -> Itera
         yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
 
 
-def _nothing_wanted(config: Config) -> Iterator[str]:
-    """Why a run may well have recorded nothing at all."""
-    if not config.events:
-        yield "--events names no event, so that nothing was collected"
-    elif config.collect_mode is CollectMode.DEFERRED:
-        yield "with --collect-mode=deferred nothing is collected before the program calls msmemscope.start()"
+def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:
+    """Results that were there and are not any more."""
+    if not root.is_in_place():
+        which = "what was recorded before" if has_results else "what was recorded"
+        yield (
+            f"the output folder was removed or moved while the program ran, and {which} with it; if it was moved, "
+            "msmemscope recover FOLDER writes the results"
+        )
+        return
+    for path in lost:
+        yield f"{path.name} was removed or moved while the program ran"
+
+
+def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
+    """Why not a single process recorded anything, as far as the settings and the processes say."""
+    from msmemscope.analysis.coverage import summary_limits
+    from msmemscope.analysis.recorded import Recorded
+
+    settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
+    known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
+    return summary_limits(Recorded({}, known))
 
 
 def _tell_enclosing_launch(captures: dict[Path, int]) -> None:

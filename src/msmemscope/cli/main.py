@@ -12,8 +12,9 @@ from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, p
 from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
-from msmemscope.cli.launch import configure, launch
+from msmemscope.cli.launch import launch
 from msmemscope.cli.patient_stream import make_stderr_patient
+from msmemscope.configuration import Config, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, EXIT_STATUS_USAGE, MsmemscopeError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
         return run_command(request.verb, request.arguments)
     if COMPARING & {one.option.name for one in request.given}:
         return compare_by_options(request)
-    config = configure(request)
+    config = with_options(Config(), request.given)
     if not request.program:
         sys.stderr.write(_help())
         messages.failed("no program was given", hint="msmemscope python train.py")

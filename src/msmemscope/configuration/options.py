@@ -79,13 +79,16 @@ class Option:
     """Turns the value into fields of `Config`; None for what the command line handles by itself."""
     other_spellings: tuple[str, ...] = ()
     """Further spellings, with dashes."""
-    after_program: bool = True
-    """Whether the option is also ours when it stands after the program."""
 
     @property
     def spelling(self) -> str:
         """The spelling that is documented: `--call-stack`."""
         return f"--{self.name}"
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether it sets fields of `Config`, so that Python callers have it too."""
+        return self.parse is not None
 
 
 def _list_of(words: Iterable[str]) -> str:
@@ -239,7 +242,6 @@ OPTIONS: tuple[Option, ...] = (
         OptionGroup.COMPARE,
         "Compare two results instead of running a program; --level says whether operators or kernels. The verb compare "
         "does the same and has more options.",
-        after_program=False,
     ),
     Option(
         "input",
@@ -248,10 +250,9 @@ OPTIONS: tuple[Option, ...] = (
         "PATH,PATH",
         "two dump files or capture folders, separated by a comma; :step=N behind one takes a step of it",
         other_spellings=("--input-path", "-i"),
-        after_program=False,
     ),
-    Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",), after_program=False),
-    Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v",), after_program=False),
+    Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",)),
+    Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v",)),
 )
 """Every option, in the order of the help text."""
 
@@ -300,7 +301,7 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
 OPTION_BY_KEYWORD: Mapping[str, Option] = {
     spelling[2:].replace("-", "_"): option
     for spelling, option in OPTION_BY_SPELLING.items()
-    if spelling.startswith("--") and option.after_program
+    if spelling.startswith("--") and option.is_setting
 }
 """What a Python caller calls the options: their names with underscores."""
 

@@ -23,6 +23,8 @@ AUTO = "auto"
 FULL_CONTENT = "full-content"
 
 _SEPARATORS = re.compile("[,\N{FULLWIDTH COMMA}]")
+_NO_OPERATOR = re.compile("[^A-Za-z_]*|true|false|yes|no|on|off", re.IGNORECASE | re.ASCII)
+"""Numbers and switches: what other programs mean by an option of this name."""
 _OUTPUT = re.compile("(?:out)?(0|[1-9][0-9]{0,9})", re.ASCII)
 _NAMES_HINT = "operators are called as in the dump files: torch._ops.aten.add.Tensor, a path of ATB, a kernel"
 
@@ -104,7 +106,7 @@ def _check_name(name: str, refuse: Any) -> None:
         overload = rest if "." in rest else f"{rest}.default"
         message = "not the name of an operator"
         raise refuse(message, name, f"write torch._ops.{namespace}.{overload}")
-    if ":" in name:
+    if ":" in name or _NO_OPERATOR.fullmatch(name):
         message = "not the name of an operator"
         raise refuse(message, name, _NAMES_HINT)
     if CONTROL_CHARACTERS.search(name):

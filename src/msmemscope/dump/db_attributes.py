@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.dump.database_files import connect_to
+from msmemscope.dump.file_replacement import place_of
 from msmemscope.dump.inefficient_attribute import with_inefficient_type
 from msmemscope.dump.naming import DUMP_TABLE
 from msmemscope.errors import DumpError
@@ -15,19 +19,24 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from msmemscope.dump.file_replacement import Replacement
+
 OLDER_DUMP_TABLE: Final = "leaks_dump"
 """Name of the table in files of the older tool."""
 
 _NEEDED: Final = ("ID", "Event", "Process Id", "Attr")
 _WAIT_S: Final = 5.0
+_FILE_FORMAT_AT: Final = 18
+"""Where the header of a database has the versions for writing and reading: 1, or 2 with a write-ahead log."""
+_NO_LOG: Final = b"\1\1"
 
 
-def change_database(source: Path, target: Path, kinds: pl.DataFrame) -> int:
+def change_database(source: Path, target: Replacement, kinds: pl.DataFrame) -> int:
     """Copy a DB dump with the attribute `inefficient_type` of some blocks changed.
 
     Args:
         source: The dump.
-        target: A file that exists and is empty.
+        target: The copy, empty.
         kinds: As for `write_inefficient_types`.
 
     Returns:
@@ -38,10 +47,15 @@ def change_database(source: Path, target: Path, kinds: pl.DataFrame) -> int:
     """
     try:
         _copy(source, target)
-        with closing(sqlite3.connect(target, isolation_level=None)) as connection:
-            return _change(connection, source, kinds)
+        # With a write-ahead log SQLite would make files beside the copy; its file format stays what it was.
+        file_format = os.pread(target.descriptor, len(_NO_LOG), _FILE_FORMAT_AT)
+        os.pwrite(target.descriptor, _NO_LOG, _FILE_FORMAT_AT)
+        with closing(connect_to(str(target.path), target.identity)) as connection:
+            changed = _change(connection, source, kinds)
+        os.pwrite(target.descriptor, file_format, _FILE_FORMAT_AT)
     except sqlite3.Error as error:
         raise _failure(source, error) from error
+    return changed
 
 
 def settle_database(source: Path) -> None:
@@ -55,6 +69,8 @@ def settle_database(source: Path) -> None:
     Raises:
         DumpError: another program is using it, or it is no database.
     """
+    with place_of(source) as (folder, name):
+        _refuse_links(source, folder, name)
     try:
         with closing(_opened(source)) as connection:
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -67,6 +83,18 @@ def settle_database(source: Path) -> None:
         raise DumpError(message, hint="close that program, and try again")
 
 
+def _refuse_links(source: Path, folder: int, name: str) -> None:
+    """SQLite writes these files beside a database by their names; somebody may have linked them to others."""
+    for suffix in ("-wal", "-shm", "-journal"):
+        try:
+            status = os.stat(f"{name}{suffix}", dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            message = f"{source} cannot be changed: {name}{suffix} beside it is a link"
+            raise DumpError(message, hint="copy the database alone to another folder")
+
+
 def _opened(source: Path) -> sqlite3.Connection:
     address = f"{source.resolve().as_uri()}?mode=rw"
     return sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)
@@ -77,9 +105,9 @@ def _failure(source: Path, error: sqlite3.Error) -> DumpError:
     return DumpError(message, hint="the file is as it was; close programs that have it open")
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Replacement) -> None:
     """Copies a database page by page."""
-    with closing(_opened(source)) as connection, closing(sqlite3.connect(target, isolation_level=None)) as copy:
+    with closing(_opened(source)) as connection, closing(connect_to(str(target.path), target.identity)) as copy:
         copy.execute("PRAGMA synchronous=OFF")
         copy.execute("PRAGMA journal_mode=OFF")
         connection.backup(copy)
@@ -89,8 +117,7 @@ def _change(connection: sqlite3.Connection, source: Path, kinds: pl.DataFrame) -
     # A file of somebody else may hold functions in its schema; and the copy is thrown away if anything goes wrong.
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("PRAGMA synchronous=OFF")
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        connection.execute("PRAGMA journal_mode=OFF")
+    connection.execute("PRAGMA journal_mode=OFF")
     table = _dump_table(connection, source)
     triggers = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone()[0]
     if triggers:

@@ -1,7 +1,8 @@
 """Creating folders and files where nobody else can redirect them.
 
 Everything below the directory of the process is opened relative to its parent's
-descriptor and never through a symbolic link. A file is written under a
+descriptor and never through a symbolic link; above it, never through one of another
+user. A file is written under a
 temporary name and gets its own when it is complete, if no file of that name
 exists: what was finished before is never touched.
 """
@@ -14,7 +15,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.errors import DumpError
+from msmemscope.capture.output_root import open_directory
+from msmemscope.errors import DumpError, PlantedLinkError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,10 +101,13 @@ class OutputFolder:
             raise DumpError(message) from error
 
     def _opened(self, name: str, parent: int | None) -> int:
-        # Above the directory of the process, links are the user's own business.
-        no_follow = 0 if parent is None else os.O_NOFOLLOW
         try:
-            return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_follow, dir_fd=parent)
+            if parent is None:  # links of the user are the user's own business
+                return open_directory(name)
+            return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=parent)
+        except PlantedLinkError as error:
+            message = f"folder {self.path} cannot be used: it {error.message}"
+            raise DumpError(message, hint=error.hint) from error
         except OSError as error:
             reason = error.strerror
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
@@ -138,11 +143,13 @@ class OutputFile:
 
     @property
     def partial_path(self) -> str:
-        """The file by its temporary name, for those who cannot take a descriptor.
-
-        It leads through the folder's descriptor, so that no folder above it can be exchanged.
-        """
+        """The file by its temporary name, for those who cannot take a descriptor: see `database_files`."""
         return f"/proc/self/fd/{self._folder_descriptor}/{self._partial_name}"
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the file."""
+        return self._identity
 
     def write(self, content: bytes | memoryview) -> None:
         """Appends bytes.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.dump.database_files import connect_to
 from msmemscope.dump.naming import DUMP_TABLE
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class SqliteDump:
         """Open the database and create the table of the dump."""
         self._file = file
         try:
-            self._connection = sqlite3.connect(f"file:{file.partial_path}?mode=rw", uri=True, isolation_level=None)
+            self._connection = connect_to(file.partial_path, file.identity)
         except sqlite3.Error as error:
             file.discard()
             raise file.failure(error) from error

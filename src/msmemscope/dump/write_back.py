@@ -59,9 +59,7 @@ def write_inefficient_types(path: Path, kinds: pl.DataFrame) -> WrittenBack:
         raise DumpError(message) from error
     if is_database:
         settle_database(path)
-    change = change_database if is_database else change_csv
     with replacement_of(path) as copy:
-        rows = change(path, copy, kinds)
-        if not rows:
-            copy.unlink()
+        rows = change_database(path, copy, kinds) if is_database else change_csv(path, copy.path, kinds)
+        copy.is_wanted = rows > 0
     return WrittenBack(path, rows, asked - rows)

@@ -74,7 +74,7 @@ class CellReport:
                 yield from ranking_lines(report.left, self.folder)
             else:
                 yield "  left by the cell: nothing"
-        if not self.pools:
+        if not self.pools and not self.problems:
             yield "no memory of the observed devices was in use"
         yield from (f"not exact: {problem}" for problem in self.problems)
 
@@ -95,7 +95,7 @@ class CellReport:
                 yield self._table(heading, report.left, report.left_bytes)
             else:
                 yield "<p>The cell left nothing.</p>"
-        if not self.pools:
+        if not self.pools and not self.problems:
             yield "<p>No memory of the observed devices was in use.</p>"
         yield from (f"<p>Not exact: {html.escape(problem)}</p>" for problem in self.problems)
 

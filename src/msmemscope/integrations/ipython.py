@@ -107,8 +107,8 @@ def _split(line: str) -> tuple[dict[str, str], str]:
         if spelling == "--":
             return options, rest[len(spelling) :].strip()
         option = OPTION_BY_SPELLING.get(spelling)
-        if spelling != f"--{_TOP}" and (option is None or not option.after_program):
-            accepted = ", ".join(word for word, one in OPTION_BY_SPELLING.items() if one.after_program)
+        if spelling != f"--{_TOP}" and (option is None or not option.is_setting):
+            accepted = ", ".join(word for word, one in OPTION_BY_SPELLING.items() if one.is_setting)
             message = "unknown option"
             raise UsageError(message, value=spelling, accepted=f"--{_TOP}, {accepted}")
         if match is None:

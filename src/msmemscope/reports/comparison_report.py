@@ -48,7 +48,7 @@ def render_comparison(
         writer.sentence(remark, style=QUIET)
     groups = largest_differences(comparison)
     if groups.is_empty():
-        writer.line("No operator or kernel changed memory differently." if rows.height else "Nothing to compare.")
+        writer.line("No operator or kernel changed memory differently.")
         return
     writer.line()
     writer.line("Largest differences (compare - base, all occurrences of a name at a call site):", HEADING)
@@ -86,7 +86,7 @@ def largest_differences(comparison: Comparison) -> pl.DataFrame:
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """Returns the comparison as one JSON object: `peaks`, `differences` (by name and call site) and `remarks`."""
+    """Returns the comparison as one JSON object: `peaks`, `differences` (by name and call site), `remarks`, `coverage`."""
     content: dict[str, Any] = {
         "peaks": [
             {
@@ -103,6 +103,8 @@ def comparison_json(comparison: Comparison) -> str:
             for row in largest_differences(comparison).iter_rows(named=True)
         ],
         "remarks": list(comparison.remarks),
+        "is_answered": comparison.coverage.is_answered,
+        "coverage": {"missing": list(comparison.coverage.missing), "limits": list(comparison.coverage.limits)},
     }
     return json.dumps(content, indent=2, ensure_ascii=False)
 

@@ -54,13 +54,28 @@ def render_inefficient(
     kinds = _inefficient(writer, result, limit)
     if patterns is not None:
         kinds += _patterns(writer, patterns, limit)
+    _advice(writer, kinds)
+
+
+def render_patterns(
+    patterns: PatternResult,
+    out: IO[str],
+    *,
+    width: int | None = None,
+    is_coloured: bool | None = None,
+    limit: int = DEFAULT_LIMIT,
+) -> None:
+    """Write the other patterns alone; arguments as for `render_inefficient`."""
+    writer = ReportWriter(out, width=width, is_coloured=is_coloured)
+    _advice(writer, _patterns(writer, patterns, limit))
+
+
+def _advice(writer: ReportWriter, kinds: list[str]) -> None:
     if kinds:
         writer.line()
         writer.line("What to do", HEADING)
     for kind in kinds:
         writer.sentence(f"{kind}: {_ADVICE[kind]}")
-    for remark in result.remarks:
-        writer.sentence(f"Not seen: {remark}", style=QUIET)
 
 
 def _inefficient(writer: ReportWriter, result: InefficientResult, limit: int) -> list[str]:

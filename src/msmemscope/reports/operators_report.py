@@ -41,9 +41,6 @@ def render_memory_changes(
     rows = changes.rows
     if rows.is_empty():
         writer.line("No operators or launches of kernels", HEADING)
-        writer.sentence(
-            "Operators are recorded with --events=launch, launches of kernels with --events=launch --level=kernel."
-        )
         return
     names = changes_by_name(changes)
     writer.line(f"Memory changes of {_elements(rows)}, by name, the largest net changes first:", HEADING)

@@ -32,16 +32,11 @@ def render_peak(
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     if not found.devices:
-        writer.line("No memory was recorded", HEADING)
+        writer.line("No memory was in use", HEADING)
     for number, device in enumerate(found.devices):
         if number:
             writer.line()
         _device(writer, device)
-    if found.coverage:
-        writer.line()
-        writer.line("Coverage", HEADING)
-        for sentence in found.coverage:
-            writer.sentence(sentence)
 
 
 def _device(writer: ReportWriter, device: DevicePeak) -> None:

@@ -97,6 +97,10 @@ class RunSummary:
     """Programs that were started under observation and had nothing to record, each name once."""
     unrecorded_count: int = 0
     """How many processes that were."""
+    nothing_recorded: tuple[str, ...] = ()
+    """Why nothing could be recorded, one sentence each, as far as it is known."""
+    removed: tuple[str, ...] = ()
+    """Results that somebody took away before they were finished, one sentence each."""
     unobservable: tuple[str, ...] = ()
     """What could not be observed at all, and why."""
     recover_command: str = "msmemscope recover DIR"

@@ -68,6 +68,8 @@ class _Writer:
         self._line("")
         if not processes:
             self._line("msmemscope: nothing was recorded", _HEADING)
+            for reason in (*summary.removed, *summary.nothing_recorded):
+                self._wrapped(f"  {reason}", indent=4)
         else:
             of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
             self._line(f"msmemscope: {_counted(events, 'event')} of {of}", _HEADING)
@@ -258,7 +260,7 @@ class _Writer:
                     self._line(f"  {process.directory.name}")
 
     def _coverage(self, summary: RunSummary) -> None:
-        lines: list[str] = []
+        lines: list[str] = list(summary.removed) if summary.processes else []
         lines.extend(_grouped("observed", [(process, process.observed) for process in summary.processes]))
         lines.extend(_grouped("not observed", [(process, process.unobserved) for process in summary.processes]))
         lines.extend(f"not observed: {reason}" for reason in summary.unobservable)
@@ -270,7 +272,11 @@ class _Writer:
         lines.extend(
             _grouped(
                 "decompose",
-                [(one, one.decomposition.coverage) for one in summary.processes if one.decomposition is not None],
+                [
+                    (one, one.decomposition.coverage.limits)
+                    for one in summary.processes
+                    if one.decomposition is not None
+                ],
             )
         )
         lines.extend(_grouped("", [(process, process.analysis_remarks) for process in summary.processes]))

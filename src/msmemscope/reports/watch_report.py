@@ -53,7 +53,7 @@ def render_watch(
     _watched(writer, result.watched)
     _others(writer, result.changes, LEGITIMATE, "by operators that may write it")
     _others(writer, result.changes, UNKNOWN, "of which it cannot be told whether they are legitimate")
-    for sentence in (*result.files, *result.coverage):
+    for sentence in (*result.files, *result.extent):
         writer.sentence(sentence)
 
 

@@ -38,7 +38,7 @@ STEP_RANGE_NAME: Final = "step start"
 class Dataset:
     """Everything that analyses need of one process, whatever it was read from.
 
-    What an input does not have is absent from the tables (0 or null, as their schemas say), and `coverage` names it.
+    What an input does not have is absent from the tables (0 or null, as their schemas say).
     """
 
     source: str
@@ -58,7 +58,7 @@ class Dataset:
     native_stacks: pl.DataFrame
     """STRING_SCHEMA: one frame per line, innermost first, by `native_stack_id`."""
     coverage: tuple[str, ...]
-    """What this input cannot show, one line each."""
+    """What was lost before it could be read, one line each; what an answer lacks, its own coverage says."""
     problems: tuple[str, ...]
     """What was skipped and why, one line each, with line numbers where there are lines."""
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

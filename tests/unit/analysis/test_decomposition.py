@@ -171,7 +171,7 @@ def test_ledger(builder: EventLogBuilder) -> None:
     """Driver = pools + modules + unknown; a pool that does not say what it holds counts with what is in use of it."""
     end = add_driver(builder)
     result = decomposed(builder)
-    assert result.coverage == ()
+    assert result.coverage.limits == ()
     expected = [
         ("pool", "ATB", 3 * MIB),
         ("pool", "PTA", 38 * MIB),
@@ -219,7 +219,7 @@ def test_ledger_without_the_driver(builder: EventLogBuilder) -> None:
         ("unknown", "", None),
     ]
     assert result.devices["driver_bytes"].to_list() == [None]
-    assert result.coverage == (NO_DRIVER,)
+    assert result.coverage.limits == (NO_DRIVER,)
 
 
 def test_values_that_are_taken_back(builder: EventLogBuilder) -> None:
@@ -238,10 +238,10 @@ def test_values_that_are_taken_back(builder: EventLogBuilder) -> None:
 
 
 def test_nothing_recorded(builder: EventLogBuilder) -> None:
-    """No events and no blocks make no pools, and tables of the same schemas."""
+    """No events and no blocks make no pools, and tables of the same schemas; there is no answer."""
     result = decomposed(builder)
     assert result.pools == ()
-    assert result.coverage == ()
+    assert result.coverage.missing == ("no allocations were recorded",)
     for table in (result.at_steps, result.over_time, result.ledger, result.devices):
         assert table.is_empty()
     assert dict(result.ledger.schema) == dict(PART_SCHEMA)
@@ -254,15 +254,16 @@ def test_owners_of_a_dump(builder: EventLogBuilder) -> None:
     result = decompose(named)
     assert sizes(result.pools[0].nodes)["PTA@x"] == 200
     assert sizes(result.pools[0].nodes)["PTA@ops@aten@mine"] == 100  # derived where it names none
-    assert result.coverage == (NO_DRIVER,)
-    assert decompose(dataset_of(builder, "csv")).coverage == (NO_OWNERS, NO_DRIVER)
+    assert result.coverage.limits[-1] == NO_DRIVER
+    assert NO_OWNERS not in result.coverage.limits
+    assert decompose(dataset_of(builder, "csv")).coverage.limits[-2:] == (NO_OWNERS, NO_DRIVER)
 
 
 def test_what_could_not_be_told_of_an_event_log(builder: EventLogBuilder) -> None:
     """No accesses, no activations."""
     builder.malloc(0x1000, 10, name_id=builder.string("aten.mm"))
-    assert decomposed(builder).coverage == (NO_ACCESSES,)
-    assert decompose(dataset_of(builder)).coverage == (NO_ACCESSES,)
+    assert decomposed(builder).coverage.limits == (NO_ACCESSES,)
+    assert decompose(dataset_of(builder)).coverage.limits == (NO_ACCESSES,)
 
 
 def test_a_capture_and_its_tables_agree(builder: EventLogBuilder) -> None:

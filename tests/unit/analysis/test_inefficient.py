@@ -338,12 +338,16 @@ def test_what_could_not_be_seen_is_said() -> None:
     """Without operators or accesses the result would be silently empty."""
     program = Program()
     program.malloc()
-    remarks = find_inefficient(program.data_set()).remarks
-    assert any("no operators" in remark for remark in remarks)
-    assert any("no accesses" in remark for remark in remarks)
-    program.add(EventKind.ACCESS_READ, block=999)
-    assert any(remark.startswith("1 access") for remark in find_inefficient(program.data_set()).remarks)
-    assert find_inefficient(data_set([])).remarks == ()
+    missing = find_inefficient(program.data_set()).coverage.missing
+    assert missing == ("no operators were recorded", "no accesses were recorded")
+    with program.operator():
+        program.add(EventKind.ACCESS_READ, block=999)
+    assert find_inefficient(program.data_set()).coverage.missing == ("no access names a known block",)
+    program.write(program.malloc())
+    found = find_inefficient(program.data_set()).coverage
+    assert found.is_answered
+    assert "1 access names no known block: left out" in found.limits
+    assert not find_inefficient(data_set([])).coverage.is_answered
 
 
 @pytest.mark.parametrize(

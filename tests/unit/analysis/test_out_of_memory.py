@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from msmemscope.analysis.out_of_memory import OutOfMemoryOptions, OutOfMemoryResult, analyze_out_of_memory
+from msmemscope.analysis.out_of_memory import (
+    ONLY_SNAPSHOTS,
+    OutOfMemoryOptions,
+    OutOfMemoryResult,
+    analyze_out_of_memory,
+)
 from msmemscope.model.events import EventKind, Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset
 
@@ -129,5 +134,13 @@ def test_driver_blocks_alone() -> None:
 
 
 def test_nothing_failed() -> None:
-    """No failure, no result to speak of."""
+    """No failure, no result to speak of; where no allocation was recorded, no answer either."""
     assert analyse([], [block(1, 10)]) == OutOfMemoryResult(0, ())
+    assert analyse([], []).coverage.missing == ("no allocations were recorded",)
+
+
+def test_a_dump_with_snapshots_of_failures_alone() -> None:
+    """That nothing failed would be wrong; a snapshot that the program took itself says nothing."""
+    assert analyse([snapshot(20)], [block(1, 10)]).coverage.missing == (ONLY_SNAPSHOTS,)
+    assert analyse([snapshot(20, name_id=6)], [block(1, 10)]).coverage.is_answered
+    assert analyse([snapshot(20), failure(21)], []).coverage.is_answered

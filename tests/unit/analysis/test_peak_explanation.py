@@ -129,8 +129,8 @@ def test_devices() -> None:
     assert found.devices[1].site == "/opt/app/serve(main+0x10)"
     nothing = explain_peak(dataset, device=5)
     assert nothing.devices == ()
-    assert nothing.coverage[-1] == "no memory of npu:5 was recorded"
-    assert explain_peak(Trace().dataset()).devices == ()
+    assert nothing.coverage.missing[-1] == "no memory of npu:5 was recorded"
+    assert not explain_peak(Trace().dataset()).coverage.is_answered
 
 
 @pytest.mark.parametrize(("growth", "is_growing"), [(0, False), (1000, True)])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import TYPE_CHECKING
 
 import pytest
 
 from msmemscope.analysis.watch_sentences import coverage_sentences
-from msmemscope.analysis.watch_verdict import WATCH_CHANGE_SCHEMA, WATCHED_SCHEMA, WatchResult, judge_watched_memory
+from msmemscope.analysis.watch_verdict import (
+    NO_CHANGES_IN_DUMPS,
+    WATCH_CHANGE_SCHEMA,
+    WATCHED_SCHEMA,
+    WatchResult,
+    judge_watched_memory,
+)
 from msmemscope.reports.watch_report import MOST_CHANGES, render_watch
 from msmemscope.store import load
 from tests.fakes.event_log_builder import EventLogBuilder
@@ -271,7 +278,7 @@ def test_a_window_that_never_began_is_said(log: WatchLog) -> None:
     """Also where nothing else was watched: otherwise the report would say that watching was not asked for."""
     log.log.fact("watch.window_never_began", f"{PREFIX}aten.addmn.default, {PREFIX}aten.addmm.default")
     sentence = "aten.addmn.default never ran: none of its outputs was watched; what did run: aten.addmm.default."
-    assert log.judged().coverage == (sentence,)
+    assert log.judged().extent == (sentence,)
     assert sentence in printed(log.judged())
 
 
@@ -303,14 +310,17 @@ def test_a_clean_watch_and_none(log: WatchLog, tmp_path: Path) -> None:
     unwatched.malloc(0x1000, 64)
     result = judge_watched_memory(load(unwatched.write()))
     assert not result.was_watched
+    assert result.coverage.is_answered
     assert printed(result) == "No memory was watched"
+    dump = dataclasses.replace(load(unwatched.write()), form="csv")
+    assert judge_watched_memory(dump).coverage.missing == (NO_CHANGES_IN_DUMPS,)
 
 
 def test_coverage_of_automatic_watching(log: WatchLog) -> None:
     """From the fact; and a sentence if the process could not write it any more."""
     log.log.fact("setting.watch", "auto")
     log.log.fact("watch.coverage", ALL_BLOCKS.format(7))
-    (sentence,) = log.judged().coverage
+    (sentence,) = log.judged().extent
     assert (
         "all live blocks were looked at before each of 7 operators (4.00 KiB in all, at most 1.00 KiB at once)"
         in sentence

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESULT_KEYS = {
-    "leaks": {"process_id", "source", "step_leaks", "fluctuation", "slow_leaks", "driver_leaks"},
-    "inefficient": {"findings", "pools", "operator_count", "remarks", "patterns"},
+    "leaks": {"process_id", "source", "step_leaks", "fluctuation", "slow_leaks", "driver_leaks", "coverage"},
+    "inefficient": {"findings", "pools", "operator_count", "coverage", "patterns"},
     "decompose": {"pools", "at_steps", "over_time", "ledger", "devices", "coverage"},
     "peak": {"devices", "coverage"},
-    "operators": {"row_count", "by_name", "highest"},
-    "oom": {"failure_count", "failures"},
-    "growth": {"sites", "judged_sites", "remarks"},
-    "watch": {"changes", "watched", "coverage", "files"},
+    "operators": {"row_count", "by_name", "highest", "coverage"},
+    "oom": {"failure_count", "failures", "coverage"},
+    "growth": {"sites", "judged_sites", "remarks", "coverage"},
+    "watch": {"changes", "watched", "extent", "files", "coverage"},
 }
 
 
@@ -63,7 +63,7 @@ def test_json_is_one_object(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
         assert set(found) == {"analysis", "path", "processes"}
         (process,) = found["processes"]
         assert (found["analysis"], found["path"]) == (kind, str(path))
-        assert set(process) == {"process_id", "source", "form", "coverage", "problems", "result"}
+        assert set(process) == {"process_id", "source", "form", "coverage", "problems", "is_answered", "result"}
         assert (process["process_id"], process["form"]) == (4242, "event log")
         assert set(process["result"]) == RESULT_KEYS[kind] | {"python_stacks", "native_stacks"}
 

@@ -60,7 +60,7 @@ def test_recover_one_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "observed: torch_cpu: posix_memalign, free" in text
     assert "not observed: operators: PyTorch is too old" in text
     assert "the process was killed, aborted, left by _exit or replaced by exec" in text
-    assert "leaks: not judged, the program tells of no steps" in text
+    assert "leaks: not judged, the program marks no steps" in text
 
 
 def test_recover_a_root_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from msmemscope.analysis.coverage import Coverage, Question
 from msmemscope.analysis.decomposition import Decomposition, PoolDecomposition, decompose_capture
 from msmemscope.analysis.owner_tree import NODE_SCHEMA
 from msmemscope.eventlog import Capture
@@ -186,6 +187,8 @@ def test_owners_of_several_trees() -> None:
     nodes = pl.DataFrame([("A", 0, 30, 30, 1), ("B", 0, 70, 0, 1), ("B@c", 1, 70, 70, 1)], NODE_SCHEMA, orient="row")
     pool = PoolDecomposition(CPU, HOST, 100, 1, 1, nodes)
     empty = pl.DataFrame()
-    result = Decomposition((pool,), at_steps=empty, over_time=empty, ledger=empty, devices=empty, coverage=())
+    result = Decomposition(
+        (pool,), at_steps=empty, over_time=empty, ledger=empty, devices=empty, coverage=Coverage(Question.OWNERS)
+    )
     labels = [line.split()[0] for line in written(result, 80).splitlines()[3:]]
     assert labels == ["B", "c", "A"]

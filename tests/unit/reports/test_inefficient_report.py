@@ -102,13 +102,6 @@ def test_a_thrifty_program_is_told_so() -> None:
     assert rendered(program) == "No inefficient memory in 1 operator\n"
 
 
-def test_what_could_not_be_seen_is_said() -> None:
-    """An empty result without operators means nothing."""
-    program = Program()
-    program.write(program.malloc())
-    assert "Not seen: no operators were recorded" in rendered(program)
-
-
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_names_of_the_program_cannot_steer_the_terminal(width: int) -> None:
     """Control characters and markup are shown, not obeyed."""

@@ -126,7 +126,9 @@ class AnalyzeCommand:
             own.add_argument("--json", action="store_true", help="write the result to stdout as one JSON object")
             if kind.can_fail:
                 own.add_argument(
-                    "--fail-on-findings", action="store_true", help="exit with status 1 if anything was found"
+                    "--fail-on-findings",
+                    action="store_true",
+                    help="exit with status 1 if anything was found, or nothing could be looked at",
                 )
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -145,7 +147,9 @@ class AnalyzeCommand:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         path = Path(arguments.path).expanduser()
         findings = _analyze(arguments.kind, path, parameters, as_json=arguments.json)
-        return EXIT_STATUS_FAILURE if findings and kind.can_fail and arguments.fail_on_findings else 0
+        # What could not be looked at has not passed.
+        is_failure = findings is None or findings > 0
+        return EXIT_STATUS_FAILURE if is_failure and kind.can_fail and arguments.fail_on_findings else 0
 
 
 def _parameters(kind: _Kind, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -180,11 +184,11 @@ def _value(choice: _Choice, text: str) -> object:
     return text
 
 
-def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool) -> int:
+def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool) -> int | None:
     """Analyse every process at a path.
 
     Returns:
-        How much was found that should not be.
+        How much was found that should not be; None if the question was answered for no process.
 
     Raises:
         MsmemscopeError: if not a single process could be analysed.
@@ -200,7 +204,7 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
         analyzer.config_class(path, **parameters)  # values are judged before anything is read
     failures: list[MsmemscopeError] = []
     contents = []
-    findings = analyzed = 0
+    findings = analyzed = answered = 0
     for dataset, is_one_of_several in _datasets(path, failures):
         config = analyzer.config_class(dataset, **parameters)
         try:
@@ -211,8 +215,10 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
             failures.append(error)
             continue
         findings += analyzer.finding_count(result)
+        answered += result.coverage.is_answered
         if as_json:
-            contents.append(_content(dataset, analyzer.content(result, dataset, config)))
+            is_answered = result.coverage.is_answered
+            contents.append(_content(dataset, analyzer.content(result, dataset, config), is_answered=is_answered))
         else:
             tell_problems(dataset)
             if is_one_of_several:
@@ -220,7 +226,7 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
                 if analyzed:
                     writer.line()
                 writer.line(f"Process {dataset.process_id}: {dataset.source}", HEADING)
-            analyzer.render(result, dataset, config, sys.stdout)
+            analyzer.report(result, dataset, config, sys.stdout)
             sys.stdout.flush()
         analyzed += 1
         for line in analyzer.write(result, dataset, config):
@@ -235,7 +241,7 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
 
         text = json.dumps({"analysis": name, "path": str(path), "processes": contents}, ensure_ascii=False, indent=2)
         sys.stdout.write(f"{text}\n")
-    return findings
+    return findings if answered else None
 
 
 @contextlib.contextmanager
@@ -252,13 +258,14 @@ def _options_as_typed(kind: str) -> Iterator[None]:
         raise
 
 
-def _content(dataset: Dataset, result: dict[str, Any]) -> dict[str, Any]:
+def _content(dataset: Dataset, result: dict[str, Any], *, is_answered: bool) -> dict[str, Any]:
     return {
         "process_id": dataset.process_id,
         "source": dataset.source,
         "form": dataset.form,
         "coverage": list(dataset.coverage),
         "problems": list(dataset.problems),
+        "is_answered": is_answered,
         "result": result,
     }
 

@@ -127,6 +127,7 @@ def compare_inputs(
     from msmemscope.cli import messages
     from msmemscope.dump.comparison_csv import write_comparison
     from msmemscope.reports.comparison_report import comparison_json, render_comparison
+    from msmemscope.reports.coverage_report import render_limits, render_missing
 
     gates = [parse_gate(text, option="--fail-on") for text in fail_on]
     levels = _levels(config)
@@ -135,14 +136,21 @@ def compare_inputs(
     for dataset in (base, other):
         for problem in dataset.problems:
             messages.warning(f"{dataset.source}: {problem}")
-    if comparison.rows.height:
+    coverage = comparison.coverage
+    if coverage.is_answered and comparison.rows.height:
         root = prepare_output_root(config.output)
         messages.note(f"comparison written to {write_comparison(comparison, root.path)}")
     if as_json:
         sys.stdout.write(f"{comparison_json(comparison)}\n")
     else:
-        render_comparison(comparison, sys.stdout)
+        if coverage.is_answered:
+            render_comparison(comparison, sys.stdout)
+        else:
+            render_missing(coverage, sys.stdout)
+        render_limits(coverage, sys.stdout)
     failures = [line for gate in gates for line in gate.failures(comparison)]
+    if gates and not coverage.is_answered:
+        failures = [f"--fail-on: {line}" for line in coverage.missing]
     for line in failures:
         messages.failed(line)
     return EXIT_STATUS_FAILURE if failures else 0

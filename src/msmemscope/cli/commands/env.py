@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 import sys
@@ -72,13 +71,12 @@ class EnvCommand:
             UsageError: If an option or a value is not accepted, or something is no option.
         """
         from msmemscope.cli.arguments import LaunchRequest, parse_command_line
-        from msmemscope.cli.launch import configure
-        from msmemscope.configuration import new_session
+        from msmemscope.configuration import Config, new_session, with_options
         from msmemscope.errors import UsageError
 
         request = parse_command_line(options)
         if not isinstance(request, LaunchRequest) or request.program:
             message = "only options of collection can follow --"
             raise UsageError(message, value=" ".join(options), hint='eval "$(msmemscope env -- --device=npu)"')
-        config = dataclasses.replace(configure(request), session=new_session(), native_directory=native_folder)
+        config = with_options(Config(session=new_session(), native_directory=native_folder), request.given)
         return config.to_settings_text()

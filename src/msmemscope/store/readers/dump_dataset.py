@@ -10,7 +10,6 @@ from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventFlag, Event
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences, outermost_operators, range_numbers
-from msmemscope.store.readers.coverage import coverage_of
 from msmemscope.store.readers.dump_attributes import parse_rest
 from msmemscope.store.readers.interning import Interner, LocalTexts
 from msmemscope.store.schema import EVENT_SCHEMA
@@ -179,7 +178,7 @@ class DumpRowsOfProcesses:
             strings=strings,
             python_stacks=self._python_stacks.frame(),
             native_stacks=self._native_stacks.frame(),
-            coverage=(*notes, *coverage_of(events)),
+            coverage=tuple(notes),
             problems=tuple(own_problems),
         )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from msmemscope.model.events import DEVICE_CPU, PINNED, EventKind, Pool
 from msmemscope.store.build_tables import build_blocks, build_tables
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
-from msmemscope.store.readers.coverage import coverage_of
 from msmemscope.store.schema import STRING_SCHEMA
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.eventlog import Capture
-
-_UNOBSERVED: Final = "unobserved."
 
 
 def dataset_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Dataset:
@@ -44,8 +41,7 @@ def dataset_of_capture(capture: Capture, source: Path, kinds: Collection[EventKi
         strings=tables.strings,
         python_stacks=capture.python_stack_frame(events["python_stack_id"]).cast(STRING_SCHEMA),
         native_stacks=_native_stacks(capture, events),
-        # What was left out on purpose says nothing about the recording.
-        coverage=(*_coverage(capture), *(coverage_of(events) if kinds is None else ())),
+        coverage=tuple(_coverage(capture)),
         problems=capture.problems,
         facts=capture.facts,
     )
@@ -87,11 +83,8 @@ def _native_stacks(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coverage(capture: Capture) -> Iterator[str]:
-    """Yields what the recording itself knows that it could not see."""
+    """Yields what was lost of the recording."""
     header = capture.header
-    for key, texts in capture.facts.items():
-        if key.startswith(_UNOBSERVED):
-            yield f"{key.removeprefix(_UNOBSERVED)} was not observed: {texts[-1]}"
     if header.dropped_recycled:
         yield f"{header.dropped_recycled} events were recycled to keep the log small; blocks still alive were kept"
     lost = header.dropped_failure + header.dropped_reentrant

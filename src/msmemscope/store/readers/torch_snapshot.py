@@ -20,7 +20,6 @@ from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind, Poo
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences
-from msmemscope.store.readers.coverage import coverage_of
 from msmemscope.store.readers.interning import Interner
 from msmemscope.store.readers.snapshot_pickle import read_plain_pickle
 from msmemscope.store.schema import EVENT_SCHEMA
@@ -83,7 +82,6 @@ def dataset_of_snapshot(path: Path) -> Dataset:
         message = f"{path} is no memory snapshot: {type(error).__name__}: {reason}"
         raise InputError(message) from error
     events, before = _events(history, present)
-    notes = [*_notes(traces, before), *coverage_of(events)]
     blocks = build_blocks(events, strings.frame()).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Dataset(
         source=str(path),
@@ -94,7 +92,7 @@ def dataset_of_snapshot(path: Path) -> Dataset:
         strings=strings.frame(),
         python_stacks=rows.python_stacks.frame(),
         native_stacks=rows.native_stacks.frame(),
-        coverage=tuple(notes),
+        coverage=tuple(_notes(traces, before)),
         problems=tuple(rows.problems()),
     )
 

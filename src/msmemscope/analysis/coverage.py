@@ -1,0 +1,137 @@
+"""What each question needs of a recording: an answer is only given for what was observed.
+
+A question without the events that it is answered from has no answer, which is something else than "none found". The
+other things that a recording leaves out (steps, devices, stretches of time, call stacks) limit what an answer covers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.analysis.recorded import Need, Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from msmemscope.store import Dataset
+
+
+class Question(Enum):
+    """What can be asked of a recording; the value is what the answer is about."""
+
+    LEAKS = "Leaks"
+    MARK_LEAKS = "Leaks between marks"
+    GROWTH = "Growth"
+    INEFFICIENT = "Inefficient memory"
+    OWNERS = "Owners"
+    PEAK = "Peak"
+    OPERATORS = "Changes by operator"
+    KERNELS = "Changes by kernel"
+    FAILURES = "Failed allocations"
+    WATCH = "Watched memory"
+    COMPARISON = "Comparison"
+    SUMMARY = "Summary"
+
+
+_NEEDED: Final[Mapping[Question, Sequence[Need]]] = {
+    Question.LEAKS: (Need.ALLOCATIONS, Need.ALL_STEPS),
+    Question.MARK_LEAKS: (Need.ALLOCATIONS,),
+    Question.GROWTH: (Need.ALLOCATIONS, Need.ALL_STEPS),
+    Question.INEFFICIENT: (Need.ALLOCATIONS, Need.OPERATORS, Need.ACCESSES),
+    Question.OWNERS: (Need.ALLOCATIONS,),
+    Question.PEAK: (Need.ALLOCATIONS,),
+    Question.OPERATORS: (Need.ALLOCATIONS, Need.OPERATORS),
+    Question.KERNELS: (Need.ALLOCATIONS, Need.KERNELS),
+    Question.FAILURES: (Need.ALLOCATIONS,),
+    Question.WATCH: (),
+    Question.SUMMARY: (),
+}
+"""Without one of these there is no answer."""
+
+_HELPFUL: Final[Mapping[Question, Sequence[Need]]] = {
+    Question.LEAKS: (Need.FREES, Need.STACKS),
+    Question.MARK_LEAKS: (Need.FREES, Need.STACKS),
+    Question.GROWTH: (Need.FREES, Need.STACKS),
+    Question.INEFFICIENT: (Need.FREES, Need.STACKS),
+    Question.OWNERS: (Need.FREES, Need.OPERATORS, Need.OWNERS),
+    Question.PEAK: (Need.FREES, Need.OPERATORS, Need.STACKS, Need.OWNERS),
+    Question.OPERATORS: (Need.FREES, Need.STACKS),
+    Question.KERNELS: (Need.FREES, Need.STACKS),
+    Question.FAILURES: (Need.STACKS, Need.FAILURES),
+    Question.WATCH: (),
+    Question.SUMMARY: (Need.ALLOCATIONS, Need.OPERATORS),
+}
+"""Without one of these an answer leaves something out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """What an answer covers."""
+
+    question: Question
+    missing: tuple[str, ...] = ()
+    """Why there is no answer, one line each; empty if there is one."""
+    limits: tuple[str, ...] = ()
+    """What the answer leaves out, one line each."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer at all."""
+        return not self.missing
+
+    def without_answer(self, reasons: Iterable[str]) -> Coverage:
+        """Say why there is no answer after all; nothing changes without a reason."""
+        missing = tuple(dict.fromkeys(reasons))
+        return dataclasses.replace(self, missing=missing, limits=()) if missing else self
+
+    def with_limits(self, lines: Iterable[str]) -> Coverage:
+        """Add what an analysis itself could not see; without an answer there is nothing to limit."""
+        if not self.is_answered:
+            return self
+        return dataclasses.replace(self, limits=tuple(dict.fromkeys((*self.limits, *lines))))
+
+
+def coverage_of(question: Question, dataset: Dataset) -> Coverage:
+    """Return what an answer from a dataset covers."""
+    return recorded_coverage(question, Recorded.of(dataset), dataset.coverage)
+
+
+def recorded_coverage(question: Question, recorded: Recorded, notes: Iterable[str] = ()) -> Coverage:
+    """Return what an answer covers, for callers that have no dataset with all events.
+
+    Args:
+        question: What is asked.
+        recorded: What there is to answer it from.
+        notes: What was lost before it could be read, one line each.
+    """
+    coverage = Coverage(question)
+    needed, helpful = _NEEDED[question], _HELPFUL[question]
+    nothing = recorded.why_nothing() if needed else ()
+    missing = nothing or [line for need in needed for line in recorded.why_missing(need)]
+    if missing:
+        return coverage.without_answer(missing)
+    lines = [*notes, *recorded.limits(), *recorded.chosen_steps()]
+    for need in needed:
+        lines.extend((*recorded.for_a_part(need), *recorded.unobserved(need)))
+    for need in helpful:
+        lines.extend((*recorded.not_chosen(need), *recorded.unobserved(need)))
+    return coverage.with_limits(lines)
+
+
+def summary_limits(recorded: Recorded) -> tuple[str, ...]:
+    """Say what a recording as a whole leaves out: what a summary cannot show, one line each."""
+    nothing = recorded.why_nothing()
+    return (*nothing, *recorded.limits()) if nothing else recorded_coverage(Question.SUMMARY, recorded).limits
+
+
+def comparison_coverage(sides: Mapping[str, Coverage]) -> Coverage:
+    """Put together what the two sides of a comparison cover.
+
+    Args:
+        sides: By the word for each.
+    """
+    missing = [f"{word}: {line}" for word, side in sides.items() for line in side.missing]
+    limits = [f"{word}: {line}" for word, side in sides.items() for line in side.limits]
+    return Coverage(Question.COMPARISON).without_answer(missing).with_limits(limits)

@@ -1,0 +1,263 @@
+"""What a recording has, what it lacks, and why: in sentences.
+
+That there is no event of a kind has several reasons, and only one of them is that nothing happened: the kind was not
+chosen, collection never began, no chosen step came, the device was left out, a library could not be observed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.configuration import CollectionItem, CollectMode, Level
+from msmemscope.model.events import ACCESS_KINDS, EventKind
+from msmemscope.model.sources import is_asked_for
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from msmemscope.eventlog import Capture
+    from msmemscope.store import Dataset
+
+_EVENT_LOG: Final = "event log"
+_DUMPS: Final = ("csv", "db")
+
+
+class Need(Enum):
+    """What questions are answered from; the value is what people call it."""
+
+    ALLOCATIONS = "allocations"
+    FREES = "frees"
+    OPERATORS = "operators"
+    ACCESSES = "accesses"
+    KERNELS = "launches of kernels"
+    STACKS = "call stacks"
+    ALL_STEPS = "all steps"
+    OWNERS = "owners"
+    FAILURES = "failed allocations"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Traits:
+    """How a need is recognised, and what brings it."""
+
+    kinds: frozenset[EventKind] = frozenset()
+    item: CollectionItem | None = None
+    level: Level | None = None
+    option: str = ""
+    """What records it."""
+    sources: frozenset[str] = frozenset()
+    """Where it comes from: a fact `unobserved.{source}` says that it is not complete."""
+
+
+_TRAITS: Final[Mapping[Need, _Traits]] = {
+    Need.ALLOCATIONS: _Traits(
+        frozenset({EventKind.MALLOC}),
+        CollectionItem.ALLOC,
+        option="--events=alloc",
+        sources=frozenset({"hal", "mstx", "torch_cpu"}),
+    ),
+    Need.FREES: _Traits(frozenset({EventKind.FREE}), CollectionItem.FREE, option="--events=free"),
+    Need.OPERATORS: _Traits(
+        frozenset({EventKind.ATEN_START, EventKind.ATB_START}),
+        CollectionItem.LAUNCH,
+        Level.OP,
+        "--events=launch --level=op",
+        frozenset({"torch_operators", "atb"}),
+    ),
+    Need.ACCESSES: _Traits(
+        frozenset(ACCESS_KINDS),
+        CollectionItem.ACCESS,
+        option="--events=access",
+        sources=frozenset({"torch_operators", "atb", "accesses"}),
+    ),
+    Need.KERNELS: _Traits(
+        frozenset({EventKind.KERNEL_LAUNCH}),
+        CollectionItem.LAUNCH,
+        Level.KERNEL,
+        "--events=launch --level=kernel",
+        frozenset({"kernel_launch"}),
+    ),
+    Need.STACKS: _Traits(option="--call-stack=python", sources=frozenset({"python_stacks"})),
+    Need.ALL_STEPS: _Traits(),
+    Need.OWNERS: _Traits(sources=frozenset({"optimizer", "framework_hooks", "dcmi"})),
+    Need.FAILURES: _Traits(sources=frozenset({"out_of_memory"})),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """What a recording has, and what it was asked for."""
+
+    counts: Mapping[int, int]
+    """Events by kind."""
+    facts: Mapping[str, tuple[str, ...]]
+    """As in `Dataset.facts`."""
+    form: str = _EVENT_LOG
+    """As in `Dataset.form`."""
+    has_stacks: bool = True
+    """Whether any event has a call stack."""
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Recorded:
+        """Return what a dataset has."""
+        events = dataset.events
+        has_stacks = bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
+        counts = dict(events["kind"].value_counts().iter_rows())
+        # A snapshot can have blocks that it has no event of.
+        counts[EventKind.MALLOC] = max(counts.get(EventKind.MALLOC, 0), dataset.blocks.height)
+        return cls(counts, dataset.facts, dataset.form, has_stacks)
+
+    @classmethod
+    def of_capture(cls, capture: Capture) -> Recorded:
+        """Return what a capture has, whatever of it is read into tables later."""
+        return cls(capture.kind_counts(), capture.facts)
+
+    @property
+    def is_event_log(self) -> bool:
+        """Whether the settings are known, and not only what came of them."""
+        return self.form == _EVENT_LOG
+
+    def why_nothing(self) -> tuple[str, ...]:
+        """Say why not a single event could be collected, one line each; nothing if some could."""
+        return (*self._never_started(), *self._nothing_chosen(), *self._no_chosen_step())
+
+    def why_missing(self, need: Need) -> tuple[str, ...]:
+        """Say why a question has no answer for want of something, one line each; nothing if it is there."""
+        if need is Need.ALL_STEPS:
+            alone = "with --steps only some of the steps were collected, and this is judged from step to step"
+            return (alone,) if any(self._settings("steps")) else ()
+        if self._has(_TRAITS[need].kinds):
+            return ()
+        if not self._was_chosen(need):
+            return self._lacks(need)
+        return (*self._devices(), *self.unobserved(need), f"no {need.value} were recorded")
+
+    def limits(self) -> tuple[str, ...]:
+        """Say what a recording as a whole leaves out, whatever is asked of it, one line each."""
+        return (*self._stretches(), *self._devices())
+
+    def chosen_steps(self) -> tuple[str, ...]:
+        """Say which steps were collected, and which of those that were chosen did not come; nothing if it was all."""
+        chosen, ended, begun = self._steps()
+        came = [step for step in chosen if step <= begun]
+        if not came:
+            return ()
+        named = f"step {came[0]} was" if len(came) == 1 else f"steps {_listed(came)} were"
+        lines = [f"only {named} collected (--steps)"]
+        lines.extend(f"step {step} did not end" for step in came if step > ended)
+        if len(came) < len(chosen):
+            lines.append(_did_not_happen([step for step in chosen if step > begun], ended))
+        return tuple(lines)
+
+    def not_chosen(self, need: Need) -> tuple[str, ...]:
+        """Say that something is not there because it was not recorded; nothing if it only did not happen."""
+        return () if self._was_chosen(need) else self._lacks(need)
+
+    def for_a_part(self, need: Need) -> tuple[str, ...]:
+        """Say that something was recorded for a part of the time, because the setting was changed."""
+        item, values = _TRAITS[need].item, set(self._settings("events"))
+        having = [value for value in values if item is not None and item.value in value.split(",")]
+        if not having or len(having) == len(values):
+            return ()
+        return (f"{need.value} were recorded for a part of the run only: the program changed --events",)
+
+    def unobserved(self, need: Need) -> tuple[str, ...]:
+        """Say what was to be observed and could not be."""
+        devices = self._settings("devices")
+        return tuple(
+            f"{source} was not observed: {reasons[-1]}"
+            for source in sorted(_TRAITS[need].sources)
+            if (reasons := self.facts.get(f"unobserved.{source}", ()))
+            and is_asked_for(source, devices[-1] if devices else "")
+        )
+
+    def _has(self, kinds: Collection[EventKind]) -> bool:
+        return any(self.counts.get(kind, 0) for kind in kinds)
+
+    def _settings(self, name: str) -> tuple[str, ...]:
+        """The values that a setting has had, the last one in force; none if they are not known."""
+        return self.facts.get(f"setting.{name}", ())
+
+    def _was_chosen(self, need: Need) -> bool:
+        """Whether the settings wanted something at any time; not known of dumps, which say only what they have."""
+        traits = _TRAITS[need]
+        if not traits.option:
+            return True
+        if not self.is_event_log:
+            return False
+        if need is Need.STACKS:
+            depths = (*self._settings("python_stack_depth"), *self._settings("native_stack_depth"))
+            return not depths or any(depth != "0" for depth in depths)
+        wanted = (("events", traits.item), ("level", traits.level))
+        return all(member is None or self._lists(name, member.value) for name, member in wanted)
+
+    def _lists(self, name: str, word: str) -> bool:
+        values = self._settings(name)
+        return not values or any(word in value.split(",") for value in values)
+
+    def _lacks(self, need: Need) -> tuple[str, ...]:
+        traits = _TRAITS[need]
+        if self.has_stacks if need is Need.STACKS else self._has(traits.kinds):
+            return ()
+        if self.is_event_log:
+            return (f"{need.value} were not recorded ({traits.option} records them)",)
+        if self.form in _DUMPS:
+            return (f"this dump has no {need.value} ({traits.option} records them)",)
+        return (f"a {self.form} has no {need.value}",)
+
+    def _never_started(self) -> Iterator[str]:
+        modes = self._settings("collect_mode")
+        if modes and modes[-1] == CollectMode.DEFERRED.value and not self._has({EventKind.START_TRACE}):
+            yield "collection waited for msmemscope.start(), which was never called"
+
+    def _nothing_chosen(self) -> Iterator[str]:
+        values = self._settings("events")
+        if values and not any(values):
+            yield "--events= selects nothing"
+
+    def _no_chosen_step(self) -> Iterator[str]:
+        chosen, ended, begun = self._steps()
+        if chosen and all(step > begun for step in chosen):
+            yield _did_not_happen(chosen, ended)
+
+    def _steps(self) -> tuple[list[int], int, int]:
+        """The chosen steps, how many have ended, and how many have begun; no chosen ones if the others are not known."""
+        values = self._settings("steps")
+        chosen = [int(word) for word in values[-1].split(",")] if values and values[-1] else []
+        ended, begun = (self._highest(f"steps.{name}") for name in ("ended", "begun"))
+        if ended is None or begun is None:
+            # The end of the process was not seen, but every call of msmemscope.step() is an event.
+            ended = self.counts.get(EventKind.STEP, 0)
+            begun = ended + 1
+            if not ended:
+                return [], 0, 0
+        return chosen, ended, begun
+
+    def _highest(self, fact: str) -> int | None:
+        return max(map(int, self.facts.get(fact, ())), default=None)
+
+    def _stretches(self) -> Iterator[str]:
+        if self._has({EventKind.START_TRACE, EventKind.STOP_TRACE}):
+            yield (
+                "collection was on for a part of the run only (msmemscope.start() and stop()): memory that came and "
+                "went outside of it is not here"
+            )
+
+    def _devices(self) -> Iterator[str]:
+        """Devices that the program used, and the option `--device` left out."""
+        used = sorted(set(self.facts.get("unobserved_device", ())))
+        if used:
+            chosen = self._settings("devices")
+            option = f"--device={chosen[-1]}" if chosen else "--device"
+            yield f"{', '.join(used)} {'was' if len(used) == 1 else 'were'} used, which {option} leaves out"
+
+
+def _did_not_happen(steps: Sequence[int], ended: int) -> str:
+    before = {0: "no step ended", 1: "step 1 ended"}.get(ended, f"steps 1 to {ended} ended")
+    return f"{before}, --steps={_listed(steps, ',')} did not happen"
+
+
+def _listed(steps: Sequence[int], separator: str = ", ") -> str:
+    return separator.join(map(str, steps))
