@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     FindLines = Callable[[pl.Series], pl.DataFrame]
     """From Python stack ids to the lines to blame: `id` (u32), `text`."""
 
-_FIGURE: Final = re.compile(r"(\w+):([0-9.]+)")
+_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
 """What the attempts of one allocation have in common."""
 
