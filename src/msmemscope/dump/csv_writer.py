@@ -5,18 +5,27 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from msmemscope.dump.rows import COLUMNS
 from msmemscope.errors import DumpError
+from msmemscope.model.cell_texts import FORMULA
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from msmemscope.dump.output_files import OutputFile
 
 _SLICE_BYTES: Final = 16 << 20
 """About as much text as is made at once."""
+_TEXTS: Final = ("Name", "Call Stack(Python)", "Call Stack(C)")
+"""Columns of a dump whose texts come from the observed program; those of Attr stand behind a brace."""
+
+
+def cell_of(text: pl.Expr) -> pl.Expr:
+    """Returns texts of the observed program as they are written into CSV files, see `cell_texts`."""
+    return pl.when(text.str.contains(f"^(?:{FORMULA})")).then(pl.concat_str(pl.lit("'"), text)).otherwise(text)
 
 
 class CsvTable:
@@ -25,11 +34,13 @@ class CsvTable:
     Args:
         file: Where it is written.
         columns: The header line.
+        texts: Columns whose texts come from the observed program.
     """
 
-    def __init__(self, file: OutputFile, columns: list[str]) -> None:
+    def __init__(self, file: OutputFile, columns: list[str], texts: Sequence[str]) -> None:
         """Write the header line."""
         self._file = file
+        self._cells = [cell_of(pl.col(name)).alias(name) for name in texts]
         try:
             file.write((",".join(columns) + "\n").encode())
         except DumpError:
@@ -41,7 +52,7 @@ class CsvTable:
         slice_rows = max(len(rows) * _SLICE_BYTES // max(int(rows.estimated_size()), 1), 1)
         for part in rows.iter_slices(slice_rows):
             content = io.BytesIO()
-            part.write_csv(content, include_header=False)
+            part.with_columns(self._cells).write_csv(content, include_header=False)
             self._file.write(content.getbuffer())
 
     def finish(self) -> Path:
@@ -62,4 +73,4 @@ class CsvDump(CsvTable):
 
     def __init__(self, file: OutputFile) -> None:
         """Write the header line."""
-        super().__init__(file, COLUMNS.names())
+        super().__init__(file, COLUMNS.names(), _TEXTS)
