@@ -91,6 +91,7 @@ class _Run:
         self._alive: list[tuple[int, dict[str, int]]] = []
         self._ranges = 0
         self._steps = 0
+        self._sequence = 0
         self._time_ns = 1_700_000_000_000_000_000
         self._names = [builder.string(self._text(rng.choice(values.NAMES))) for _ in range(3)]
         self._python_stacks = [0, *(self._python_stack() for _ in range(2))]
@@ -129,8 +130,11 @@ class _Run:
             if self._odd() and rng.random() < 0.3:
                 given[name] = values.signed(rng, bits) if signed else values.bits(rng, bits)
         segment = rng.choice((0, 0, 0, 1))
-        # Behind it there must be room for the numbers of further events.
-        sequence = min(values.bits(rng, 64), (1 << 64) - 1000) if self._odd() and rng.random() < 0.1 else None
+        sequence = self._sequence + rng.choice((1, 1, 1, 1, 2, 10))
+        if self._odd() and rng.random() < 0.1:
+            # Behind it there must be room for the numbers of further events.
+            sequence = min(values.bits(rng, 64), (1 << 64) - 10_000)
+        self._sequence = max(sequence, self._sequence)
         number = self._builder.add(kind, segment=segment, sequence=sequence, **given)
         if rng.random() < 0.02:
             self._builder.kept.setdefault(0, []).append(self._builder.events[segment][-1])

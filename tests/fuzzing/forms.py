@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 _CAPTURE: Final = "msmemscope_4242_20240101120000_ascend"
 _HEALTHY: Final = "msmemscope_1_20240101120000_ascend"
 _ANALYSES: Final = (
-    ("leaks",), ("leaks", "--mark=test"), ("leaks", "--mark=test", "--start-index=1"), ("inefficient",),
-    ("inefficient", "--idle-threshold=1", "--mem-size=1K"), ("inefficient", "--write-back", "--idle-threshold=1"), ("decompose",),
-    ("peak",), ("peak", "--at=5"), ("peak", "--device=cpu"), ("operators",), ("operators", "--level=kernel"),
-    ("operators", "--level=op,kernel", "--csv={0}/changes.csv"), ("oom",), ("oom", "--limit=1"), ("growth",), ("watch",),
+    ("leaks",), ("leaks", "--mark=test"), ("leaks", "--mark=test", "--start-index={number}"), ("inefficient",),
+    ("inefficient", "--idle-threshold={number}", "--mem-size={number}"), ("inefficient", "--write-back", "--idle-threshold=1"), ("decompose",),
+    ("peak",), ("peak", "--at={number}"), ("peak", "--device=npu:{number}", "--at={number}"), ("peak", "--device=cpu"), ("operators",), ("operators", "--level=kernel"),
+    ("operators", "--level=op,kernel", "--csv={0}/changes.csv"), ("oom",), ("oom", "--limit={number}"), ("growth",), ("growth", "--significance=0.5", "--minimum-size={number}"), ("watch",),
 )  # fmt: skip
 _RECOVERIES: Final = (
     (), (), ("--data-format=db",), ("--data-format=csv", "--call-stack=c,python"), ("--data-format=db", "--call-stack=c:5"),
@@ -146,13 +146,14 @@ def _command(rng: random.Random, path: str, files: Files) -> tuple[str, ...]:
     files["other.csv"] = _seed_csv()
     sides = [path, rng.choice(("{0}/other.csv", path))]
     rng.shuffle(sides)
-    step = rng.choice(("", "", "", ":step=1", ":step=2"))
+    step = rng.choice(("", "", "", ":step=1", ":step=2", ":step=0", ":step=99"))
     level = rng.choice(((), ("--level=kernel",), ("--level=op,kernel",), ("--json",), ("--fail-on=peak>5%",)))
     return ("compare", sides[0] + step, sides[1], "--output={0}/out", *level)
 
 
 def _analysis(rng: random.Random, path: str) -> tuple[str, ...]:
     kind, *options = rng.choice(_ANALYSES)
+    options = [option.replace("{number}", str(rng.choice((0, 1, 2, 3, rng.randrange(80))))) for option in options]
     return ("analyze", kind, path, *options, *rng.choice(((), ("--json",))))
 
 
