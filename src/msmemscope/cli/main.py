@@ -38,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _prepare_streams()
     try:
-        status = _run(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except MsmemscopeError as error:
         messages.error(error)
         return error.exit_status
@@ -63,7 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         messages.error(faults.fault_error(error, send="this command line, the files that it reads"))
         _forget_stdout()
         return EXIT_STATUS_FAILURE
-    return status
 
 
 def _forget_stdout() -> None:
@@ -89,6 +87,7 @@ def _run(arguments: Sequence[str]) -> int:
     request = parse_command_line(arguments, verbs=[command.name for command in COMMANDS])
     if isinstance(request, HelpRequest):
         sys.stdout.write(_help())
+        sys.stdout.flush()
         return 0
     if isinstance(request, VersionRequest):
         from msmemscope import __version__
@@ -96,7 +95,9 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"msmemscope version {__version__}\n")
         return 0
     if isinstance(request, VerbRequest):
-        return run_command(request.verb, request.arguments)
+        status = run_command(request.verb, request.arguments)
+        sys.stdout.flush()  # a full disk is seen here, and not when the interpreter ends
+        return status
     if COMPARING & {one.option.name for one in request.given}:
         return compare_by_options(request)
     config = configure(request)
