@@ -113,7 +113,7 @@ FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
 }
 """How an input of each form is made."""
 
-SHARES: Final = {"event log": 0.35, "csv": 0.2, "db": 0.15, "snapshot": 0.15, "other": 0.05, "kept": 0.1}
+SHARES: Final = {"event log": 0.3, "csv": 0.2, "db": 0.15, "snapshot": 0.2, "other": 0.05, "kept": 0.1}
 """What part of all inputs each form gets."""
 
 
@@ -139,9 +139,9 @@ def _file(rng: random.Random, form: str, name: str, content: bytes) -> FuzzInput
 
 def _command(rng: random.Random, path: str, files: Files) -> tuple[str, ...]:
     choice = rng.random()
-    if choice < 0.25:
+    if choice < 0.4:
         return (LOAD, path)
-    if choice < 0.85 or not files:
+    if choice < 0.9 or not files:
         return _analysis(rng, path)
     files["other.csv"] = _seed_csv()
     sides = [path, rng.choice(("{0}/other.csv", path))]

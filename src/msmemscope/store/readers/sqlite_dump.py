@@ -14,7 +14,7 @@ import sqlite3
 import sys
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -86,20 +86,22 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Opens a database so that neither it nor its folder changes."""
     journals = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
     journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size > 0]
-    with tempfile.TemporaryDirectory(prefix="msmemscope_") as folder:
+    with ExitStack() as resources:
         if journals:
+            folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="msmemscope_")))
             for file in (path, *journals):
-                shutil.copyfile(file, Path(folder) / file.name)
-            path = Path(folder) / path.name
+                shutil.copyfile(file, folder / file.name)
+            path = folder / path.name
         options = "mode=rw" if journals else "mode=ro&immutable=1"
-        with closing(sqlite3.connect(f"file:{quote(os.fsencode(path.absolute()))}?{options}", uri=True)) as connection:
-            connection.execute("PRAGMA trusted_schema=OFF")
-            connection.text_factory = bytes
-            if sys.version_info >= (3, 11):
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
-            checks_left = itertools.count((_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_BETWEEN_CHECKS, -1)
-            connection.set_progress_handler(lambda: next(checks_left) <= 0, _STEPS_BETWEEN_CHECKS)
-            yield connection
+        address = f"file:{quote(os.fsencode(path.absolute()))}?{options}"
+        connection = resources.enter_context(closing(sqlite3.connect(address, uri=True)))
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.text_factory = bytes
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+        checks_left = itertools.count((_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_BETWEEN_CHECKS, -1)
+        connection.set_progress_handler(lambda: next(checks_left) <= 0, _STEPS_BETWEEN_CHECKS)
+        yield connection
 
 
 def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
