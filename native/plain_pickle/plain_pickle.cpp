@@ -252,7 +252,7 @@ private:
         return to_mark(1) && count % 2 == 0 ? PickleFault::kNone : PickleFault::kNothingThere;
     }
 
-    // Python makes room for as many places as the number says: it may not be beyond what so many bytes can put there.
+    // Python allocates the memo up to this number, so it may not exceed what the bytes so far can have put there.
     PickleFault put(std::uint64_t place) {
         if (above_mark() == 0) {
             return PickleFault::kNothingThere;

@@ -32,7 +32,7 @@ FIRST = NIGHT * INPUTS
 
 
 def report(findings: Sequence[Finding], folder: Path) -> str:
-    """Writes what failed as files, and returns what is said about it."""
+    """Writes what failed as files, and returns the message."""
     lines = []
     for finding in findings:
         path = folder / f"{finding.form.replace(' ', '_')}_{finding.number}.json"

@@ -69,16 +69,16 @@ def _failure_of(arguments: list[str]) -> str | None:
                 status = main(arguments)
     except BaseException:  # noqa: BLE001 - whatever comes out of an entry point is a finding; a panic of Polars is no Exception
         return traceback.format_exc()
-    said, shown = (stream.buffer.getvalue().decode(errors="replace") for stream in (err, out))
-    if _FAULT.search(said) or _FAULT.search(shown):
-        return said + shown
+    errors, output = (stream.buffer.getvalue().decode(errors="replace") for stream in (err, out))
+    if _FAULT.search(errors) or _FAULT.search(output):
+        return errors + output
     if status not in _ACCEPTED_STATUSES:
-        return f"exit status {status}\n{said}"
-    if status and not re.search("^msmemscope: ", said, re.MULTILINE):
-        return f"exit status {status} without a word\n{said}"
-    if "--json" in arguments and shown:
+        return f"exit status {status}\n{errors}"
+    if status and not re.search("^msmemscope: ", errors, re.MULTILINE):
+        return f"exit status {status} without a word\n{errors}"
+    if "--json" in arguments and output:
         try:
-            json.loads(shown, parse_constant=_refuse)
+            json.loads(output, parse_constant=_refuse)
         except ValueError as error:
             return f"no JSON on stdout: {error}"
     return None
@@ -95,9 +95,9 @@ def _fast_folder() -> str | None:
 
 def signature_of(failure: str) -> str:
     """Returns what failures of the same cause have in common: the last line of ours in the traceback, and the error's type."""
-    said = re.search(r"fault of msmemscope: (\w+)[^\n]*\(([^()\s]+)\)", failure)
-    if said:
-        return f"{said[2]} {said[1]}"
+    fault = re.search(r"fault of msmemscope: (\w+)[^\n]*\(([^()\s]+)\)", failure)
+    if fault:
+        return f"{fault[2]} {fault[1]}"
     places = re.findall(r'File ".*?/msmemscope/(\S+\.py)", line (\d+)', failure)
     errors = re.findall(r"^([A-Za-z_.]+(?:Error|Exception|Warning|Interrupt))\b", failure, re.MULTILINE)
     place = ":".join(places[-1]) if places else failure.partition("\n")[2][:60]

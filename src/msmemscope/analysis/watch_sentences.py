@@ -23,7 +23,7 @@ _COVERAGE: Final = "watch.coverage"
 _FIGURES: Final = frozenset(
     {"operators", "operators_with_all_blocks", "bytes", "most_bytes_at_once", "rounds", "budget"}
 )
-"""What it says, each as `key=number`."""
+"""Its keys, each with a whole number."""
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 _FILES_ENDED: Final = "watch.files_ended"
 """The fact that says why, and after how many bytes, no more files of watched memory were written."""

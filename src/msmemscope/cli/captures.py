@@ -89,11 +89,11 @@ def settings_of(capture: Capture, fallback: Config) -> Config:
 
 @contextlib.contextmanager
 def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
-    """Whatever goes wrong with one capture becomes a line: it must not cost the others, nor what else is known of it.
+    """Reports whatever goes wrong with one capture: the others, and its other results, must not be lost.
 
     Args:
         capture: The one concerned.
-        failed: What did not come of it.
+        failed: The result that is missing.
     """
     try:
         with faults_as_errors(during=f"{capture.directory}: {failed}", send=f"the folder {capture.directory}"):
@@ -151,7 +151,7 @@ def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
 
 
 def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> ProcessSummary:
-    """Sum up one process for the summary; what cannot be said of it is reported and left out."""
+    """Sum up one process for the summary; what fails is reported and left out."""
     header = capture.header
     is_running = capture.is_running()
     facts: Mapping[str, tuple[str, ...]] = {}
@@ -159,7 +159,7 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
     overview = decomposition = None
     analyses = RunAnalyses()
     files = written.get(capture.directory, ())
-    with _by_itself(capture, "the summary says less about it"):
+    with _by_itself(capture, "its summary is incomplete"):
         facts, problems = capture.facts, capture.problems
         overview = memory_overview(capture)
         analyses = analyze_run(capture, [file.path for file in files])
@@ -243,5 +243,5 @@ def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
 
 
 def _reason_of(number: int) -> str:
-    """The text of an errno, whatever a damaged header says."""
+    """The text of an errno; a damaged header can hold any number."""
     return os.strerror(number) if number in errno.errorcode else f"error {number}"

@@ -1,4 +1,4 @@
-"""What went wrong without being foreseen: one line, with what helps us to find the cause."""
+"""Unexpected exceptions: one line, with what is needed to find the cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TRACEBACK_VARIABLE: Final = "MSMEMSCOPE_TRACEBACK"
-"""Environment variable: anything but nothing shows the traceback of a fault below its line."""
+"""Environment variable: if it is set and not empty, the traceback of a fault is shown."""
 
 _FAULT: Final = "this is a fault of msmemscope"
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - of frames, which are text
@@ -26,12 +26,12 @@ _OF_THE_MACHINE: Final = frozenset(
         errno.ENFILE, errno.ESTALE, errno.ENODEV, errno.ENXIO,
     }
 )  # fmt: skip
-"""Errors of files that say something about the machine and nothing about us."""
-_FORESEEN: Final = (MsmemscopeError, KeyboardInterrupt, SystemExit, GeneratorExit, BrokenPipeError)
+"""Errors of files whose cause is the machine: a full disk, missing permissions."""
+_EXPECTED: Final = (MsmemscopeError, KeyboardInterrupt, SystemExit, GeneratorExit, BrokenPipeError)
 
 
 def fault_text(error: BaseException) -> str:
-    """Returns what an error that nobody foresaw is, in one line."""
+    """Returns an unexpected exception in one line."""
     if isinstance(error, MemoryError):
         return "memory ran out"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
@@ -43,12 +43,12 @@ def fault_text(error: BaseException) -> str:
 
 
 def fault_error(error: BaseException, *, send: str, during: str = "") -> MsmemscopeError:
-    """Returns an error that nobody foresaw as one that says what to send us, and shows its traceback if that is wanted.
+    """Returns the error to report for an unexpected exception, and shows the traceback if that is wanted.
 
     Args:
         error: What was raised.
-        send: What shows the fault.
-        during: What could not be done, for the beginning of the line.
+        send: What a report must contain to reproduce it.
+        during: What failed, for the beginning of the line.
     """
     text = fault_text(error)
     hint = None
@@ -74,10 +74,10 @@ def show_traceback(error: BaseException) -> None:
 
 @contextlib.contextmanager
 def faults_as_errors(*, send: str, during: str = "") -> Iterator[None]:
-    """Raises whatever nobody foresaw as a `MsmemscopeError`, for those who go on after one. Arguments as for `fault_error`."""
+    """Turns unexpected exceptions into a `MsmemscopeError`, for callers that go on. Arguments as for `fault_error`."""
     try:
         yield
-    except _FORESEEN:
+    except _EXPECTED:
         raise
     except BaseException as error:  # a panic of Polars is no Exception
         raise fault_error(error, send=send, during=during) from error

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_STATUS_FAILURE
     except (SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - no user gets a traceback; a panic of Polars is no Exception
+    except BaseException as error:  # noqa: BLE001 - users see no traceback; a panic of Polars is no Exception
         messages.error(faults.fault_error(error, send="this command line, the files that it reads"))
         _forget_stdout()
         return EXIT_STATUS_FAILURE

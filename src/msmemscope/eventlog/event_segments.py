@@ -25,9 +25,9 @@ Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """An array of `layout.RECORD`."""
 
 MOST_BYTES: Final = 1 << 50
-"""Of one event. No machine has so much memory: a record that says more is damaged, and its sums would not fit 64 bits."""
+"""Of one event. No machine has so much memory: a record with a larger size is damaged, and sums would not fit 64 bits."""
 _ANY_SIZE: Final = EventKind.OOM
-"""Asked for and not given: of any size."""
+"""A request that failed can be of any size."""
 
 _ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
 _SURVEY_ROWS: Final = 1 << 16

@@ -1,4 +1,4 @@
-"""What nobody foresaw is one line, with what to send us; one damaged capture never costs the results of others."""
+"""An unexpected exception is one line, with what to report; one damaged capture never costs the results of others."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_panic_of_polars_is_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_what_the_machine_lacks_is_no_fault_of_ours(
     error: BaseException, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says what is missing, and asks for no report."""
+    """The message names what is missing, and asks for no report."""
     status, lines = lines_of(error, monkeypatch, capsys)
     assert status == 1
     assert lines[0] == f"msmemscope: error: {text}"

@@ -28,7 +28,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("family", ["events", "kept"])
 @pytest.mark.parametrize("what", IMPOSSIBLE)
 def test_a_record_that_cannot_be_is_left_out(what: str, family: str, tmp_path: Path) -> None:
-    """The others are in order and counted without it, and what was left out is said."""
+    """The others are in order and counted without it, and it is reported."""
     builder = EventLogBuilder(tmp_path)
     for number in range(1, 4):
         builder.malloc(0x1000 * number, 64)
@@ -94,7 +94,7 @@ def test_a_line_table_of_megabytes() -> None:
 
 
 def test_addresses_below_their_module(tmp_path: Path) -> None:
-    """Differences of addresses have 64 bits, whatever a damaged log says."""
+    """Differences of addresses have 64 bits, in a damaged log too."""
     modules = [Module("/gone/lib.so", b"", 2**64 - 0x10, 0, 2**64 - 1, 1)]
     symbolizer = Symbolizer(modules)
     assert symbolizer.text(0x1234) == "/gone/lib.so(+0x1244) [0x1234]"

@@ -105,7 +105,7 @@ class RowsOneByOne:
             if is_last or (quotes % 2 == 0 and (not self._is_canonical or _ENDS_ROW.search(line))):
                 fields = self._fields("\n".join(lines[index:following]))
                 left_to_read -= size
-                # Only of the usual columns it can be told what was meant where quotes were never escaped.
+                # Quotes that were never escaped can be repaired in rows of the usual columns only.
                 if fields is not None or is_last or not self._is_canonical or left_to_read < 0:
                     return fields, count
         return None, count

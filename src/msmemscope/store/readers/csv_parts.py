@@ -147,7 +147,7 @@ def _end_of_part(content: bytes, begin: int, end: int) -> int:
 
 
 def has_long_line(content: bytes) -> bool:
-    """Tells whether a line is longer than any tool writes one; stacks take many lines."""
+    """Whether a line is longer than any tool writes one; stacks take many lines."""
     place = 0
     while place + _LONGEST_LINE < len(content):
         newline = content.rfind(b"\n", place, place + _LONGEST_LINE)

@@ -57,7 +57,7 @@ class PlainData(NamedTuple):
 
     value: Any
     size_bytes: int
-    """Of the pickle, unpacked. Objects can be shared, so that what is reached can be far more than that."""
+    """Of the pickle, unpacked. Objects can be shared, so the value can be far larger."""
 
 
 def read_plain_pickle(path: Path) -> PlainData:

@@ -1,7 +1,7 @@
-"""From the entries of a memory snapshot to rows: whatever an entry says is judged here.
+"""From the entries of a memory snapshot to rows; entries are validated here.
 
-Parts of a pickle can stand in it once and be meant a million times, and anything can stand in the place of a text or a
-number. So types are looked at before anything is done with a value, and what is made is bounded by the size of the file.
+A pickle can refer to one object a million times, and any object can stand where a text or a number is expected. So the type
+of a value is checked before its use, and what is made of a file is bounded by the size of the file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ROW_SCHEMA: Final = pl.Schema(
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
-    """Returns a text of an entry: of anything else even to be shown can take forever."""
+    """Returns a text of an entry. Other objects are refused: even to format one can take forever."""
     value = entry[key]
     if not isinstance(value, str):
         message = f"{key} is no text but {type(value).__name__}"
@@ -89,7 +89,7 @@ class SnapshotRows:
 
     Args:
         strings: Where names and attributes of events get their ids.
-        size_bytes: Of the file, unpacked. Parts of a pickle can stand in it once and be meant a million times.
+        size_bytes: Of the file, unpacked; bounds the rows and texts, since objects can be shared.
     """
 
     def __init__(self, strings: Interner, size_bytes: int) -> None:
@@ -178,7 +178,7 @@ class SnapshotRows:
     def _add(self, columns: dict[str, list[Any]], stacks: list[Any]) -> None:
         self._rows_left -= len(stacks)
         if self._rows_left < 0:
-            message = "its entries are meant more often than they can stand in it"
+            message = "it refers to its entries more often than its size allows"
             raise ValueError(message)
         for device in set(columns["device"]):
             if not 0 <= device <= _HIGHEST_DEVICE:
@@ -215,7 +215,7 @@ class SnapshotRows:
             file, line, name = _text(frame, "filename"), _number(frame, "line"), _text(frame, "name")
             self._letters_left -= len(file) + len(name)
             if self._letters_left < 0:
-                message = "its stacks are far longer than it could hold them"
+                message = "its stacks are longer than its size allows"
                 raise ValueError(message)
             if file in {"", "??"} or file.endswith(_NATIVE_SUFFIXES) or "." not in file.rpartition("/")[2]:
                 is_python = file.startswith("<") and file.endswith(">")

@@ -53,7 +53,7 @@ _STEPS_PER_BYTE: Final = 100
 a damaged file can lead to each other again and again."""
 _STEPS_BETWEEN_CHECKS: Final = 1_000_000
 _HIDDEN: Final = 6
-"""Column of what SQLite says about a column: whether it is worked out."""
+"""Field of `PRAGMA table_xinfo`: not 0 for a generated column."""
 _MARKS_LOOKED_AT: Final = 1_000
 _SEPARATOR: Final = "\x1f"
 _ROW_END: Final = "\x1e"
@@ -109,7 +109,7 @@ def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
     information = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
     names = [bytes(row[1]).decode("utf-8", errors="replace") for row in information]
     if any(row[_HIDDEN] for row in information):
-        message = f"{path}: the table {table} has columns that are worked out when they are read; a dump has none"
+        message = f"{path}: the table {table} has generated columns; a dump has none"
         raise InputError(message)
     columns = text_columns(names)
     missing = [name for name, is_needed in COLUMNS.items() if is_needed and name not in columns]

@@ -76,7 +76,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("what", SHARED)
-def test_what_stands_once_and_is_meant_a_million_times(what: str, tmp_path: Path) -> None:
+def test_objects_that_are_referred_to_a_million_times(what: str, tmp_path: Path) -> None:
     """A pickle can refer to its own parts: a few kilobytes are then terabytes."""
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(SHARED[what]))
@@ -119,7 +119,7 @@ def test_a_way_of_packing_that_takes_any_memory_for_itself(tmp_path: Path) -> No
 
 
 def test_a_snapshot_that_does_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its objects take many times its own size: that is said before any of them is made."""
+    """Its objects take many times its own size: it is refused before any of them is made."""
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(b"\x80\x04(" + b"]" * 1_000_000 + b"t.")
     monkeypatch.setattr(snapshot_pickle, "available_memory_bytes", lambda: 10_000_000)
@@ -200,7 +200,7 @@ def test_a_database_that_is_worked_out_when_it_is_read(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f'CREATE TABLE memscope_dump ({columns}, "Name" AS (hex(zeroblob(400000000))))')
         connection.execute("INSERT INTO memscope_dump (ID) VALUES (1)")
-    with pytest.raises(InputError, match="worked out when they are read"):
+    with pytest.raises(InputError, match="generated columns"):
         load(path)
 
 
