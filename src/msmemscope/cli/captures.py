@@ -47,7 +47,8 @@ def open_captures(directories: Iterable[Path]) -> list[Capture]:
 
 def _open(directory: Path) -> Capture | None:
     try:
-        return Capture(directory)
+        with faults_as_errors(during=f"{directory}", send=f"the folder {directory}"):
+            return Capture(directory)
     except MsmemscopeError as error:
         messages.warning(error.message, error.hint)
         return None
@@ -62,7 +63,8 @@ def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]
     """
     found = []
     for directory in directories:
-        with contextlib.suppress(MsmemscopeError, OSError):  # one that cannot be read is reported when it is opened
+        # One that cannot be read is reported when it is opened.
+        with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
             if Capture(directory).header.session == int(session, 16):
                 found.append(directory)
     return found
