@@ -16,7 +16,7 @@ import numpy as np
 
 from msmemscope.eventlog.layout import RECORD, in_byte_order
 from msmemscope.eventlog.segment_file import SegmentFile, read_bytes
-from msmemscope.model.events import DEVICE_CPU, ROWLESS_KINDS, EventKind
+from msmemscope.model.events import DEVICE_CPU, LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,9 @@ Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 MOST_BYTES: Final = 1 << 50
 """Of one event. No machine has so much memory: a record with a larger size is damaged, and sums would not fit 64 bits."""
-_ANY_SIZE: Final = EventKind.OOM
-"""A request that failed can be of any size."""
+_NOT_KNOWN: Final = -1
+"""Size of a last value that is not known."""
+_LAST_VALUES: Final = np.array([int(kind) for kind in LAST_VALUE_KINDS])
 
 _ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
 _SURVEY_ROWS: Final = 1 << 16
@@ -195,11 +196,14 @@ def _blocks(file: SegmentFile, rows: int) -> Iterator[Records]:
 
 def _sound(records: Records) -> Records:
     """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
-    is_large = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
-    is_large |= (records["size"].view(np.uint64) + np.uint64(MOST_BYTES) > 2 * MOST_BYTES) & (
-        records["kind"] != _ANY_SIZE
-    )
-    return records[~is_large] if is_large.any() else records
+    is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
+    # As numbers without a sign, negative sizes are the largest ones.
+    odd = np.flatnonzero(records["size"].view(np.uint64) > MOST_BYTES)
+    if len(odd):
+        sizes, kinds = records["size"][odd], records["kind"][odd]
+        may_be = ((kinds == EventKind.OOM) & (sizes >= 0)) | (np.isin(kinds, _LAST_VALUES) & (sizes == _NOT_KNOWN))
+        is_damaged[odd] |= ~may_be
+    return records[~is_damaged] if is_damaged.any() else records
 
 
 def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:

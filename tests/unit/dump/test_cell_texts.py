@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import tempfile
 from pathlib import Path
 
@@ -68,8 +69,8 @@ def cells_of(path: Path) -> list[str]:
     return [cell for row in csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")) for cell in row]
 
 
-# The recorder writes carriage returns as escapes, and older tools leave quotes around names.
-names_of_programs = texts.filter(lambda text: text.strip('"') == text and "\r" not in text)
+# The recorder writes control characters as escapes, and older tools leave quotes around names.
+names_of_programs = texts.filter(lambda text: text.strip('"') == text and not re.search(r"[\x00-\x08\x0b-\x1f]", text))
 
 
 @settings(deadline=None, max_examples=40)

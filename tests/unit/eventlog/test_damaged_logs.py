@@ -13,7 +13,7 @@ from msmemscope.eventlog.definitions import Module
 from msmemscope.eventlog.layout import LineTableFormat
 from msmemscope.eventlog.line_tables import line_of_offset
 from msmemscope.eventlog.symbols import Symbolizer
-from tests.fakes.event_log_builder import MALLOC, Event, EventLogBuilder
+from tests.fakes.event_log_builder import DEVICE_USAGE, MALLOC, RESERVED, Event, EventLogBuilder
 from tests.support.limited import run_limited
 
 OOM = 54
@@ -21,7 +21,9 @@ IMPOSSIBLE = {
     "a number": {"sequence": 2**63},
     "a time": {"timestamp_ns": 2**64 - 1},
     "a size": {"size": 2**50 + 1},
-    "a size below zero": {"size": -(2**63)},
+    "a size below zero": {"size": -1},
+    "the smallest size": {"size": -(2**63)},
+    "a last value below all": {"kind": RESERVED, "size": -2},
 }
 
 
@@ -45,11 +47,13 @@ def test_a_record_that_cannot_be_is_left_out(what: str, family: str, tmp_path: P
 
 
 def test_what_was_asked_for_in_vain_may_be_of_any_size(tmp_path: Path) -> None:
-    """A program that asks for an exabyte gets an allocation that failed."""
+    """A program that asks for an exabyte gets an allocation that failed; a total that is not known is below zero."""
     builder = EventLogBuilder(tmp_path)
     builder.add(OOM, size=2**62)
+    builder.add(RESERVED, size=-1)
+    builder.add(DEVICE_USAGE, size=-1)
     capture = Capture(builder.write())
-    assert capture.event_count() == 1
+    assert capture.event_count() == 3
     assert capture.problems == ()
 
 
