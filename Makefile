@@ -35,7 +35,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-native test-npu lint format bench docs sanitize clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench docs sanitize clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -55,6 +55,12 @@ demo-npu: $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train the same model with the re
 
 test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations test-native test-npu ## run all tests
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS)
+
+# One variable makes every test that knows of it larger, and other random inputs each night. The same night again, to see
+# a failure once more: make test-nightly NIGHT=20261231
+NIGHT ?= $(shell date +%Y%m%d)
+test-nightly: ## run all tests at full size, for hours: a million damaged inputs among them
+	MSMEMSCOPE_NIGHTLY=$(NIGHT) $(MAKE) test
 
 test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests of the virtual NPU
 	$(WITH_NPU) python -m pytest $(PYTEST_OPTIONS) vnpu/tests

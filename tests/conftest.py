@@ -7,9 +7,11 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+import hypothesis
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import NIGHT
 from tests.support.targets import SOURCES, Binding, Builder, compilers_missing
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.tool import ToolRun
+
+
+if NIGHT:
+    # Property tests that do not say how many examples they need take ten times as many.
+    hypothesis.settings.register_profile("nightly", max_examples=1000)
+    hypothesis.settings.load_profile("nightly")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

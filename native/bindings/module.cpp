@@ -16,6 +16,7 @@
 #include "observers/mstx/mstx.h"
 #include "observers/out_of_memory.h"
 #include "operator_collector.h"
+#include "plain_pickle.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "stacks/python_stack.h"
@@ -173,6 +174,7 @@ NB_MODULE(_native, module) {
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     define_alignment(module);
     define_dump_rows(module);
+    define_plain_pickle(module);
     define_watch(module);
     module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||

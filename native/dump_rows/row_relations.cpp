@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dump_rows/hash_secret.h"
+
 namespace msmemscope {
 namespace {
 
@@ -26,7 +28,7 @@ public:
 
     // The block of an id, or the free place where it would be.
     Block& at(std::uint64_t id) {
-        std::size_t place = (id * 0x9e3779b97f4a7c15 >> 20) & mask_;
+        std::size_t place = secret_.mixed(id) & mask_;
         while (blocks_[place].id != 0 && blocks_[place].id != id) {
             place = (place + 1) & mask_;
         }
@@ -34,8 +36,15 @@ public:
     }
 
 private:
+    const HashSecret secret_ = hash_secret();
     std::vector<Block> blocks_;
     std::size_t mask_;
+};
+
+struct SecretHash {
+    HashSecret secret = hash_secret();
+
+    std::size_t operator()(std::uint64_t value) const { return secret.mixed(value); }
 };
 
 struct RunningOperator {
@@ -79,7 +88,7 @@ void find_blocks(const RowRole* roles, const std::uint64_t* allocation_ids, cons
 
 void find_outermost_operators(const RowRole* roles, const std::uint32_t* threads, const std::uint32_t* names,
                               std::size_t count, std::uint32_t* found) {
-    std::unordered_map<std::uint32_t, RunningOperator> of_thread;
+    std::unordered_map<std::uint32_t, RunningOperator, SecretHash> of_thread;
     RunningOperator* running = nullptr;
     for (std::size_t row = 0; row < count; ++row) {
         if (running == nullptr || threads[row] != threads[row - 1]) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "dump_rows/hash_secret.h"
+
 namespace msmemscope {
 
 class TextTable {
@@ -55,26 +57,21 @@ private:
         std::uint32_t number;
     };
 
-    // Two words at a time, each pair multiplied: files repeat their texts, so most of the time goes here.
-    static std::uint64_t hash_of(std::string_view text) {
-        std::uint64_t hash = text.size() * kMultiplier;
+    // A word at a time: files repeat their texts, so most of the time goes here.
+    std::uint64_t hash_of(std::string_view text) const {
+        std::uint64_t hash = text.size();
         const char* place = text.data();
         std::size_t left = text.size();
         for (; left > 8; place += 8, left -= 8) {
-            hash = mixed(hash ^ word_at(place, 8));
+            hash = secret_.mixed(hash ^ word_at(place, 8));
         }
-        return mixed(hash ^ word_at(place, left));
+        return secret_.mixed(hash ^ word_at(place, left));
     }
 
     static std::uint64_t word_at(const char* place, std::size_t count) {
         std::uint64_t word = 0;
         std::memcpy(&word, place, count);
         return word;
-    }
-
-    static std::uint64_t mixed(std::uint64_t value) {
-        const unsigned __int128 product = static_cast<unsigned __int128>(value) * kMultiplier;
-        return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
     }
 
     void grow() {
@@ -93,8 +90,8 @@ private:
     }
 
     static constexpr std::size_t kFirstSlots = 1024;
-    static constexpr std::uint64_t kMultiplier = 0x9e3779b97f4a7c15;
 
+    const HashSecret secret_ = hash_secret();
     std::vector<Slot> slots_;
     std::size_t mask_ = 0;
     std::vector<std::string_view> texts_;

@@ -8,6 +8,7 @@
 #include "dump_rows/chosen_rows.h"
 #include "dump_rows/dump_rows.h"
 #include "dump_rows/row_relations.h"
+#include "dump_rows/text_table.h"
 #include "tests/check.h"
 
 using namespace msmemscope;
@@ -107,9 +108,51 @@ void test_relations() {
     CHECK(operators == (std::vector<std::uint32_t>{0, 51, 51, 52, 52, 0, 0, 52, 0, 0}));
 }
 
+// What one who knows a hash can do: texts, ids and threads that all belong into one place of a table. Were this
+// constant all that a hash is made of, the loops below would take hours.
+constexpr std::uint64_t kKnownMultiplier = 0x9e3779b97f4a7c15;
+constexpr std::uint64_t kColliding = 1'000'000;
+
+std::uint64_t mixed_as_known(std::uint64_t value) {
+    const unsigned __int128 product = static_cast<unsigned __int128>(value) * kKnownMultiplier;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+void test_texts_made_to_collide() {
+    std::string texts;
+    texts.reserve(16 * kColliding);
+    TextTable table;
+    for (std::uint64_t number = 0; number < kColliding; ++number) {
+        // The second word takes back all that is known of the first one.
+        const std::uint64_t words[] = {number, mixed_as_known((16 * kKnownMultiplier) ^ number)};
+        const std::size_t place = texts.size();
+        texts.append(reinterpret_cast<const char*>(words), sizeof(words));
+        CHECK_EQUAL(table.number_of({texts.data() + place, sizeof(words)}), number + 1);
+    }
+}
+
+void test_numbers_made_to_collide() {
+    const std::vector<RowRole> mallocs(kColliding, RowRole::kMalloc);
+    const std::vector<RowRole> starts(kColliding, RowRole::kOperatorStart);
+    std::vector<std::uint64_t> ids;
+    std::vector<std::uint32_t> threads;
+    constexpr std::uint32_t kBuckets = 2144977;  // of the standard library's table, at so many threads
+    for (std::uint64_t number = 0; number < kColliding; ++number) {
+        ids.push_back((number + 1) << 44);
+        threads.push_back(static_cast<std::uint32_t>(number) * (number < 2000 ? kBuckets : 1));
+    }
+    std::vector<std::uint64_t> blocks(kColliding);
+    find_blocks(mallocs.data(), ids.data(), ids.data(), kColliding, blocks.data());
+    std::vector<std::uint32_t> operators(kColliding);
+    find_outermost_operators(starts.data(), threads.data(), threads.data(), kColliding, operators.data());
+    CHECK_EQUAL(operators.back(), threads.back());
+}
+
 }  // namespace
 
 int main() {
+    test_texts_made_to_collide();
+    test_numbers_made_to_collide();
     test_usual_rows();
     test_cut_off_rows();
     test_damaged_rows();

@@ -27,6 +27,7 @@ RUN_ELSEWHERE = {
     'eval "$(msmemscope env --unset)"': "tests/ascend/test_preload_environment.py",
     "python train.py": "tests/ascend/test_preload_environment.py, with another program",
     "make test": "continuous integration",
+    "make test-nightly": "each night",
     "make lint": "continuous integration",
     "make build": "a step of make lint and make test",
     "make sanitize": "run by hand, needs minutes",

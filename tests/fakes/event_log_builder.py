@@ -66,6 +66,8 @@ class EventLogBuilder:
     events: dict[int, list[Event | bytes]] = field(default_factory=dict)
     """Segment number to its slots; bytes are written as they are, 64 of them."""
     kept: dict[int, list[Event | bytes]] = field(default_factory=dict)
+    segment_bytes: int = 1 << 16
+    """Chunks are allocated whole: what is not used yet reads as zeros, up to here."""
     _definitions: dict[int, list[bytes]] = field(default_factory=dict)
     _ids: dict[str, int] = field(default_factory=dict)
     _strings: dict[str, int] = field(default_factory=dict)
@@ -189,22 +191,25 @@ class EventLogBuilder:
             The directory of the process.
         """
         self.log.mkdir(parents=True, exist_ok=True)
-        if header:
-            (self.log / "process.header").write_bytes(self._process_header().ljust(_DATA_OFFSET, b"\0"))
+        for name, content in self.contents(header=header).items():
+            (self.log / name).write_bytes(content)
+        return self.directory
+
+    def contents(self, *, header: bool = True) -> dict[str, bytes]:
+        """Returns the files that `write` writes, by their names in the event log."""
+        files = {"process.header": self._process_header().ljust(_DATA_OFFSET, b"\0")} if header else {}
         for family, segments in (("events", self.events), ("kept", self.kept)):
             for number, slots in segments.items():
                 content = b"".join(slot if isinstance(slot, bytes) else self.record(slot) for slot in slots)
-                self._write_segment(family, number, content)
+                files[f"{family}_{number}.segment"] = self._segment(family, number, content)
         for number, entries in self._definitions.items():
-            self._write_segment("definitions", number, b"".join(entries))
-        return self.directory
+            files[f"definitions_{number}.segment"] = self._segment("definitions", number, b"".join(entries))
+        return files
 
-    def _write_segment(self, family: str, number: int, content: bytes) -> None:
-        header = self._pack(_SEGMENT_HEADER, self._magic(family), _BYTE_ORDER_MARK, self.format_version, number).ljust(
-            _DATA_OFFSET, b"\0"
-        )
-        # Chunks are allocated whole: what is not used yet reads as zeros.
-        (self.log / f"{family}_{number}.segment").write_bytes((header + content).ljust(1 << 16, b"\0"))
+    def _segment(self, family: str, number: int, content: bytes) -> bytes:
+        fields = (self._magic(family), _BYTE_ORDER_MARK, self.format_version, number)
+        header = self._pack(_SEGMENT_HEADER, *fields).ljust(_DATA_OFFSET, b"\0")
+        return (header + content).ljust(self.segment_bytes, b"\0")
 
     def _process_header(self) -> bytes:
         names = (

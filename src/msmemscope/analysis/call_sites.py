@@ -27,7 +27,7 @@ STACK_COLUMNS: Final = ("python_stack_id", "native_stack_id", "name_id")
 NO_CALL_SITE: Final = "(no call site)"
 """Label of blocks without any stack that no operator allocated."""
 
-_FRAME: Final = re.compile(r"(.*)\((\d+)\): (.*)")
+_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
 _OF_MSMEMSCOPE: Final = re.compile(r"/msmemscope/(?:capture|bootstrap)/")
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"

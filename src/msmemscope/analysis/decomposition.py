@@ -41,6 +41,9 @@ sequence, timestamp_ns: of the event that ended it.
 TIME_NODE_SCHEMA: Final = pl.Schema({**_MOMENT_COLUMNS, **NODE_SCHEMA})
 """NODE_SCHEMA right after some events, in their order, for each pool."""
 
+_MOST_OWNERS_AT_MOMENTS: Final = 5_000_000
+"""Rows of a table of owners at some moments, about. A run of 100,000 steps with 50 owners has so many."""
+
 NO_DRIVER: Final = (
     "ledger of the driver: its memory was not observed, so that what pools hold cannot be compared with it"
 )
@@ -169,10 +172,14 @@ def _decompose(dataset: Dataset, coverage: Coverage, options: DecompositionOptio
     blocks, notes = owned_blocks(dataset)
     blocks = _with_pinned_memory_apart(blocks, dataset.strings)
     ends = steps(dataset).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
+    owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
+    ends, thinned = _fewer(ends, owners)
+    coverage = (*coverage, *thinned)
+    moments = min(chosen.moments, max(_MOST_OWNERS_AT_MOMENTS // owners, 1))
     times = dataset.events.select("sequence", "timestamp_ns")
     peaks = _with_times(peak_moments(blocks).filter(pl.col("peak_bytes") > 0), times)
     at_steps = ends.join(node_totals(blocks, ends["sequence"]), on="sequence", maintain_order="left_right")
-    over_time = node_totals(blocks, _evenly_spread(blocks, peaks["sequence"], chosen.moments))
+    over_time = node_totals(blocks, _evenly_spread(blocks, peaks["sequence"], moments))
     ledger, devices = driver_ledger(dataset.events, blocks, peaks, ends)
     if devices["driver_bytes"].null_count() > 0:
         notes = (*notes, NO_DRIVER)
@@ -184,6 +191,17 @@ def _decompose(dataset: Dataset, coverage: Coverage, options: DecompositionOptio
         devices=devices,
         coverage=coverage.with_limits(notes),
     )
+
+
+def _fewer(ends: pl.DataFrame, owners: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Returns the ends of steps for which a table of all owners fits into memory, and what is left out, if anything."""
+    every = -(-len(ends) * owners // _MOST_OWNERS_AT_MOMENTS)
+    if every <= 1:
+        return ends, ()
+    line = (
+        f"owners at the end of every {every}th step only: {owners} owners at {len(ends)} steps are too many for a table"
+    )
+    return ends.reverse().gather_every(every).reverse(), (line,)
 
 
 def _pools(peaks: pl.DataFrame, nodes: pl.DataFrame) -> tuple[PoolDecomposition, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ONLY_SNAPSHOTS: Final = (
     "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
 )
-_FIGURE: Final = re.compile(r"(\w+):([0-9.]+)")
+_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
 """What the attempts of one allocation have in common."""
 

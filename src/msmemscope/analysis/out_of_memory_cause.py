@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LEAST_SHARE: Final = 1 / 16
 """Of a device: what others hold below that is no cause, whatever is missing."""
 
-_FIGURE: Final = re.compile(r"(\w+):(\d+)(?=,|$)")
+_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18})(?=,|$)")
 _IN_PIECES: Final = "halMemCreate"
 _MODULE: Final = re.compile(r"^(CANN@[^@,]+)")
 _OF_PROGRAM: Final = "CANN@APP"

@@ -25,6 +25,9 @@ size_bytes, block_count: of all blocks of the node.
 own_bytes: of those whose owner goes no further.
 """
 
+DEEPEST_NODE: Final = 15
+"""Depth of the deepest nodes: an owner with more parts than any recorder writes counts for the node of its first ones."""
+
 _POOL_KEY: Final = ["device", "pool"]
 
 
@@ -41,7 +44,8 @@ def node_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
     leaves = owner_totals(blocks, moments)
     # An owner belongs to the node of each of its beginnings.
     beginnings = leaves.select(pl.col("owner").unique()).with_columns(
-        parts=pl.col("owner").str.split(SEPARATOR), deepest=pl.col("owner").str.count_matches(SEPARATOR, literal=True)
+        parts=pl.col("owner").str.split(SEPARATOR),
+        deepest=pl.col("owner").str.count_matches(SEPARATOR, literal=True).clip(upper_bound=DEEPEST_NODE),
     )
     nodes = beginnings.with_columns(depth=pl.int_ranges(0, pl.col("deepest") + 1)).explode("depth")
     nodes = nodes.select(

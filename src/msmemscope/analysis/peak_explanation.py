@@ -277,7 +277,7 @@ class _DeviceMemory:
         step_peaks = self._step_peaks()
         has_segments = self._device >= 0
         gaps = find_fragmentation(self._dataset, sequence, device=self._device) if has_segments else None
-        is_failure_itself = len(event) and event["kind"][0] == EventKind.OOM and event["device"][0] == self._device
+        is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
         return DevicePeak(
             device=self._device,
             moment=moment,

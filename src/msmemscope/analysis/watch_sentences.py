@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -19,6 +20,11 @@ _WIDEST_GAP: Final = 128
 between two blocks, and no more."""
 _COVERAGE: Final = "watch.coverage"
 """The fact that says how much automatic watching has looked at."""
+_FIGURES: Final = frozenset(
+    {"operators", "operators_with_all_blocks", "bytes", "most_bytes_at_once", "rounds", "budget"}
+)
+"""Its keys, each with a whole number."""
+_NUMBER: Final = re.compile("[0-9]{1,18}")
 _FILES_ENDED: Final = "watch.files_ended"
 """The fact that says why, and after how many bytes, no more files of watched memory were written."""
 _NEVER_BEGAN: Final = "watch.window_never_began"
@@ -176,11 +182,11 @@ def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """
     settings = facts.get("setting.watch", ())
     was_automatic = any(setting.split(",")[0] == "auto" for setting in settings)
-    if _COVERAGE not in facts:
+    figures = _figures(facts[_COVERAGE][-1]) if _COVERAGE in facts else None
+    if figures is None:
         if not was_automatic:
             return ()
         return ("Automatic watching: how much it looked at is not known, no operator ran or the process was ended.",)
-    figures = {key: int(value) for key, _, value in (part.partition("=") for part in facts[_COVERAGE][-1].split(","))}
     operators, whole = figures["operators"], figures["operators_with_all_blocks"]
     looked = f"{format_bytes(figures['bytes'])} in all, at most {format_bytes(figures['most_bytes_at_once'])} at once"
     if operators == whole:
@@ -194,6 +200,13 @@ def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         "looks at more."
     )
     return (sentence,)
+
+
+def _figures(text: str) -> dict[str, int] | None:
+    """Reads the figures of the coverage; None if they are damaged."""
+    pairs = (part.partition("=") for part in text.split(","))
+    figures = {key: int(value) for key, _, value in pairs if _NUMBER.fullmatch(value)}
+    return figures if figures.keys() >= _FIGURES else None
 
 
 def window_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -222,8 +235,8 @@ def files_sentences(facts: Mapping[str, tuple[str, ...]], process_id: int) -> tu
     """
     sentences = []
     for text in facts.get(_FILES_ENDED, ()):
-        process, written, reason = (part.partition("=")[2] for part in text.split(",", 2))
-        if process == str(process_id):
+        process, written, reason, *_ = (*(part.partition("=")[2] for part in text.split(",", 2)), "", "", "")
+        if process == str(process_id) and _NUMBER.fullmatch(written):
             sentences.append(
                 f"Files of watched memory are incomplete: nothing more was written after "
                 f"{format_bytes(int(written))} ({reason})."

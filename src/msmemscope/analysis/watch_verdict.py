@@ -185,12 +185,16 @@ def _with_attributes(dataset: Dataset) -> pl.DataFrame:
     def value(key: str) -> pl.Expr:
         return pl.col("attributes").str.extract(f"(?m)^{key}=(.*)$")
 
+    def number(key: str) -> pl.Expr:
+        found = value(key).cast(pl.Int64, strict=False)
+        return pl.when(found >= 0).then(found)  # none of them is negative unless it is damaged
+
     return (
         events.join(names, on="name_id", how="left", maintain_order="left")
         .join(attributes, on="attribute_id", how="left", maintain_order="left")
         .with_columns(
             *(value(key).alias(key) for key in _TEXTS),
-            *(value(key).cast(pl.Int64, strict=False).alias(column) for key, column in _NUMBERS.items()),
+            *(number(key).alias(column) for key, column in _NUMBERS.items()),
             *((value(key) == "1").alias(column) for key, column in _SWITCHES.items()),
         )
         .with_columns(

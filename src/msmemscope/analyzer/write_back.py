@@ -66,6 +66,8 @@ def dumps_at(path: Path) -> tuple[Path, ...]:
     """
     files: list[Path] = []
     for found in recognise(path):
+        if found.failure is not None:
+            raise found.failure
         if found.form is Form.EVENT_LOG:
             files.extend(found.fallback)
         elif found.form is not Form.TORCH_SNAPSHOT:

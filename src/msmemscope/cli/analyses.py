@@ -14,6 +14,7 @@ from msmemscope.analysis.watch_sentences import coverage_sentences
 from msmemscope.analysis.watch_verdict import judge_watched_memory
 from msmemscope.analyzer.write_back import write_into
 from msmemscope.cli import messages
+from msmemscope.cli.faults import fault_text, show_traceback
 from msmemscope.configuration import Analysis
 from msmemscope.dump.naming import DUMP_TABLE
 from msmemscope.errors import MsmemscopeError
@@ -91,12 +92,12 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
     """A fault of one analysis becomes a line: it must not cost the rest of the summary."""
     try:
         yield
-    except MsmemscopeError:
+    except (MsmemscopeError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other results of the run are worth showing
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the other results of the run are worth showing
+        show_traceback(error)
         remarks.append(
-            f"{analysis}: failed, which is a fault of msmemscope ({type(error).__name__}: {error}); "
-            f"msmemscope analyze {analysis} {capture.directory} tries again"
+            f"{analysis}: failed, {fault_text(error)}; msmemscope analyze {analysis} {capture.directory} tries again"
         )
 
 

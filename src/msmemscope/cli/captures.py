@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -15,6 +16,7 @@ from msmemscope.analysis.decomposition import DecompositionOptions, decompose_ca
 from msmemscope.analysis.overview import memory_overview
 from msmemscope.cli import messages
 from msmemscope.cli.analyses import RunAnalyses, analyze_run
+from msmemscope.cli.faults import faults_as_errors
 from msmemscope.configuration import Analysis, Config
 from msmemscope.dump import write_dumps
 from msmemscope.errors import MsmemscopeError
@@ -45,7 +47,8 @@ def open_captures(directories: Iterable[Path]) -> list[Capture]:
 
 def _open(directory: Path) -> Capture | None:
     try:
-        return Capture(directory)
+        with faults_as_errors(during=f"{directory}", send=f"the folder {directory}"):
+            return Capture(directory)
     except MsmemscopeError as error:
         messages.warning(error.message, error.hint)
         return None
@@ -60,7 +63,8 @@ def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]
     """
     found = []
     for directory in directories:
-        with contextlib.suppress(MsmemscopeError, OSError):
+        # One that cannot be read is reported when it is opened.
+        with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
             if Capture(directory).header.session == int(session, 16):
                 found.append(directory)
     return found
@@ -73,11 +77,31 @@ def has_finished_dump(directory: Path) -> bool:
 
 def settings_of(capture: Capture, fallback: Config) -> Config:
     """The settings that a capture was made with; the fallback where they were lost."""
+    with _by_itself(capture, "its settings are not known, those of this command are used instead"):
+        try:
+            if "setting.output" not in capture.facts:
+                return fallback
+            settings = Config.from_facts(capture.facts)
+            settings.to_settings_text()  # refuses what no recording could have written
+            return settings  # noqa: TRY300 - beside what makes them
+        except MsmemscopeError as error:
+            messages.warning(f"{capture.directory}: {error.message}; the settings of this command are used instead")
+    return fallback
+
+
+@contextlib.contextmanager
+def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
+    """Reports whatever goes wrong with one capture: the others, and its other results, must not be lost.
+
+    Args:
+        capture: The one concerned.
+        failed: The result that is missing.
+    """
     try:
-        return Config.from_facts(capture.facts) if "setting.output" in capture.facts else fallback
+        with faults_as_errors(during=f"{capture.directory}: {failed}", send=f"the folder {capture.directory}"):
+            yield
     except MsmemscopeError as error:
-        messages.warning(f"{capture.directory}: {error.message}; the settings of this command are used instead")
-        return fallback
+        messages.error(error)
 
 
 def export(captures: list[tuple[Capture, Config]]) -> dict[Path, tuple[ResultFile, ...]]:
@@ -89,21 +113,15 @@ def export(captures: list[tuple[Capture, Config]]) -> dict[Path, tuple[ResultFil
         captures: Each with the settings to export it by.
 
     Returns:
-        Capture directory to the files that were written.
+        Capture directory to the files that were written, without those that could not be exported.
     """
     written: dict[Path, tuple[ResultFile, ...]] = {}
     with _progress(len(captures)) as progress_of:
         for number, (capture, settings) in enumerate(captures):
-            written[capture.directory] = _export(capture, settings, progress_of(number, capture))
+            with _by_itself(capture, "no dump files were written"):
+                files = write_dumps(capture, settings, progress=progress_of(number, capture))
+                written[capture.directory] = _result_files(files)
     return written
-
-
-def _export(capture: Capture, settings: Config, progress: Callable[[int, int], None] | None) -> tuple[ResultFile, ...]:
-    try:
-        return _result_files(write_dumps(capture, settings, progress=progress))
-    except MsmemscopeError as error:
-        messages.error(error)
-        return ()
 
 
 @contextlib.contextmanager
@@ -135,20 +153,21 @@ def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
 
 
 def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> ProcessSummary:
-    """Sum up one process for the summary."""
+    """Sum up one process for the summary; what fails is reported and left out."""
     header = capture.header
     is_running = capture.is_running()
-    facts = capture.facts
+    facts: Mapping[str, tuple[str, ...]] = {}
+    problems: tuple[str, ...] = ()
     overview = decomposition = None
     analyses = RunAnalyses()
     files = written.get(capture.directory, ())
-    try:
+    with _by_itself(capture, "its summary is incomplete"):
+        facts, problems = capture.facts, capture.problems
         overview = memory_overview(capture)
         analyses = analyze_run(capture, [file.path for file in files])
         if Analysis.DECOMPOSE.value in capture.setting("analysis").split(","):
             decomposition = decompose_capture(capture, DecompositionOptions(moments=0))
-    except MsmemscopeError as error:
-        messages.error(error)
+    devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,
         program=_program(facts.get("argument", ()), facts.get("executable", ())),
@@ -162,9 +181,9 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         analysis_remarks=analyses.remarks,
         start_ns=header.start_ns,
         is_running=is_running,
-        remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *capture.problems),
-        observed=tuple(_sources(facts, _OBSERVED, capture.setting("devices"))),
-        unobserved=(*_sources(facts, _UNOBSERVED, capture.setting("devices")), *_closed_python(facts)),
+        remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *problems),
+        observed=tuple(_sources(facts, _OBSERVED, devices)),
+        unobserved=(*_sources(facts, _UNOBSERVED, devices), *_closed_python(facts)),
         tool_memory_bytes=header.tool_memory_bytes,
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
@@ -205,7 +224,7 @@ def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
     """How the recording ended and what was lost."""
     if header.state == CaptureState.FAILED:
-        yield f"recording stopped early: {os.strerror(header.failure_errno)}"
+        yield f"recording stopped early: {_reason_of(header.failure_errno)}"
     elif header.state == CaptureState.OPEN and not is_running:
         yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
     is_failed = header.state == CaptureState.FAILED
@@ -223,3 +242,8 @@ def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
         yield f"names and stacks that are missing: {format_count(header.lost_definitions)}"
     if header.maximum_log_bytes and header.dropped_recycled:
         yield f"the event log was held at {format_bytes(header.maximum_log_bytes)}"
+
+
+def _reason_of(number: int) -> str:
+    """The text of an errno; a damaged header can hold any number."""
+    return os.strerror(number) if number in errno.errorcode else f"error {number}"

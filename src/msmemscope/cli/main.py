@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.cli import messages
+from msmemscope.cli import faults, messages
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
 from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED_STATUS = 130
+_NOBODY_READS_STATUS = 141
+"""As a shell shows the end by SIGPIPE."""
 _DEPENDENCIES = frozenset({"elftools", "numpy", "polars", "rich"})
 
 
@@ -33,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    _replace_closed_streams()
+    _prepare_streams()
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except MsmemscopeError as error:
@@ -41,27 +45,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
+    except BrokenPipeError:
+        _forget_stdout()
+        return _NOBODY_READS_STATUS
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _DEPENDENCIES:
-            raise
+            messages.error(faults.fault_error(error, send="this command line"))
+            return EXIT_STATUS_FAILURE
         messages.failed(
             f"{error.name} is not installed for {sys.executable}",
             hint=f"results are read with {', '.join(sorted(_DEPENDENCIES))}: install msmemscope there with pip",
         )
         return EXIT_STATUS_FAILURE
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - users see no traceback; a panic of Polars is no Exception
+        messages.error(faults.fault_error(error, send="this command line, the files that it reads"))
+        _forget_stdout()
+        return EXIT_STATUS_FAILURE
 
 
-def _replace_closed_streams() -> None:
+def _forget_stdout() -> None:
+    """What could not be written must not be tried again when the interpreter ends, with a traceback of its own."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _prepare_streams() -> None:
     """What we cannot say must not cost the program its exit status. The program still finds its stream closed."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files need not be text
 
 
 def _run(arguments: Sequence[str]) -> int:
     request = parse_command_line(arguments, verbs=[command.name for command in COMMANDS])
     if isinstance(request, HelpRequest):
         sys.stdout.write(_help())
+        sys.stdout.flush()
         return 0
     if isinstance(request, VersionRequest):
         from msmemscope import __version__
@@ -69,7 +96,9 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"msmemscope version {__version__}\n")
         return 0
     if isinstance(request, VerbRequest):
-        return run_command(request.verb, request.arguments)
+        status = run_command(request.verb, request.arguments)
+        sys.stdout.flush()  # a full disk is seen here, and not when the interpreter ends
+        return status
     if COMPARING & {one.option.name for one in request.given}:
         return compare_by_options(request)
     config = with_options(Config(), request.given)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.dump.csv_writer import cell_of
 from msmemscope.dump.output_files import OutputFolder
-from msmemscope.dump.rows import safe_name
 from msmemscope.errors import DumpError
 from msmemscope.eventlog.event_frame import device_text
 
@@ -63,12 +63,11 @@ def check_new(path: os.PathLike[str] | str) -> Path:
 
 
 def _text(changes: MemoryChanges) -> str:
-    names = changes.rows["name"].unique().to_list()
     buffer = io.StringIO()
     changes.rows.sort("sequence").select(
         "sequence",
         "event",
-        pl.col("name").replace({name: safe_name(name) for name in names if safe_name(name) != name}),
+        cell_of(pl.col("name")),
         device_text(pl.col("device")),
         "thread_id",
         "net_bytes",

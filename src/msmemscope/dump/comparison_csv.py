@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.dump.csv_writer import cell_of
 from msmemscope.dump.naming import timestamp_at
 from msmemscope.dump.output_files import OutputFolder
-from msmemscope.dump.rows import safe_name
 from msmemscope.eventlog.event_frame import device_text
 from msmemscope.model.events import NOT_AVAILABLE
 
@@ -55,11 +55,10 @@ def write_comparison(comparison: Comparison, output: Path | str) -> Path:
 
 def comparison_text(comparison: Comparison) -> str:
     """Returns the rows; the side that lacks an element has `N/A`."""
-    names = comparison.rows["name"].unique().to_list()
     buffer = io.StringIO()
     comparison.rows.select(
         "event",
-        pl.col("name").replace({name: safe_name(name) for name in names if safe_name(name) != name}),
+        cell_of(pl.col("name")),
         device_text(pl.col("device")),
         pl.col("base_bytes", "compare_bytes").cast(pl.String).fill_null(NOT_AVAILABLE),
         "difference_bytes",

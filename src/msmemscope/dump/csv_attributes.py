@@ -13,6 +13,7 @@ import polars as pl
 from msmemscope import _native
 from msmemscope.dump.inefficient_attribute import KEY, with_inefficient_type
 from msmemscope.errors import DumpError
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,8 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _SLICE_BYTES: Final = 8 << 20
 """How much is read at once; a row that is longer makes the slice longer."""
-_FIELD: Final = rb'(?:[^",\r\n][^,\r\n]*|"(?:[^"]|"")*"[^,\r\n]*|)'
+_MOST_ROW_BYTES: Final = 64 << 20
+_FIELD_END: Final = re.compile(rb"[,\r\n]")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NEEDED: Final = ("ID", "Event", "Process Id", "Attr")
 _MOST_HEADER_BYTES: Final = 1 << 20
@@ -63,6 +65,9 @@ def change_csv(source: Path, target: Path, kinds: pl.DataFrame) -> int:
             begin += written
             if is_end:
                 return changer.changed
+            if written == 0 and length > _MOST_ROW_BYTES:
+                message = f"{source} cannot be changed: it has a row of more than {format_bytes(_MOST_ROW_BYTES)}"
+                raise DumpError(message, hint="the file is damaged; it is as it was")
             if written == 0:
                 buffer = bytearray(2 * len(buffer))  # twice as much each time, so that it is not searched too often
 
@@ -83,12 +88,7 @@ class _RowChanger:
             message = f"{source} is no dump: its header has no column {', '.join(missing)}"
             raise DumpError(message, hint=f"a dump begins with a line that names {', '.join(_NEEDED)} and others")
         self._kinds_frame = kinds
-        fields = [
-            rb"(" + _FIELD + rb")" if name in _NEEDED else _FIELD for name in columns[: _last_needed(columns) + 1]
-        ]
-        self._row = re.compile(rb",".join(fields))
-        order = [name for name in columns if name in _NEEDED]
-        self._groups = tuple(order.index(name) + 1 for name in _NEEDED)
+        self._places = tuple(columns.index(name) for name in _NEEDED)
         self._columns = columns.index("Event"), columns.index("Process Id"), columns.index("Attr")
         # Without an ID in front every row is looked at.
         has_identity_first = columns[0] == "ID"
@@ -130,33 +130,59 @@ class _RowChanger:
         is_changed = (begins >= 0) & (numbers >= 0)
         texts = self._additions.copy()
         for place in np.flatnonzero(~is_changed).tolist():
-            match = self._row.match(content, int(found["begin"][place]), end)
-            kinds = self._kinds_of(match) if match is not None else None
-            if match is None or kinds is None:
+            spans = self._needed_fields(content, int(found["begin"][place]), end)
+            if spans is None:
                 continue
-            attributes = self._groups[3]
-            begins[place], ends[place] = match.span(attributes)
+            identity, event, process, attributes = (bytes(content[span]) for span in spans)
+            kinds = self._kinds_of(identity, event, process)
+            if kinds is None:
+                continue
+            begins[place], ends[place] = spans[-1].start, spans[-1].stop
             numbers[place] = len(texts)
-            texts.append(_changed_field(match[attributes], kinds))
+            texts.append(_changed_field(attributes, kinds))
             is_changed[place] = True
         self.changed += int(is_changed.sum())
         parts = begins[is_changed], ends[is_changed], numbers[is_changed]
         _native.write_with_parts(descriptor, content, end, *parts, texts)
         return end
 
-    def _kinds_of(self, match: re.Match[bytes]) -> str | None:
+    def _needed_fields(self, content: bytearray, begin: int, end: int) -> list[slice] | None:
+        """Where the fields of _NEEDED lie in a row; None if it is no row of so many fields."""
+        spans: list[slice] = []
+        for column in range(max(self._places) + 1):
+            if column:
+                if content[begin : begin + 1] != b",":
+                    return None
+                begin += 1
+            stop = _field_end(content, begin, end)
+            if stop is None:
+                return None
+            spans.append(slice(begin, stop))
+            begin = stop
+        return [spans[place] for place in self._places]
+
+    def _kinds_of(self, identity: bytes, event: bytes, process: bytes) -> str | None:
         """The kinds to write into a row; None if it is not one of those to change."""
-        identity, event, process, _ = self._groups
-        if match[event].strip(b'"') != b"MALLOC":
+        if event.strip(b'"') != b"MALLOC":
             return None
         try:
-            return self._kinds.get((int(match[process].strip(b'"')), int(match[identity].strip(b'"'))))
+            return self._kinds.get((int(process.strip(b'"')), int(identity.strip(b'"'))))
         except ValueError:  # a damaged row
             return None
 
 
-def _last_needed(columns: list[str]) -> int:
-    return max(columns.index(name) for name in _NEEDED)
+def _field_end(content: bytearray, begin: int, end: int) -> int | None:
+    """Where a field ends, quoted or not; None if its quote has no end."""
+    at = begin
+    if content[begin : begin + 1] == b'"':
+        at = content.find(b'"', begin + 1, end)
+        while at >= 0 and content[at + 1 : min(at + 2, end)] == b'"':
+            at = content.find(b'"', at + 2, end)
+        if at < 0:
+            return None
+        at += 1
+    found = _FIELD_END.search(content, at, end)
+    return found.start() if found is not None else end
 
 
 def _changed_field(field: bytes, kinds: str) -> bytes:

@@ -53,7 +53,7 @@ def change_database(source: Path, target: Replacement, kinds: pl.DataFrame) -> i
         with closing(connect_to(str(target.path), target.identity)) as connection:
             changed = _change(connection, source, kinds)
         os.pwrite(target.descriptor, file_format, _FILE_FORMAT_AT)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _failure(source, error) from error
     return changed
 
@@ -74,7 +74,7 @@ def settle_database(source: Path) -> None:
     try:
         with closing(_opened(source)) as connection:
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _failure(source, error) from error
     log = source.resolve().with_name(f"{source.resolve().name}-wal")
     # The last one to close a database takes its log away.
@@ -100,8 +100,10 @@ def _opened(source: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=_WAIT_S, isolation_level=None)
 
 
-def _failure(source: Path, error: sqlite3.Error) -> DumpError:
-    message = f"{source} cannot be changed: {error}"
+def _failure(source: Path, error: sqlite3.Error | UnicodeDecodeError) -> DumpError:
+    # Errors of SQLite quote what is damaged, which need not be text.
+    reason = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else error
+    message = f"{source} cannot be changed: {reason}"
     return DumpError(message, hint="the file is as it was; close programs that have it open")
 
 

@@ -31,7 +31,12 @@ def with_inefficient_type(attributes: str, kinds: str) -> str:
     """
     text = attributes.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':
-        return f'"{with_inefficient_type(text[1:-1], kinds)}"'
+        return f'"{_with_inefficient_type(text[1:-1], kinds)}"'
+    return _with_inefficient_type(attributes, kinds)
+
+
+def _with_inefficient_type(attributes: str, kinds: str) -> str:
+    text = attributes.strip()
     is_json = text.startswith('{"') or text == "{}"
     added = (f'"{KEY}":"{kinds}"' if is_json else f"{KEY}:{kinds}") if kinds else ""
     if added and "inefficient" not in text and len(text) > len("{}") and text[-1] == "}":

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.configuration.settings import MAXIMUM_OOM_TOP
 from msmemscope.dump.attributes import AttributeForm, pointer_text
-from msmemscope.dump.rows import COLUMNS, looked_up, safe_path_text
+from msmemscope.dump.rows import COLUMNS, looked_up
 from msmemscope.eventlog.event_frame import EVENT_SCHEMA
 from msmemscope.model.events import (
     DEVICE_CPU,
@@ -87,6 +88,7 @@ class OutOfMemoryRows:
             ended: Blocks that end, each as `block` with the number of its end as `sequence`.
         """
         number, device, most = (failure[column][0] for column in ("sequence", "device", "extra"))
+        most = min(most, MAXIMUM_OOM_TOP)
         alive = known.filter((pl.col("sequence") < number) & _is_memory_of(device)).join(
             ended.filter(pl.col("sequence") < number), left_on="sequence", right_on="block", how="anti"
         )
@@ -116,12 +118,12 @@ class OutOfMemoryRows:
 
     def _python_stacks(self, rows: pl.DataFrame) -> pl.Series:
         ids = rows["python_stack_id"]
-        return looked_up(ids, self._capture.python_stack_frame(ids), safe_path_text)
+        return looked_up(ids, self._capture.python_stack_frame(ids))
 
     def _native_stacks(self, rows: pl.DataFrame) -> pl.Series:
         """Returns the stacks with the modules that were there when the blocks were allocated."""
         taken = zip(rows["native_stack_id"].to_list(), rows["sequence"].to_list(), strict=True)
-        texts = [safe_path_text(self._capture.native_stack_text(key, sequence)) or None for key, sequence in taken]
+        texts = [self._capture.native_stack_text(key, sequence) or None for key, sequence in taken]
         return pl.Series(texts, dtype=pl.String)
 
 

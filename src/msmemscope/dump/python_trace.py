@@ -8,11 +8,9 @@ import polars as pl
 
 from msmemscope.dump.csv_writer import CsvTable
 from msmemscope.dump.naming import python_trace_file
-from msmemscope.dump.rows import safe_name, safe_path_text
 from msmemscope.model.events import NOT_AVAILABLE, EventFlag, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from msmemscope.dump.output_files import OutputFolder
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
 PYTHON_TRACE_COLUMNS: Final = ["FuncInfo", "StartTime(ns)", "EndTime(ns)", "Thread Id", "Process Id"]
 
+_TEXTS: Final = ("FuncInfo",)
 _OPEN_FILES: Final = 64
 """Files of threads that stay open between two batches."""
 
@@ -35,10 +34,10 @@ def trace_rows(capture: Capture, batch: pl.DataFrame) -> pl.DataFrame:
         PYTHON_TRACE_COLUMNS; times that are not known are `N/A`.
     """
     calls = batch.filter(pl.col("kind") == EventKind.FUNCTION_CALL)
-    names = _changed(capture.string_frame(calls["name_id"]), safe_name).rename({"text": "name"})
+    names = capture.string_frame(calls["name_id"]).rename({"text": "name"})
     is_code = pl.col("name_id") == 0
     codes = calls.filter(is_code)["attribute_id"]
-    functions = _changed(capture.function_frame(codes), safe_path_text).rename({"text": "function"})
+    functions = capture.function_frame(codes).rename({"text": "function"})
     start_unknown = pl.col("flags") & int(EventFlag.START_UNKNOWN) != 0
     end_unknown = pl.col("flags") & int(EventFlag.END_UNKNOWN) != 0
     return (
@@ -79,7 +78,7 @@ class PythonTraceCsv:
             table = self._tables.get(thread_id)
             if table is None:
                 file = self._folder.create(python_trace_file(thread_id, self._timestamp))
-                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS)
+                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS, _TEXTS)
             table.write(part)
             if len(self._tables) > _OPEN_FILES:
                 table.suspend()
@@ -96,7 +95,3 @@ class PythonTraceCsv:
 
 def _time_text(time_ns: pl.Expr, unknown: pl.Expr) -> pl.Expr:
     return pl.when(unknown).then(pl.lit(NOT_AVAILABLE)).otherwise(time_ns.cast(pl.String))
-
-
-def _changed(texts: pl.DataFrame, change: Callable[[str], str]) -> pl.DataFrame:
-    return texts.with_columns(pl.Series("text", [change(text) for text in texts["text"].to_list()], dtype=pl.String))

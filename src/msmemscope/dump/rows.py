@@ -28,8 +28,6 @@ from msmemscope.model.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from msmemscope.configuration import Config
     from msmemscope.dump.running_totals import RunningTotals
     from msmemscope.eventlog.capture import Capture
@@ -52,21 +50,10 @@ COLUMNS: Final = pl.Schema(
 )
 """Columns of a dump in their order; null stands for an empty field."""
 
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
 _ALLOCATION_KEY: Final = 1 << 32
 """Added to an attribute id whose text begins with the owner as the allocator knows it: that of a MALLOC."""
-
-
-def safe_name(text: str) -> str:
-    """Returns a name, or nothing if a spreadsheet would take it for a formula."""
-    return "" if text.startswith(_FORMULA_STARTS) else text
-
-
-def safe_path_text(text: str) -> str:
-    """Returns text that begins with a path, with `./` in front if a spreadsheet would take it for a formula."""
-    return f"./{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
 class DumpRows:
@@ -132,7 +119,7 @@ class DumpRows:
     def _names(self, batch: pl.DataFrame) -> pl.Series:
         used = batch["name_id"]
         texts = self._capture.string_frame(used)
-        return looked_up(used, texts, safe_name).alias("name")
+        return looked_up(used, texts).alias("name")
 
     def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
         if batch["attribute_id"].max() == 0:
@@ -156,7 +143,7 @@ class DumpRows:
         ids = _shown_ids(batch, "python_stack_id", self._shows_python_stacks)
         if ids is None:
             return no_texts(len(batch)).alias("python_stack")
-        return looked_up(ids, self._capture.python_stack_frame(ids), safe_path_text).alias("python_stack")
+        return looked_up(ids, self._capture.python_stack_frame(ids)).alias("python_stack")
 
     def _native_stacks(self, batch: pl.DataFrame) -> pl.Series:
         stack_ids = _shown_ids(batch, "native_stack_id", self._shows_native_stacks)
@@ -170,7 +157,7 @@ class DumpRows:
             if start < end:
                 ids = stack_ids[start:end]
                 texts = self._capture.native_stack_frame(ids, int(sequences[start]))
-                parts.append(looked_up(ids, texts, safe_path_text))
+                parts.append(looked_up(ids, texts))
         return pl.concat(parts).alias("native_stack")
 
 
@@ -187,18 +174,15 @@ def no_texts(rows: int) -> pl.Series:
     return pl.repeat(None, rows, dtype=pl.String, eager=True)
 
 
-def looked_up(keys: pl.Series, texts: pl.DataFrame, change: Callable[[str], str] | None = None) -> pl.Series:
+def looked_up(keys: pl.Series, texts: pl.DataFrame) -> pl.Series:
     """Returns the text of each key; null for a key that has none.
 
     Args:
         keys: One per row.
         texts: `id` and `text`.
-        change: Applied to each text, once.
     """
     if texts.is_empty():
         return no_texts(len(keys))
-    if change is not None:
-        texts = texts.with_columns(pl.Series("text", [change(text) for text in texts["text"].to_list()]))
     frame = keys.alias("id").to_frame().join(texts, on="id", how="left", maintain_order="left")
     return frame["text"]
 

@@ -53,8 +53,7 @@ class Capture:
         self._log = path / EVENT_LOG_DIRECTORY
         names = self._segment_names()
         self._decoded = self._read_header(has_segments=any(names.values()))
-        self.problems: tuple[str, ...] = ()
-        """Files of the log that had to be left out, and why; one line each."""
+        self._foreign: tuple[str, ...] = ()
         self._event_files = self._open_segments(names["events"], EVENT_SEGMENT_MAGIC)
         self._kept_files = self._open_segments(names["kept"], EVENT_SEGMENT_MAGIC)
         self._definition_names = names["definitions"]
@@ -72,6 +71,16 @@ class Capture:
     def header_is_complete(self) -> bool:
         """False if the process was killed before it wrote its header, so that most of its fields are 0."""
         return self._decoded.is_complete
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the log had to be left out, and why; one line each. Costs one pass over the log."""
+        _ = self._definitions  # opens their files
+        damaged = self._survey.damaged
+        if damaged == 0:
+            return self._foreign
+        records = "1 record is" if damaged == 1 else f"{damaged} records are"
+        return (*self._foreign, f"{records} damaged: a time, number or size that cannot be; left out")
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
@@ -247,7 +256,7 @@ class Capture:
             try:
                 file = open_segment(self._log / name, magic)
             except ForeignSegmentError as error:
-                self.problems = (*self.problems, error.message)
+                self._foreign = (*self._foreign, error.message)
                 continue
             if file is not None:
                 files.append(file)

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from msmemscope.eventlog.elf import AddressRanges, ElfError, ElfFile
@@ -20,11 +19,6 @@ _LARGEST_UNINDEXED_BYTES: Final = 8 << 20
 
 _DEBUG_DIRECTORY: Final = Path("/usr/lib/debug/.build-id")
 """Where distributions put what they stripped, by build id."""
-
-# pyelftools raises whatever its parser stumbles over when a file is damaged.
-_PARSE_ERRORS: Final = (
-    ELFError, OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, AssertionError, OverflowError,
-)  # fmt: skip
 
 
 class SourceLine(NamedTuple):
@@ -63,7 +57,7 @@ class DebugLines:
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._dwarf = ELFFile(content).get_dwarf_info(relocate_dwarf_sections=False)
             self._ranges = _unit_ranges(self._dwarf)
-        except _PARSE_ERRORS:
+        except Exception:  # noqa: BLE001 - pyelftools raises whatever its parser stumbles over, NotImplementedError among it
             self._dwarf = None
 
     def line_at(self, address: int) -> SourceLine | None:
@@ -75,7 +69,7 @@ class DebugLines:
         if rows is None:
             try:
                 rows = _line_rows(self._dwarf, unit)
-            except _PARSE_ERRORS:
+            except Exception:  # noqa: BLE001 - likewise
                 rows = _NO_ROWS
             self._units[unit] = rows
         index = bisect_right(rows.addresses, address) - 1

@@ -37,6 +37,10 @@ _KINDS: Final = frozenset(int(kind) for kind in DefinitionKind if kind is not De
 _HEADER_BYTES: Final = DEFINITION_HEADER.itemsize
 _FRAME_BYTES: Final = 8
 _ADDRESS_BYTES: Final = 8
+_DEEPEST_STACK: Final = 1024
+"""Frames; no recorder takes more."""
+_MOST_MODULES: Final = 1 << 14
+"""Modules that addresses are looked up in, the latest ones: no process maps nearly so many."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,10 @@ class Module(NamedTuple):
     seen_at_sequence: int
     """From this event on; until then something else may have been at the same place."""
 
+    def file_address(self, address: int) -> int:
+        """Returns where an address of the process is in the file; both have 64 bits, and so has the difference."""
+        return (address - self.load_bias) % (1 << 64)
+
 
 class DefinitionTable:
     """All committed definitions of a capture.
@@ -136,7 +144,7 @@ class DefinitionTable:
         payload = self._places[DefinitionKind.PYTHON_STACK].get(stack_id)
         if payload is None:
             return ()
-        values = payload.integers("I", payload.size // _FRAME_BYTES * 2)
+        values = payload.integers("I", min(payload.size // _FRAME_BYTES, _DEEPEST_STACK) * 2)
         return tuple(zip(values[::2], values[1::2], strict=True))
 
     def native_stack(self, stack_id: int) -> tuple[int, ...]:
@@ -144,7 +152,7 @@ class DefinitionTable:
         payload = self._places[DefinitionKind.NATIVE_STACK].get(stack_id)
         if payload is None:
             return ()
-        return payload.integers("Q", payload.size // _ADDRESS_BYTES)
+        return payload.integers("Q", min(payload.size // _ADDRESS_BYTES, _DEEPEST_STACK))
 
     def _note(self, content: bytes, *, big_endian: bool) -> None:
         """Walks the entries of one segment.
@@ -191,12 +199,12 @@ class DefinitionTable:
         return CodeObject(file_name, self.strings.get(name_id, UNKNOWN_TEXT), first_line, table_format, table)
 
     def _read_facts(self) -> Mapping[str, tuple[str, ...]]:
-        facts: dict[str, tuple[str, ...]] = {}
+        facts: dict[str, list[str]] = {}
         for kind, payload in self._listed:
             if kind == DefinitionKind.FACT:
                 key, _, value = payload.text().partition("=")
-                facts[key] = (*facts.get(key, ()), value)
-        return facts
+                facts.setdefault(key, []).append(value)
+        return {key: tuple(values) for key, values in facts.items()}
 
     def _read_modules(self) -> tuple[Module, ...]:
         modules = []
@@ -207,8 +215,9 @@ class DefinitionTable:
                 bias, start, end, seen, id_bytes, path_bytes = layout[payload.big_endian].unpack_from(content)
                 build_id = content[MODULE_PAYLOAD.itemsize :][:id_bytes]
                 path = content[MODULE_PAYLOAD.itemsize + id_bytes :][:path_bytes]
-                modules.append(Module(path.decode(errors="replace"), build_id, bias, start, end, seen))
-        return tuple(modules)
+                if start < end:
+                    modules.append(Module(path.decode(errors="replace"), build_id, bias, start, end, seen))
+        return tuple(modules[-_MOST_MODULES:])
 
 
 class _Payload(NamedTuple):

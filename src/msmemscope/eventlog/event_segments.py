@@ -1,7 +1,8 @@
 """Event records of all segments of a capture, merged into their one order.
 
 Each `events` segment is in order by itself (records that were not committed
-have sequence 0 and are skipped), so merging needs one block of each in memory
+have sequence 0 and are skipped, and so are those that no process can have
+recorded), so merging needs one block of each in memory
 and no more. `kept` segments of the flight recorder are small and in no order:
 they are loaded whole.
 """
@@ -15,13 +16,19 @@ import numpy as np
 
 from msmemscope.eventlog.layout import RECORD, in_byte_order
 from msmemscope.eventlog.segment_file import SegmentFile, read_bytes
-from msmemscope.model.events import DEVICE_CPU, ROWLESS_KINDS
+from msmemscope.model.events import DEVICE_CPU, LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """An array of `layout.RECORD`."""
+
+MOST_BYTES: Final = 1 << 50
+"""Of one event. No machine has so much memory: a record with a larger size is damaged, and sums would not fit 64 bits."""
+_NOT_KNOWN: Final = -1
+"""Size of a last value that is not known."""
+_LAST_VALUES: Final = np.array([int(kind) for kind in LAST_VALUE_KINDS])
 
 _ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
 _SURVEY_ROWS: Final = 1 << 16
@@ -51,6 +58,8 @@ class EventSurvey:
     """Committed events, each once."""
     kind_counts: dict[int, int]
     """Events by kind, each once."""
+    damaged: int
+    """Records that were left out: their numbers, times or sizes are none."""
     devices: frozenset[int]
     """Accelerators, and the cpu, that events name which are rows of a dump."""
 
@@ -65,17 +74,24 @@ def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile
     kinds = np.zeros(256, dtype=np.int64)
     devices = np.zeros(256, dtype=np.int64)
     segments = []
+    damaged = 0
     for file in files:
         previous = 0
         committed = 0
         in_order = True
-        for block in _blocks(file, _SURVEY_ROWS):
+        for records in _committed_records(file, _SURVEY_ROWS):
+            block = _sound(records)
+            damaged += len(records) - len(block)
+            if len(block) == 0:
+                continue
             sequences = block["sequence"]
             in_order = in_order and previous < int(sequences[0]) and bool((sequences[1:] > sequences[:-1]).all())
             previous = int(sequences[-1])
             committed += len(block)
             _count(block, kinds, devices)
         segments.append(EventSegment(file, in_order, committed))
+    for file in kept_files:
+        damaged += sum(len(records) - len(_sound(records)) for records in _committed_records(file, _SURVEY_ROWS))
     # Where a record can be repeated, the merge has to tell: rare, and never large.
     kept = [EventSegment(file, in_order=False, committed=0) for file in kept_files]
     if kept or not all(segment.in_order for segment in segments):
@@ -89,6 +105,7 @@ def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile
         segments=tuple(segments),
         event_count=int(kinds.sum()),
         kind_counts={int(kind): int(kinds[kind]) for kind in np.flatnonzero(kinds)},
+        damaged=damaged,
         devices=frozenset(int(device) for device in found if device >= 0 or device == DEVICE_CPU),
     )
 
@@ -170,6 +187,26 @@ def _in_order(parts: list[Records]) -> Records:
 
 
 def _blocks(file: SegmentFile, rows: int) -> Iterator[Records]:
+    """Yields the records of a segment that were committed and are not damaged, block by block; no block is empty."""
+    for records in _committed_records(file, rows):
+        block = _sound(records)
+        if len(block):
+            yield block
+
+
+def _sound(records: Records) -> Records:
+    """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
+    is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
+    # As numbers without a sign, negative sizes are the largest ones.
+    odd = np.flatnonzero(records["size"].view(np.uint64) > MOST_BYTES)
+    if len(odd):
+        sizes, kinds = records["size"][odd], records["kind"][odd]
+        may_be = ((kinds == EventKind.OOM) & (sizes >= 0)) | (np.isin(kinds, _LAST_VALUES) & (sizes == _NOT_KNOWN))
+        is_damaged[odd] |= ~may_be
+    return records[~is_damaged] if is_damaged.any() else records
+
+
+def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:
     """Yields the committed records of a segment, block by block; no block is empty."""
     dtype = in_byte_order(RECORD, big_endian=file.big_endian)
     for extent in file.extents:

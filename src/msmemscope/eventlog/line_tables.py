@@ -13,10 +13,22 @@ code object from its first bytecode on, entry after entry:
 
 from __future__ import annotations
 
-from typing import Final
+from array import array
+from bisect import bisect_right
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from msmemscope.eventlog.layout import LineTableFormat
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST_TABLE: Final = 1 << 20
+"""Bytes that are decoded: of longer ones, which no program has, the begin."""
+_MOST_VARINT_BITS: Final = 36
+"""Of a line delta; the recorder and CPython know lines of 32 bits."""
+_NO_LINE: Final = -1 << 62
+"""Stands for no line in decoded tables."""
 _NO_LINE_310: Final = -128
 _CODE_UNIT_BYTES: Final = 2
 
@@ -42,14 +54,29 @@ def line_of_offset(table: bytes, table_format: int, first_line: int, offset: int
         The line, or None if the instruction has none, or if the table is
         damaged before it gets there.
     """
+    ends, lines = _decoded(table[:_LONGEST_TABLE], table_format, first_line)
+    place = bisect_right(ends, offset)
+    line = lines[place] if place < len(lines) else _NO_LINE
+    return None if line == _NO_LINE else line
+
+
+# A table of a long function is asked for many of its instructions.
+@lru_cache(maxsize=64)
+def _decoded(table: bytes, table_format: int, first_line: int) -> tuple[array[int], array[int]]:
+    """Returns, per entry of a table, where the bytecode that it is about ends, and the line."""
+    entries: Iterable[tuple[int, int | None]] = ()
     if table_format == LineTableFormat.PYTHON311:
-        return _line_in_location_table(table, first_line, offset)
-    if table_format == LineTableFormat.PYTHON310:
-        return _line_in_line_table_310(table, first_line, offset)
-    return None
+        entries = _entries_of_location_table(table, first_line)
+    elif table_format == LineTableFormat.PYTHON310:
+        entries = _entries_of_line_table_310(table, first_line)
+    ends, lines = array("q"), array("q")
+    for end, line in entries:
+        ends.append(end)
+        lines.append(_NO_LINE if line is None else line)
+    return ends, lines
 
 
-def _line_in_line_table_310(table: bytes, first_line: int, offset: int) -> int | None:
+def _entries_of_line_table_310(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
     line = first_line
     end = 0
     for position in range(0, len(table) - 1, 2):
@@ -59,12 +86,10 @@ def _line_in_line_table_310(table: bytes, first_line: int, offset: int) -> int |
         if line_delta != _NO_LINE_310:
             line += line_delta
         end += table[position]
-        if offset < end:
-            return None if line_delta == _NO_LINE_310 else line
-    return None
+        yield end, None if line_delta == _NO_LINE_310 else line
 
 
-def _line_in_location_table(table: bytes, first_line: int, offset: int) -> int | None:
+def _entries_of_location_table(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
     line = first_line
     end = 0
     position = 0
@@ -77,24 +102,22 @@ def _line_in_location_table(table: bytes, first_line: int, offset: int) -> int |
             line += code - _FIRST_ONE_LINE_CODE
         elif code in (_CODE_NO_COLUMNS, _CODE_LONG):
             line += _signed_varint(table, position + 1)
-        if offset < end:
-            return None if code == _CODE_NO_LOCATION else line
+        yield end, None if code == _CODE_NO_LOCATION else line
         position += 1
         # Only the first byte of an entry has the top bit set.
         while position < size and table[position] < 128:  # noqa: PLR2004
             position += 1
-    return None
 
 
 def _signed_varint(table: bytes, position: int) -> int:
     """Reads six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
     value = 0
-    shift = 0
-    while position < len(table):
+    for shift in range(0, _MOST_VARINT_BITS, 6):
+        if position == len(table):
+            break
         byte = table[position]
         value |= (byte & 63) << shift
         if not byte & 64:
             break
-        shift += 6
         position += 1
     return -(value >> 1) if value & 1 else value >> 1

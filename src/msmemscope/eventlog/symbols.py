@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from msmemscope.eventlog.definitions import Module
 
+_MOST_BELOW: Final = 256
+"""Modules below an address that are looked at: of one process they lie side by side, except those that came and went."""
 LATEST: Final = 2**64 - 1
 """A sequence number behind all others."""
 
@@ -30,9 +33,11 @@ class Symbolizer:
 
     def __init__(self, modules: Sequence[Module]) -> None:
         """Sort the modules; their files are opened when an address falls into them."""
-        # Latest first: the first one that fits is the one that was there.
-        self._modules, self.changes = _history(modules)
+        taken, self.changes = _history(modules)
         """Sequence numbers from which on some address means another module than before."""
+        # By where they begin, each with its place in time.
+        self._modules = sorted(enumerate(taken), key=lambda entry: entry[1].start)
+        self._starts = [module.start for _, module in self._modules]
         self._files: dict[tuple[str, bytes], _ModuleFile | None] = {}
         self.text_in_epoch = lru_cache(maxsize=1 << 16)(self._render)
         """As `text`, for the number of a span of events instead of an event."""
@@ -58,26 +63,25 @@ class Symbolizer:
         module = self._module_at(call, end_of_epoch)
         if module is None:
             return f"[{address:#x}]"
-        offset = address - module.load_bias
+        offset = module.file_address(address)
         file = self._file(module)
-        symbol = file.elf.symbol_at(call - module.load_bias) if file else None
+        symbol = file.elf.symbol_at(module.file_address(call)) if file else None
         if file is None or symbol is None:
             text = f"{module.path}(+{offset:#x}) [{address:#x}]"
         else:
             text = f"{module.path}({symbol.name}+{offset - symbol.address:#x}) [{address:#x}]"
-        line = file.lines.line_at(call - module.load_bias) if file and file.lines else None
+        line = file.lines.line_at(module.file_address(call)) if file and file.lines else None
         return f"{text} {line.file}:{line.line}" if line else text
 
     def _module_at(self, address: int, end_of_epoch: int) -> Module | None:
-        fitting = None
-        for module in self._modules:
-            if module.start <= address < module.end:
-                fitting = module
-                if module.seen_at_sequence < end_of_epoch or end_of_epoch == LATEST:
-                    break
+        behind = bisect_right(self._starts, address)
+        fitting = [entry for entry in self._modules[max(behind - _MOST_BELOW, 0) : behind] if address < entry[1].end]
+        if not fitting:
+            return None
+        of_epoch = [entry for entry in fitting if entry[1].seen_at_sequence < end_of_epoch or end_of_epoch == LATEST]
         # If all that fit were seen later, the oldest of them: modules are noted some
         # time after they were mapped.
-        return fitting
+        return max(of_epoch)[1] if of_epoch else min(fitting)[1]
 
     def _file(self, module: Module) -> _ModuleFile | None:
         key = (module.path, module.build_id)
@@ -111,14 +115,19 @@ def _history(modules: Sequence[Module]) -> tuple[list[Module], tuple[int, ...]]:
     A library that is loaded again and again at the same place counts once.
 
     Returns:
-        The modules that were new at their place, latest first, and the sequence
+        The modules that were new at their place, oldest first, and the sequence
         numbers from which on a module had the place of another one.
     """
     taken: list[Module] = []
     changes = set()
-    present: list[Module] = []
+    present: list[Module] = []  # in order; none overlaps another
+    starts: list[int] = []
     for module in sorted(modules, key=lambda module: module.seen_at_sequence):
-        overlapped = [other for other in present if other.start < module.end and module.start < other.end]
+        behind = bisect_left(starts, module.end)
+        first = max(bisect_right(starts, module.start) - 1, 0)
+        if first < behind and present[first].end <= module.start:
+            first += 1
+        overlapped = present[first:behind]
         if any(_same_mapping(module, other) for other in overlapped):
             continue
         if any(
@@ -126,10 +135,10 @@ def _history(modules: Sequence[Module]) -> tuple[list[Module], tuple[int, ...]]:
             for other in overlapped
         ):
             changes.add(module.seen_at_sequence)
-        present = [other for other in present if other not in overlapped]
-        present.append(module)
+        present[first:behind] = [module]
+        starts[first:behind] = [module.start]
         taken.append(module)
-    return taken[::-1], tuple(sorted(changes))
+    return taken, tuple(sorted(changes))
 
 
 def _same_mapping(one: Module, other: Module) -> bool:

@@ -61,13 +61,13 @@ def write_text(
 
 
 def _write_header(capture: Capture, out: TextIO) -> None:
-    out.write(f"# capture {capture.directory}\n")
+    out.write(f"# capture {_one_line(str(capture.directory))}\n")
     if not capture.header_is_complete:
         out.write("# the process was killed before it wrote its header\n")
     for name, value in asdict(capture.header).items():
         text = value.name.lower() if name == "state" else str(value)
         out.write(f"header {name}={f'{value:016x}' if name == 'session' else text}\n")
-    out.writelines(f"# left out: {problem}\n" for problem in capture.problems)
+    out.writelines(f"# left out: {_one_line(problem)}\n" for problem in capture.problems)
     for key, values in capture.facts.items():
         for value in values:
             out.write(f"fact {_one_line(key)}={_one_line(value)}\n")

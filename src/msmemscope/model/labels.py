@@ -51,9 +51,10 @@ def decode_labels(text: str) -> dict[LabelLevel, str]:
     """Read what `encode_labels` wrote; of two labels on one level the later one counts, as does an unknown level not."""
     labels: dict[LabelLevel, str] = {}
     for line in text.split("\n"):
-        if line[:1].isdigit() and int(line[0]) in _LEVELS:
-            labels[LabelLevel(int(line[0]))] = line[1:]
+        level = _LEVEL_OF_DIGIT.get(line[:1])
+        if level is not None:
+            labels[level] = line[1:]
     return labels
 
 
-_LEVELS: Final = frozenset(map(int, LabelLevel))
+_LEVEL_OF_DIGIT: Final = {str(int(level)): level for level in LabelLevel}

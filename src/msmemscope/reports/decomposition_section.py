@@ -54,9 +54,10 @@ class _Node:
     block_count: int
 
     @property
-    def parent(self) -> str:
-        """The path of the node that it is a part of; empty for none."""
-        return self.path.rpartition(SEPARATOR)[0]
+    def parent(self) -> str | None:
+        """The path of the node that it is a part of, which may be empty; None if it is part of none."""
+        before, separator, _ = self.path.rpartition(SEPARATOR)
+        return before if separator else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +146,7 @@ class _Tree:
     """The nodes of one pool, the parts of each by its path."""
 
     def __init__(self, nodes: pl.DataFrame) -> None:
-        self._parts: dict[str, list[_Node]] = {}
+        self._parts: dict[str | None, list[_Node]] = {}
         columns = ("node", "size_bytes", "own_bytes", "block_count")
         for row in nodes.filter(pl.col("depth") <= DEEPEST).select(columns).iter_rows():
             node = _Node(*row)
@@ -155,7 +156,7 @@ class _Tree:
 
     def lines(self) -> Iterator[_Line]:
         """Yields the lines, the largest parts first, without what all owners begin with."""
-        roots = self._parts.get("", [])
+        roots = self._parts.get(None, [])
         if len(roots) != 1:
             yield from self._lines_of(roots, 0)
             return

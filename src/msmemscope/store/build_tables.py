@@ -48,7 +48,7 @@ def build_tables(capture: Capture, kinds: Collection[EventKind] | None = None) -
 def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
     """Pairs each MALLOC with the FREE that names it.
 
-    A FREE of a block that was never seen makes no block.
+    A FREE of a block that was never seen makes no block, and one that stands before its block ends none.
 
     Args:
         events: Of EVENT_SCHEMA, in sequence order.
@@ -60,7 +60,7 @@ def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
     allocations = events.lazy().filter(pl.col("kind") == EventKind.MALLOC)
     frees = (
         events.lazy()
-        .filter((pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0))
+        .filter((pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0) & (pl.col("extra") < pl.col("sequence")))
         .select(
             pl.col("extra").alias("sequence"),
             pl.col("timestamp_ns").alias("freed_ns"),

@@ -132,7 +132,7 @@ def test_gates_that_are_none(text: str) -> None:
 
 
 def test_the_csv(tmp_path: Path) -> None:
-    """Two header lines; N/A for the side that lacks an element; names that a spreadsheet would run are left out."""
+    """Two header lines; N/A for the side that lacks an element; names that a spreadsheet would run are marked as text."""
     comparison = compare(run_of([(1, 100), (2, 10)]), run_of([(1, 150)]))
     rows = comparison.rows.with_columns(name=comparison.rows["name"].replace({"mul": "=a,b"}))
     changed = dataclasses.replace(comparison, rows=rows)
@@ -143,7 +143,7 @@ def test_the_csv(tmp_path: Path) -> None:
         ",,,Base,Compare\n"
         "Event,Name,Device Id,Allocated Memory(byte),Allocated Memory(byte),Diff Memory(byte)\n"
         "OP_LAUNCH,add,0,100,150,50\n"
-        'OP_LAUNCH,"",0,10,N/A,-10\n'
+        'OP_LAUNCH,"\'=a,b",0,10,N/A,-10\n'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,7 +19,7 @@ from msmemscope.analysis.decomposition import (
     decompose_capture,
 )
 from msmemscope.analysis.driver_ledger import PART_SCHEMA
-from msmemscope.analysis.owner_tree import NODE_SCHEMA, node_totals
+from msmemscope.analysis.owner_tree import DEEPEST_NODE, NODE_SCHEMA, node_totals
 from msmemscope.analysis.ownership import NO_ACCESSES
 from msmemscope.eventlog import Capture
 from msmemscope.model.events import EventKind
@@ -41,6 +42,7 @@ from tests.fakes.event_log_builder import (
     STEP,
     EventLogBuilder,
 )
+from tests.fakes.traces import Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -335,3 +337,38 @@ def test_everything_adds_up(history: tuple[list[dict[str, int]], list[str]]) -> 
     sums_of_parts = result.ledger.group_by(moment).agg(pl.col("size_bytes").sum())
     both = known.join(sums_of_parts, on=moment, how="left", nulls_equal=True)
     assert (both["size_bytes"] == both["driver_bytes"]).all()
+
+
+def test_an_owner_of_more_parts_than_any_has() -> None:
+    """It counts for the node of its first parts: a text of a megabyte would be a table of terabytes."""
+    trace = Trace()
+    for place in range(3):
+        trace.malloc(100 * (place + 1), attributes="")
+    dataset = trace.dataset()
+    deep = "@".join(["a"] * 100_000)
+    owners = pl.Series("owner", [deep, f"{deep}@b", "a@a"])
+    found = decompose(dataclasses.replace(dataset, blocks=dataset.blocks.with_columns(owners)))
+    nodes = found.pools[0].nodes
+    assert nodes["depth"].max() == DEEPEST_NODE
+    assert nodes.filter(pl.col("depth") == DEEPEST_NODE).select("size_bytes", "own_bytes").rows() == [(300, 300)]
+    assert nodes.filter(pl.col("depth") == 0)["size_bytes"].to_list() == [600]
+
+
+def test_more_owners_and_steps_than_fit_into_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some steps nothing is said then, and that is a line of the coverage; the last step is always there."""
+    trace = Trace()
+    for step in range(20):
+        trace.malloc(100 * (step + 1))
+        trace.step()
+    dataset = trace.dataset()
+    dataset = dataclasses.replace(
+        dataset, blocks=dataset.blocks.with_columns(owner=pl.Series([f"PTA@{place}" for place in range(20)]))
+    )
+    whole = decompose(dataset)
+    assert whole.at_steps["step"].n_unique() == 20
+    monkeypatch.setattr("msmemscope.analysis.decomposition._MOST_OWNERS_AT_MOMENTS", 100)
+    found = decompose(dataset)
+    assert found.at_steps["step"].unique().sort().to_list() == [4, 8, 12, 16, 20]
+    assert any(line.startswith("owners at the end of every 4th step only") for line in found.coverage)
+    last = pl.col("step") == 20
+    assert found.at_steps.filter(last).equals(whole.at_steps.filter(last))

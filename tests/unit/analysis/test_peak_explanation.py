@@ -413,3 +413,6 @@ def test_the_last_failure_is_explained() -> None:
     assert found.sequence == dataset.events["sequence"][-1] + 10
     (given_one,) = explain_peak(doubled, at=2).devices
     assert (given_one.moment, given_one.cause) == (Moment.GIVEN, None)
+    # Numbers behind a failure belong to its rows in a dump: no event has them, and they are no failure.
+    (between,) = explain_peak(doubled, at=found.sequence - 5).devices
+    assert (between.moment, between.cause) == (Moment.GIVEN, None)

@@ -140,17 +140,19 @@ def test_write_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"inefficient_type written into 6 rows of {dump}" in capsys.readouterr().err
 
 
-def test_names_that_look_like_formulas_stay_out_of_the_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A spreadsheet must not run what an operator is called."""
+def test_names_that_look_like_formulas_are_text_in_the_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A spreadsheet must not run what an operator is called, and numbers below zero stay numbers."""
     log = EventLogBuilder(tmp_path)
     operator = log.string('=HYPERLINK("http://evil")')
     log.add(ATEN_START, name_id=operator)
     log.malloc(0x1000, 4096, name_id=operator)
+    log.free(99, 0x9000, 512)
+    log.free(2, 0x1000, 4096)
+    log.free(2, 0x1000, 4096)
     log.add(ATEN_END, name_id=operator)
     target = tmp_path / "changes.csv"
     assert main(["analyze", "operators", str(log.write()), "--csv", str(target)]) == 0
-    assert "HYPERLINK" not in target.read_text()
-    assert target.read_text().splitlines()[1].startswith("1,OP_LAUNCH,")
+    assert target.read_text().splitlines()[1].startswith('1,OP_LAUNCH,"\'=HYPERLINK(""http://evil"")",')
     assert "1 row written" in capsys.readouterr().err
 
 

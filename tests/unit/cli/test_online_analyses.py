@@ -98,7 +98,7 @@ def test_a_fault_of_ours_costs_one_analysis(tmp_path: Path, monkeypatch: pytest.
     assert found.leaks is None
     assert found.inefficient is not None
     (told,) = found.remarks
-    assert told.startswith("leaks: failed, which is a fault of msmemscope (RuntimeError: surprise)")
+    assert told.startswith("leaks: failed, this is a fault of msmemscope: RuntimeError: surprise (cli/analyses.py:")
 
 
 @pytest.mark.parametrize("data_format", ["csv", "db"])

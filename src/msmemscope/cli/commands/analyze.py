@@ -197,6 +197,7 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
     from msmemscope.analyzer.analyzers import ANALYZERS
     from msmemscope.analyzer.base import tell_owner, tell_problems
     from msmemscope.cli import messages
+    from msmemscope.cli.faults import faults_as_errors
     from msmemscope.reports.report_text import HEADING, ReportWriter
 
     analyzer = ANALYZERS[name]()
@@ -208,26 +209,27 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
     for dataset, is_one_of_several in _datasets(path, failures):
         config = analyzer.config_class(dataset, **parameters)
         try:
-            with _options_as_typed(name):
+            with _options_as_typed(name), faults_as_errors(during=f"{name} of {dataset.source}", send=dataset.source):
                 analyzer.check(dataset, config)
                 result = analyzer.examine(dataset, config)
+                if as_json:
+                    is_answered = result.coverage.is_answered
+                    content = analyzer.content(result, dataset, config)
+                    contents.append(_content(dataset, content, is_answered=is_answered))
+                else:
+                    tell_problems(dataset)
+                    if is_one_of_several:
+                        writer = ReportWriter(sys.stdout)
+                        if analyzed:
+                            writer.line()
+                        writer.line(f"Process {dataset.process_id}: {dataset.source}", HEADING)
+                    analyzer.report(result, dataset, config, sys.stdout)
+                    sys.stdout.flush()
         except MsmemscopeError as error:
             failures.append(error)
             continue
         findings += analyzer.finding_count(result)
         answered += result.coverage.is_answered
-        if as_json:
-            is_answered = result.coverage.is_answered
-            contents.append(_content(dataset, analyzer.content(result, dataset, config), is_answered=is_answered))
-        else:
-            tell_problems(dataset)
-            if is_one_of_several:
-                writer = ReportWriter(sys.stdout)
-                if analyzed:
-                    writer.line()
-                writer.line(f"Process {dataset.process_id}: {dataset.source}", HEADING)
-            analyzer.report(result, dataset, config, sys.stdout)
-            sys.stdout.flush()
         analyzed += 1
         for line in analyzer.write(result, dataset, config):
             messages.note(line)
@@ -280,13 +282,14 @@ def _datasets(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[Dat
     Yields:
         Each process, and whether it is one of several.
     """
+    from msmemscope.cli.faults import faults_as_errors
     from msmemscope.store import load_dataset
 
     is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
     folders = sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
     for folder in folders or [path]:
         try:
-            with _shown(folder):
+            with _shown(folder), faults_as_errors(during=str(folder), send=str(folder)):
                 datasets = load_dataset(folder)
         except MsmemscopeError as error:
             failures.append(error)

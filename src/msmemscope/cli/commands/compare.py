@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from msmemscope.configuration import Level
     from msmemscope.store import Dataset
 
-_STEP = re.compile(r"(.+):step=([0-9]+)")
+_STEP = re.compile(r"(.+):step=([0-9]{1,18})")
 _INPUTS = 2
 _EXAMPLE = "msmemscope --compare --input=BASE,COMPARE --level=op"
 

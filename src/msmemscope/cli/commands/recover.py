@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msmemscope.capture.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
 from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
-from msmemscope.errors import UsageError
+from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +22,8 @@ _OVERRIDES = ("--data-format", "--call-stack")
 class RecoverCommand:
     """Write the dump files and the summary of captures that were left unfinished.
 
-    Every event that was committed before the process ended is there, also after kill -9.
+    Every event that was committed before the process ended is there, also after kill -9. Each capture is finished by
+    itself; the exit status is 1 if one could not be.
     """
 
     name = "recover"
@@ -77,13 +78,8 @@ class RecoverCommand:
             raise UsageError(message, option="DIR", value=str(directory), accepted=accepted)
         settings = {capture.directory: with_options(settings_of(capture, Config()), given) for capture in captures}
         ended = [capture for capture in captures if not capture.is_running()]
-        written = export(
-            [
-                (capture, settings[capture.directory])
-                for capture in ended
-                if given or not has_finished_dump(capture.directory)
-            ]
-        )
+        unfinished = [capture for capture in ended if given or not has_finished_dump(capture.directory)]
+        written = export([(capture, settings[capture.directory]) for capture in unfinished])
         summary = RunSummary(
             processes=tuple(describe(capture, written) for capture in captures),
             recover_command=f"msmemscope recover {directory}",
@@ -91,7 +87,7 @@ class RecoverCommand:
         render_run(summary, sys.stderr)
         if not is_single and session is None:
             _remove_stale_launches(directory, running=len(ended) < len(captures))
-        return 0
+        return EXIT_STATUS_FAILURE if len(written) < len(unfinished) else 0
 
 
 def _session(text: str | None) -> int | None:

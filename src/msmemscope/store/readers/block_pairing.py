@@ -107,19 +107,21 @@ def _find_around(accesses: _Numbers, rows: pl.DataFrame, places: _Numbers, found
         # The block below an access that was allocated last before it, at each lower address.
         bases, first = np.unique(addresses[order], return_index=True)
         largest = sizes[order].max()
+        begun = _BlocksByBase(first, sequences[order])
+        moments = begun.ranks_of(sequences[waiting])
         rung = np.searchsorted(bases, addresses[waiting], side="right") - 1
         for _ in range(_MOST_ROUNDS):
             is_near = rung >= 0
             is_near[is_near] = addresses[waiting[is_near]] - bases[rung[is_near]] < largest
-            waiting, rung = waiting[is_near], rung[is_near]
+            waiting, rung, moments = waiting[is_near], rung[is_near], moments[is_near]
             if len(waiting) == 0:
                 break
-            last = _last_before(order, first, rung, sequences, sequences[waiting])
+            last = begun.last_before(rung, moments)
             block = order[np.maximum(last, 0)]
             is_hit = (last >= 0) & (ends[block] > sequences[waiting])
             is_hit &= addresses[waiting] + sizes[waiting] <= addresses[block] + sizes[block]
             found[waiting[is_hit]] = sequences[block[is_hit]]
-            waiting, rung = waiting[~is_hit], rung[~is_hit] - 1
+            waiting, rung, moments = waiting[~is_hit], rung[~is_hit] - 1, moments[~is_hit]
 
 
 def _ends_of(lives: _Numbers, rows: pl.DataFrame, found: _Numbers) -> _Numbers:
@@ -134,17 +136,31 @@ def _ends_of(lives: _Numbers, rows: pl.DataFrame, found: _Numbers) -> _Numbers:
     return ends
 
 
-def _last_before(order: _Numbers, first: _Numbers, rung: _Numbers, sequences: _Numbers, moments: _Numbers) -> _Numbers:
-    """Returns the place in `order` of the last block at each base that was allocated before a moment; -1 if none."""
-    # Rank by (base, sequence): one sorted array of pairs, searched as numbers of their own.
-    base_of = np.searchsorted(first, np.arange(len(order)), side="right") - 1
-    ranks = np.argsort(np.argsort(sequences[order], kind="stable"), kind="stable")
-    sorted_sequences = np.sort(sequences[order])
-    moment_ranks = np.searchsorted(sorted_sequences, moments)
-    width = len(order) + 1
-    places = np.searchsorted(base_of * width + ranks, rung * width + moment_ranks) - 1
-    is_same_base = (places >= 0) & (base_of[np.maximum(places, 0)] == rung)
-    return np.where(is_same_base, places, -1)
+class _BlocksByBase:
+    """Blocks by the address where they begin, and then by when they were allocated.
+
+    Args:
+        first: Place of the first block at each address.
+        sequences: Of the MALLOC of each block.
+    """
+
+    def __init__(self, first: _Numbers, sequences: _Numbers) -> None:
+        # Ranked by (base, sequence): one sorted array of pairs, searched as numbers of their own.
+        self._bases = np.searchsorted(first, np.arange(len(sequences)), side="right") - 1
+        self._width = len(sequences) + 1
+        self._sequences = np.sort(sequences)
+        ranks = np.argsort(np.argsort(sequences, kind="stable"), kind="stable")
+        self._keys = self._bases * self._width + ranks
+
+    def ranks_of(self, moments: _Numbers) -> _Numbers:
+        """Returns how many blocks were allocated before each moment."""
+        return np.searchsorted(self._sequences, moments)
+
+    def last_before(self, bases: _Numbers, ranks: _Numbers) -> _Numbers:
+        """Returns the place of the last block at each base that was allocated before a moment, given by its rank; -1 if none."""
+        places = np.searchsorted(self._keys, bases * self._width + ranks) - 1
+        is_same_base = (places >= 0) & (self._bases[np.maximum(places, 0)] == bases)
+        return np.where(is_same_base, places, -1)
 
 
 def range_numbers(rows: pl.DataFrame) -> pl.DataFrame:

@@ -8,16 +8,17 @@ are read one by one, and those that nothing can be made of are reported with the
 from __future__ import annotations
 
 import csv
-import re
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from msmemscope import _native
 from msmemscope.errors import InputError
-from msmemscope.store.readers.broken_rows import MOST_LINES_OF_ROW, RowsOneByOne
+from msmemscope.model.cell_texts import text_of_cell
+from msmemscope.store.readers.broken_rows import RowsOneByOne
+from msmemscope.store.readers.csv_parts import ROW_BEGIN, RowsStart, has_long_line, small_parts, whole_rows
 from msmemscope.store.readers.dump_rows import (
     COLUMNS,
     NULL_VALUES,
@@ -26,6 +27,7 @@ from msmemscope.store.readers.dump_rows import (
     text_columns,
     text_schema,
 )
+from msmemscope.store.readers.problems import Problems
 from msmemscope.store.readers.usual_rows import usual_rows
 
 if TYPE_CHECKING:
@@ -33,16 +35,12 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-PIECE_BYTES: Final = 16 << 20
-"""About as much text as is read at once."""
-
 _WORKERS: Final = 2
 _READ_ONE_BY_ONE_BYTES: Final = 1 << 15
 _MOST_HEADER_BYTES: Final = 1 << 16
-_MOST_ROW_BYTES: Final = 64 << 20
 
-_ROW_BEGIN: Final = re.compile(rb"\n(?=\d+,[A-Z_]+,)")
-"""Where a row begins, in files whose first columns are ID and Event."""
+_CELLS: Final = ("name", "python_stack", "native_stack")
+"""Texts of the observed program; those of Attr stand behind a brace."""
 _SWALLOWED_ROW: Final = r"\n\d+,[A-Z_]+,[A-Za-z_ ]+,"
 
 
@@ -53,11 +51,6 @@ class Header(NamedTuple):
     """The columns of the file in their order, as COLUMNS names them; None for others."""
     size_bytes: int
     """Where the rows begin."""
-
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the columns are those of COLUMNS, in that order."""
-        return self.columns == [*COLUMNS]
 
 
 def read_header(start: bytes) -> Header | None:
@@ -98,8 +91,7 @@ def csv_pieces(path: Path) -> Iterator[DumpPiece]:
 
 
 def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
-    start = file.read(_MOST_HEADER_BYTES)
-    header = read_header(start)
+    header = read_header(file.read(_MOST_HEADER_BYTES))
     if header is None:
         message = f"{path} is not a dump: its first line is no header"
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")
@@ -107,13 +99,14 @@ def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
     if missing:
         message = f"{path} lacks columns of a dump: {', '.join(missing)}"
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")
-    file.seek(header.size_bytes)
+    start = RowsStart(header.size_bytes, header.columns == [*COLUMNS])
     reader = _PieceReader(header.columns)
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
         waiting: deque[tuple[Future[DumpPiece], bytearray]] = deque()
         buffers: list[bytearray] = []
+        too_long = Problems()
         try:
-            for content, end, line in _whole_rows(file, header, buffers):
+            for content, end, line in whole_rows(file, start, buffers, too_long):
                 waiting.append((workers.submit(reader.read, content, end, line), content))
                 if len(waiting) > _WORKERS:
                     future, content_read = waiting.popleft()
@@ -121,58 +114,10 @@ def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
                     buffers.append(content_read)
             while waiting:
                 yield waiting.popleft()[0].result()
+            yield DumpPiece(pl.DataFrame(), {}, too_long, {})
         finally:
             for future, _ in waiting:
                 future.cancel()
-
-
-def _whole_rows(file: BufferedReader, header: Header, buffers: list[bytearray]) -> Iterator[tuple[bytearray, int, int]]:
-    """Yields parts of a file, where the last whole row of each ends, and the line number of the first row.
-
-    Args:
-        file: The file.
-        header: What it begins with.
-        buffers: Parts that nobody needs any more: memory that has been written to before is much cheaper than new one.
-    """
-    line = 2
-    begin, wanted = header.size_bytes, PIECE_BYTES
-    while True:
-        # The end of a row is read again with the rows behind it: cheaper than putting pieces together.
-        file.seek(begin)
-        content = buffers.pop() if buffers else bytearray(wanted)
-        if len(content) != wanted:
-            content = bytearray(wanted)
-        length = file.readinto(content)
-        if not length:
-            return
-        cut = _last_row_end(content, header) if length == wanted else length
-        if cut == 0 and length < _MOST_ROW_BYTES:
-            wanted += PIECE_BYTES
-            continue
-        cut = cut or length  # a row of this size is no row: reported as broken
-        begin, wanted = begin + cut, PIECE_BYTES
-        yield content, cut, line
-        line += _native.count_byte(content, 0, cut, b"\n")
-
-
-def _last_row_end(content: bytearray, header: Header) -> int:
-    """Returns where the last whole row ends; 0 if none does."""
-    quotes = _native.count_byte(content, 0, len(content), b'"')
-    cut = end = len(content)
-    likely = 0
-    for _ in range(MOST_LINES_OF_ROW):
-        newline = content.rfind(b"\n", 0, cut)
-        if newline < 0:
-            break
-        quotes -= _native.count_byte(content, newline, cut, b'"')
-        cut = newline
-        begins = cut + 1 < end and (not header.is_canonical or _ROW_BEGIN.match(content, cut) is not None)
-        if begins and quotes % 2 == 0:
-            return cut + 1
-        if begins and header.is_canonical and not likely:
-            likely = cut + 1
-    # A quote too many somewhere: what looks like a row is one.
-    return likely
 
 
 class _PieceReader:
@@ -200,32 +145,34 @@ class _PieceReader:
         if self._is_canonical:
             piece = usual_rows(content, end)
             if piece is not None:
-                return piece
+                return _with_texts_of_cells(piece)
         frames: list[tuple[int, pl.DataFrame]] = []
-        problems: list[str] = []
+        problems = Problems()
         self._read(bytes(memoryview(content)[:end]), line, frames, problems)
-        return parse_piece(frames, problems, place="line")
+        return _with_texts_of_cells(parse_piece(frames, problems, place="line"))
 
-    def _read(self, content: bytes, line: int, frames: list[tuple[int, pl.DataFrame]], problems: list[str]) -> None:
+    def _read(self, content: bytes, line: int, frames: list[tuple[int, pl.DataFrame]], problems: Problems) -> None:
         frame = self._parsed(content)
         if frame is not None:
             frames.append((line, frame))
             return
         if len(content) > _READ_ONE_BY_ONE_BYTES and self._is_canonical:
-            middle = _ROW_BEGIN.search(content, len(content) // 2)
+            middle = ROW_BEGIN.search(content, len(content) // 2)
             if middle is not None:
                 cut = middle.end()
                 self._read(content[:cut], line, frames, problems)
                 self._read(content[cut:], line + content.count(b"\n", 0, cut), frames, problems)
                 return
-        found, broken = self._one_by_one.read(content.decode("utf-8", errors="replace"), line)
-        frames.extend(found)
-        problems.extend(broken)
+        for part in small_parts(content):
+            frames.extend(self._one_by_one.read(part.decode("utf-8", errors="replace"), line, problems))
+            line += part.count(b"\n")
 
     def _parsed(self, content: bytes) -> pl.DataFrame | None:
         """Returns the rows of a piece; None if any of them is broken."""
         if not content.endswith(b"\n"):
             return None  # cut off within a row, for all that can be seen
+        if has_long_line(content):
+            return None  # Polars takes half a kilobyte for each comma of a line, however many columns there should be
         try:
             frame = pl.read_csv(
                 content, has_header=False, schema=self._schema, null_values=NULL_VALUES, encoding="utf8-lossy",
@@ -234,6 +181,12 @@ class _PieceReader:
         except (pl.exceptions.PolarsError, UnicodeDecodeError):
             return None
         return None if _hides_rows(frame, content) else frame
+
+
+def _with_texts_of_cells(piece: DumpPiece) -> DumpPiece:
+    """Takes away what was put in front of texts for spreadsheets (see `cell_texts`)."""
+    texts = {name: list(map(text_of_cell, cells)) if name in _CELLS else cells for name, cells in piece.texts.items()}
+    return replace(piece, texts=texts)
 
 
 def _hides_rows(frame: pl.DataFrame, content: bytes) -> bool:

@@ -23,10 +23,13 @@ from msmemscope.store.readers.vocabulary import POOL_OF_WORD
 
 _STATISTIC: Final = r'^\s*"?(?:pinned|total|used|process_used|device_used)"?:\s*"?\w+"?\s*(?:,|\}?$)'
 _STATISTICS_KEPT: Final = ("total", "used", "process_used", "device_used")
+_MOST_STATISTICS: Final = 16
+"""That are taken out of one text, in which each stands once; what a damaged one has more of stays in it."""
 _WORTH_A_COLUMN: Final = ("allocation_id", "addr", "size", "streamId", "taskId")
 _ANYWHERE: Final = '(?:^|[{{,])\\s*"?{key}"?:\\s*"?({value})"?\\s*(?:,|\\}}|$)'
 
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
+_BYTES: Final = re.compile("[0-9]{1,18}")
 _OWNER: Final = re.compile(r"(?:^|,)\s*owner:")
 _OWNER_BY_ALLOCATOR: Final = re.compile("CANN@[^@,]+")
 # Owner labels are free text: they end only where an attribute begins that stands behind them.
@@ -154,7 +157,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
     """Takes the running totals out of the begin of the rest, one after the other."""
     nothing = {name: pl.lit(None, dtype=pl.Int64) for name in _STATISTICS_KEPT}
     frame = frame.with_columns(**nothing, pinned=pl.lit(value=False))
-    while True:
+    for _ in range(_MOST_STATISTICS):
         rest = frame["rest"]
         chosen = rest.str.contains(_STATISTIC).fill_null(value=False)
         if not chosen.any():
@@ -177,6 +180,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
             (pl.col("pinned") | (pl.col("pair") == "pinned:true")).alias("pinned"),
         )
         frame = _with_some_rows(frame, chosen, said)
+    return frame
 
 
 def parse_rest(text: str) -> Rest:
@@ -196,20 +200,26 @@ def parse_rest(text: str) -> Rest:
     asked = pairs.get("req_size", "")
     known = _OWNER_BY_ALLOCATOR.match(owner)
     attribute = ",".join([*([known[0]] if known else []), *(f"{key}:{value}" for key, value in pairs.items())])
-    return Rest(flags, pool, owner, attribute, function, int(asked) if asked.isdecimal() else 0)
+    return Rest(flags, pool, owner, attribute, function, int(asked) if _BYTES.fullmatch(asked) else 0)
 
 
 def _pairs(text: str) -> dict[str, str]:
     if text.startswith("{"):
         try:
-            found = json.loads(text)
+            # `{` and text never make another JSON value than an object.
+            found = {
+                _without_halves(key): _without_halves(value if isinstance(value, str) else json.dumps(value))
+                for key, value in json.loads(text).items()
+            }
         except (ValueError, RecursionError):
             return _plain_pairs(text.removeprefix("{").removesuffix("}").replace('"', ""))
-        # `{` and text never make another JSON value than an object.
-        return _joined_owner(
-            {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
-        )
+        return _joined_owner(found)
     return _plain_pairs(text)
+
+
+def _without_halves(text: str) -> str:
+    """Returns a text without halves of letters, which JSON can name and no table can hold."""
+    return text.encode(errors="replace").decode()
 
 
 def _joined_owner(found: dict[str, str]) -> dict[str, str]:

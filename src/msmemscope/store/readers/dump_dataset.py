@@ -12,6 +12,7 @@ from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences, outermost_operators, range_numbers
 from msmemscope.store.readers.dump_attributes import parse_rest
 from msmemscope.store.readers.interning import Interner, LocalTexts
+from msmemscope.store.readers.problems import Problems
 from msmemscope.store.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from msmemscope.store.readers.dump_rows import DumpPiece
 
-_MICROSECONDS: Final = (10**14, 10**17)
-"""Times since 1970 that make sense as microseconds (years 1973 to 5138) and not as nanoseconds (1970 to 1973)."""
+_MICROSECONDS: Final = (10**14, (1 << 63) // 1000)
+"""Times since 1970 that make sense as microseconds (years 1973 to 2262) and not as nanoseconds (1970 to 1973)."""
 
 _HOLDERS: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 """Pools whose attribute `total` is what they hold of the driver's memory."""
@@ -122,11 +123,13 @@ class DumpRowsOfProcesses:
         Args:
             source: The path that was given.
         """
-        problems = [
-            *self._problems,
-            *(f"rows of unknown kind left out: {count} with Event/Event Type {words}"
-              for words, count in self._unknown.items()),
-        ]  # fmt: skip
+        unknown = Problems(
+            *(
+                f"rows of unknown kind left out: {count} with Event/Event Type {words}"
+                for words, count in self._unknown.items()
+            )
+        )
+        problems = [*self._problems, *unknown.lines()]
         if not self._parts:
             return ()
         rows = pl.concat(self._parts)
@@ -198,12 +201,13 @@ def _in_order(rows: pl.DataFrame, problems: list[str]) -> pl.DataFrame:
 
 
 def _in_nanoseconds(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    latest = rows["timestamp_ns"].max()
+    usual = rows["timestamp_ns"].median()
     low, high = _MICROSECONDS
-    if not isinstance(latest, int) or not low <= latest < high:
+    if not isinstance(usual, float) or not low <= usual < high:
         return rows
     notes.append("times have a resolution of a microsecond: the file is of a tool that wrote microseconds")
-    return rows.with_columns(pl.col("timestamp_ns") * 1000)
+    # A damaged row can have any time.
+    return rows.with_columns(pl.col("timestamp_ns").clip(upper_bound=high - 1) * 1000)
 
 
 def _without_invented_frees(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.eventlog.event_segments import MOST_BYTES
 from msmemscope.model.events import (
     ACCESS_KINDS,
     DEVICE_CPU,
@@ -19,6 +20,7 @@ from msmemscope.model.events import (
 )
 from msmemscope.store.readers.dump_attributes import attribute_columns
 from msmemscope.store.readers.interning import LocalTexts, local_texts, without_unused
+from msmemscope.store.readers.problems import Problems
 from msmemscope.store.readers.vocabulary import DERIVED, UNKNOWN, device_of, kind_of
 
 if TYPE_CHECKING:
@@ -52,8 +54,6 @@ _RANGE_END_PREFIX: Final = "Range end from id "
 _NO_STACK: Final = frozenset({"NA", NOT_AVAILABLE, ""})
 _PADDED_DIGITS: Final = 16
 _EXCERPT_CHARACTERS: Final = 80
-_MOST_PROBLEMS: Final = 20
-"""Broken rows of one file that are named; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DumpPiece:
     """One row per row that could be read; TEXT_COLUMNS are numbers of `texts`."""
     texts: dict[str, list[str]]
     """The texts of each of TEXT_COLUMNS, from 1."""
-    problems: tuple[str, ...]
+    problems: Problems
     """What was skipped and why."""
     unknown: dict[str, int]
     """Event and type of rows that are of no kind which is known, and how many there were."""
@@ -116,7 +116,7 @@ class RowParts:
     native_stack: LocalTexts
 
 
-def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: list[str], *, place: str) -> DumpPiece:
+def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: Problems, *, place: str) -> DumpPiece:
     """Turns rows of texts into rows of numbers.
 
     Args:
@@ -127,15 +127,17 @@ def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: list[str],
     """
     tables = [frame.select(_present(frame)) for _, frame in frames]
     if not tables:
-        return DumpPiece(pl.DataFrame(), {}, tuple(problems), {})
+        return DumpPiece(pl.DataFrame(), {}, problems, {})
     table = pl.concat(tables, how="vertical")
     piece, reasons = piece_of_parts(_parts(table))
     if reasons is not None and reasons.null_count() < len(reasons):
         is_reported = reasons.is_not_null()
         lines = _numbers(table, frames, counts_lines=place == "line")
-        broken = zip(lines.filter(is_reported), reasons.filter(is_reported), strict=True)
-        problems.extend(f"{place} {line}: {why}" for line, why in broken)
-    return replace(piece, problems=tuple(problems))
+        named = is_reported.arg_true().head(problems.room)
+        for line, why in zip(lines.gather(named), reasons.gather(named), strict=True):
+            problems.add(f"{place} {line}: {why}")
+        problems.count(int(is_reported.sum()) - len(named))
+    return replace(piece, problems=problems)
 
 
 def piece_of_parts(parts: RowParts) -> tuple[DumpPiece, pl.Series | None]:
@@ -171,7 +173,7 @@ def piece_of_parts(parts: RowParts) -> tuple[DumpPiece, pl.Series | None]:
     rows = rows.with_columns(*(stack.numbers.alias(name) for name, stack in stacks.items()))
     texts = {"name": names.texts, "rest": parts.rest.texts, **{name: stack.texts for name, stack in stacks.items()}}
     rows, reasons, unknown = _checked(rows, parts.words)
-    return DumpPiece(rows, texts, (), unknown), reasons
+    return DumpPiece(rows, texts, Problems(), unknown), reasons
 
 
 def _parts(table: pl.DataFrame) -> RowParts:
@@ -180,8 +182,8 @@ def _parts(table: pl.DataFrame) -> RowParts:
     has_address = [kind_of(text).kind in (*MEMORY_KINDS, *ACCESS_KINDS) for text in words.texts]
     addressed = _gathered(words, [False, *has_address], pl.Boolean())
     numbers = table.select(
-        pl.col("ID").cast(pl.UInt64).alias("sequence"),
-        pl.col("Timestamp(ns)").cast(pl.UInt64).alias("timestamp_ns"),
+        pl.col("ID").cast(pl.UInt64, strict=False).alias("sequence"),
+        pl.col("Timestamp(ns)").cast(pl.UInt64, strict=False).alias("timestamp_ns"),
         pl.col("Process Id").cast(pl.UInt32, strict=False).alias("process_id"),
         pl.col("Thread Id").cast(pl.UInt32, strict=False).fill_null(0).alias("thread_id"),
         pl.lit(_addresses(table["Ptr"], attributes.numbers["addr"], addressed)).alias("address"),
@@ -200,13 +202,6 @@ def _parts(table: pl.DataFrame) -> RowParts:
         python_stack=local_texts(table["Call Stack(Python)"]),
         native_stack=local_texts(table["Call Stack(C)"]),
     )
-
-
-def capped(problems: Iterable[str]) -> list[str]:
-    """Returns the first problems, and a line that counts the others."""
-    lines = list(problems)
-    more = len(lines) - _MOST_PROBLEMS
-    return lines if more <= 0 else [*lines[:_MOST_PROBLEMS], f"and {more} more of this file"]
 
 
 def _present(frame: pl.DataFrame) -> list[pl.Expr]:
@@ -312,8 +307,11 @@ def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Se
     is_left_out = kind.is_in([DERIVED.kind, EventKind.NONE])
     # Each in the order in which a row is checked.
     lacks = {
+        "its ID is negative": pl.col("sequence").is_null(),
+        "its Timestamp(ns) is negative": pl.col("timestamp_ns").is_null(),
         "its Device Id is no device": pl.col("device").is_null(),
         "its Ptr is no address": (is_memory | is_access) & pl.col("address").is_null(),
+        "its Attr has a size that no memory has": (is_memory | is_access) & (pl.col("size") > MOST_BYTES),
         "its Attr has no size": ((kind == EventKind.MALLOC) | is_access) & pl.col("size").is_null(),
         "a MALLOC with the ID 0 cannot be referred to": (kind == EventKind.MALLOC) & (pl.col("sequence") == 0),
     }

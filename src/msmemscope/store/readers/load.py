@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ from msmemscope.errors import EventLogError, InputError
 from msmemscope.eventlog import Capture
 from msmemscope.store.readers.csv_dump import csv_pieces
 from msmemscope.store.readers.dump_dataset import DumpRowsOfProcesses
-from msmemscope.store.readers.dump_rows import capped
 from msmemscope.store.readers.event_log import dataset_of_capture
+from msmemscope.store.readers.problems import Problems
 from msmemscope.store.readers.recognise import Form, Found, recognise
 from msmemscope.store.readers.sqlite_dump import database_pieces
 from msmemscope.store.readers.torch_snapshot import dataset_of_snapshot
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from msmemscope.errors import MsmemscopeError
     from msmemscope.store.dataset import Dataset
 
 
@@ -31,18 +33,29 @@ def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, ...]:
             (`torch.cuda.memory._dump_snapshot`), which is read without running anything of it.
 
     Returns:
-        One dataset per process, never none.
+        One dataset per process, never none. What of a folder cannot be read is a problem of the first one.
 
     Raises:
         InputError: the path is missing or unreadable, or holds nothing of that.
-        EventLogError: an event log is damaged beyond reading, and no dump lies beside it.
+        EventLogError: an event log is damaged beyond reading, no dump lies beside it, and nothing else was found.
     """
     given = Path(path)
-    datasets = tuple(dataset for found in recognise(given) for dataset in _loaded(found, given))
+    datasets: list[Dataset] = []
+    failures: list[MsmemscopeError] = []
+    for found in recognise(given):
+        try:
+            datasets.extend(_loaded(found, given))
+        except (EventLogError, InputError) as error:  # noqa: PERF203 - reads files
+            failures.append(error)
     if not datasets:
+        if failures:
+            raise failures[0]
         message = f"{given} holds no rows"
         raise InputError(message, hint="was anything recorded?")
-    return datasets
+    if failures:
+        left_out = (f"left out: {failure.message}" for failure in failures)
+        datasets[0] = replace(datasets[0], problems=(*datasets[0].problems, *left_out))
+    return tuple(datasets)
 
 
 def load(path: str | os.PathLike[str]) -> Dataset:
@@ -60,6 +73,8 @@ def load(path: str | os.PathLike[str]) -> Dataset:
 
 
 def _loaded(found: Found, given: Path) -> tuple[Dataset, ...]:
+    if found.failure is not None:
+        raise found.failure
     if found.form is Form.EVENT_LOG:
         return _event_log(found, given)
     if found.form is Form.TORCH_SNAPSHOT:
@@ -83,11 +98,18 @@ def _dumps(files: Sequence[Path], form: Form, given: Path, reason: str | None = 
     rows = DumpRowsOfProcesses(form.value)
     if reason is not None:
         rows.add_problem(reason)
+    failures: list[InputError] = []
     for file in files:
-        problems: list[str] = []
-        for piece in csv_pieces(file) if form is Form.CSV else database_pieces(file):
-            rows.add(piece)
-            problems.extend(piece.problems)
-        for problem in capped(problems):
+        problems = Problems()
+        try:
+            for piece in csv_pieces(file) if form is Form.CSV else database_pieces(file):
+                rows.add(piece)
+                problems.take(piece.problems)
+        except InputError as error:  # the files of other devices are read all the same
+            failures.append(error)
+            problems.add(f"left out: {error.message}")
+        for problem in problems.lines():
             rows.add_problem(f"{file.name}: {problem}" if len(files) > 1 else problem)
+    if len(failures) == len(files):
+        raise failures[0]
     return rows.datasets(given)

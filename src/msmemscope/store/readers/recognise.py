@@ -55,6 +55,8 @@ class Found:
     """The directory of the process, or files; dumps of several devices of a process belong together."""
     fallback: tuple[Path, ...] = ()
     """Of an event log: dump files of the same process, if it turns out to be unreadable."""
+    failure: InputError | None = None
+    """Why one of several inputs cannot be read at all."""
 
 
 def recognise(path: Path) -> tuple[Found, ...]:
@@ -95,10 +97,7 @@ def _in_folder(path: Path) -> tuple[Found, ...]:
         raise InputError(message) from error
     captures = [folder for folder in inside if folder.is_dir()]
     if captures:
-        found = [
-            _capture(folder) if (folder / _EVENT_LOG).is_dir() else _dumps(folder, _latest_dumps(folder))
-            for folder in captures
-        ]
+        found = list(map(_one_of_several, captures))
         kept = tuple(entry for entry in found if entry is not None)
         if kept:
             return kept
@@ -107,6 +106,15 @@ def _in_folder(path: Path) -> tuple[Found, ...]:
         message = f"{path} holds nothing that can be analysed"
         raise InputError(message, hint=_HINT)
     return (dumps,)
+
+
+def _one_of_several(folder: Path) -> Found | None:
+    if (folder / _EVENT_LOG).is_dir():
+        return _capture(folder)
+    try:
+        return _dumps(folder, _latest_dumps(folder))
+    except InputError as error:  # the others are read all the same
+        return Found(Form.CSV, (folder,), failure=error)
 
 
 def _capture(folder: Path) -> Found:

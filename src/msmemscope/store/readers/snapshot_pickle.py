@@ -1,106 +1,66 @@
-"""Reads pickles of plain data, after a look at every opcode: none by which a pickle could name or call anything may be there.
+"""Reads pickles of plain data, after a look at every opcode (native/plain_pickle).
 
-Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims. So
-the whole pickle is walked first, without making anything of it. It may build dictionaries, lists, tuples, numbers, texts
-and bytes, no length may lie beyond the end of the file, and no number of a memo beyond what so many bytes can put into
-one. Only then it is unpickled, by an unpickler that finds no class. The opcodes are those of the module `pickletools`,
-protocols 2 to 5.
+Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims and
+can be kept busy for days by keys of equal hashes. So the whole pickle is walked first, without making anything of it: it
+may build dictionaries whose keys are texts and numbers, lists, tuples, numbers, texts and bytes. Only then it is
+unpickled, by an unpickler that finds no class.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import gzip
 import io
+import os
 import pickle
-import pickletools
-import re
-import struct
-import threading
 import zipfile
 import zlib
-from concurrent.futures import ThreadPoolExecutor
-from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from msmemscope import _native
 from msmemscope.errors import InputError
+from msmemscope.store.readers.available_memory import available_memory_bytes
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 MOST_BYTES: Final = 4 << 30
 """Longest pickle that is read, after decompression."""
+SMALL_BYTES: Final = 64 << 20
+"""What a packed file may always unpack to; beyond, it is `MOST_TIMES` its own size."""
+MOST_TIMES: Final = 200
+"""Snapshots unpack to about twenty times their size. A thousand times is made to fill memory."""
 
 _PIECE_BYTES: Final = 16 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
-_OPCODES: Final = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
-_NAMES: Final = {code[0]: name for name, code in _OPCODES.items()}
+_ZIP_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How torch packs archives. Others can take any memory for themselves."""
 
-_FIXED: Final = {
-    0: (
-        "MARK", "POP", "POP_MARK", "DUP", "NONE", "NEWTRUE", "NEWFALSE", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE",
-        "SETITEM", "SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "MEMOIZE",
-    ),
-    1: ("PROTO", "BININT1", "BINGET", "BINPUT"),
-    2: ("BININT2",),
-    4: ("BININT", "LONG_BINGET"),
-    8: ("BINFLOAT", "FRAME"),
-}  # fmt: skip
-"""Opcodes that are accepted, by the number of bytes of their argument."""
-_COUNTED: Final = {
-    "LONG1": "<B", "LONG4": "<i", "BINUNICODE": "<I", "SHORT_BINUNICODE": "<B", "BINUNICODE8": "<Q",
-    "BINBYTES": "<I", "SHORT_BINBYTES": "<B", "BINBYTES8": "<Q",
-}  # fmt: skip
-"""Those whose argument says how many bytes follow it, with the form of that number."""
-_LENGTHS: Final = {_OPCODES[name][0]: struct.Struct(form) for name, form in _COUNTED.items()}
-_STOP: Final = _OPCODES["STOP"][0]
-
-_TUPLES: Final = [_OPCODES[name] for name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
-_TUPLES_OF_USUAL_STACK: Final = 5_000
-_STACK_BYTES_OF_TUPLE: Final = 512
-"""More than any build of Python needs."""
-_MOST_STACK_BYTES: Final = 1 << 30
-_PAGE_BYTES: Final = 1 << 16
-
-_LONGEST_NUMBER: Final = 9
-"""Bytes of the numbers of LONG1 that are walked over with the opcodes of fixed length: all that have 64 bits."""
-_OPCODES_AT_ONCE: Final = 5_000
-"""The engine of expressions remembers each repetition until the expression ends."""
+_ENDS_EARLY, _TOO_LONG, _NOT_PLAIN, _MEMO_NUMBER, _NOTHING_THERE, _LARGE_NUMBER, _KEY = range(1, 8)
+"""`PickleFault` of native/plain_pickle."""
+_DAMAGES: Final = {
+    _ENDS_EARLY: "the file ends too early",
+    _TOO_LONG: "an argument reaches beyond the end of the file",
+    _MEMO_NUMBER: "something is remembered that was never made",
+    _NOTHING_THERE: "something is taken that was never made",
+    _LARGE_NUMBER: "a number has more than 64 bits",
+    _KEY: "a key is neither a text nor a number",
+}
 
 
-_ACCEPTED: Final = {*_COUNTED, "LONG_BINPUT", *(name for names in _FIXED.values() for name in names)}
+class PlainData(NamedTuple):
+    """What a pickle holds."""
+
+    value: Any
+    size_bytes: int
+    """Of the pickle, unpacked. Objects can be shared, so the value can be far larger."""
 
 
-@functools.lru_cache(maxsize=4)
-def _run_of(size: int) -> re.Pattern[bytes]:
-    """Returns what matches opcodes whose length is known without arithmetic: nearly all, walked over by compiled code.
-
-    Args:
-        size: Of the pickle. Python makes room for as many entries of a memo as the number of one says, so that this must
-            not be much beyond what so many bytes can put in.
-    """
-    numbers = b"|".join(b"%s.{%d}" % (re.escape(bytes([count])), count) for count in range(_LONGEST_NUMBER + 1))
-    parts = [
-        b"[%s]%s" % (b"".join(re.escape(_OPCODES[name]) for name in names), b".{%d}" % count if count else b"+")
-        for count, names in _FIXED.items()
-    ]
-    if size < 1 << 16:
-        index = rb"..\x00\x00"
-    elif size < 1 << 24:
-        index = rb"..[\x00-\x%02x]\x00" % (size >> 16)
-    else:
-        index = rb"...[\x00-\x%02x]" % min(size >> 24, 255)
-    parts += [
-        b"%s(?:%s)" % (re.escape(_OPCODES["LONG1"]), numbers),
-        b"%s%s" % (re.escape(_OPCODES["LONG_BINPUT"]), index),
-    ]
-    return re.compile(b"(?:%s){1,%d}" % (b"|".join(parts), _OPCODES_AT_ONCE), re.DOTALL)
-
-
-def read_plain_pickle(path: Path) -> Any:
+def read_plain_pickle(path: Path) -> PlainData:
     """Returns the data of a pickle, which may be packed by gzip or lie in a ZIP archive (as torch.save makes them).
 
     Args:
@@ -111,18 +71,14 @@ def read_plain_pickle(path: Path) -> Any:
     """
     try:
         content = _content(path)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"{path} cannot be read: {reason}"
         raise InputError(message) from error
+    _check(content, path)
     try:
-        tuples = _check(content)
         with _without_collector():
-            return _with_deep_stack(_PlainUnpickler(io.BytesIO(content)).load, tuples)
-    except _RefusedError as error:
-        message = f"{path} is no memory snapshot: {error}"
-        hint = "a snapshot is plain data; this file wants to run code or to build objects, and was not loaded"
-        raise InputError(message, hint=hint) from error
+            return PlainData(_PlainUnpickler(io.BytesIO(content)).load(), len(content))
     except (
         pickle.UnpicklingError, EOFError, IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError,
         MemoryError,
@@ -133,119 +89,88 @@ def read_plain_pickle(path: Path) -> Any:
 
 def _content(path: Path) -> bytes:
     with path.open("rb") as file:
+        packed_bytes = os.fstat(file.fileno()).st_size
+        most = min(MOST_BYTES, SMALL_BYTES + MOST_TIMES * packed_bytes)
         start = file.read(4)
         file.seek(0)
         if start.startswith(_ZIP_MAGIC):
-            return _member(file)
+            return _member(file, most)
         if start.startswith(_GZIP_MAGIC):
             with gzip.open(file) as unpacked:
-                return _limited(unpacked)
-        return _limited(file)
+                return _limited(unpacked, most)
+        if packed_bytes > MOST_BYTES:
+            message = f"it is longer than {format_bytes(MOST_BYTES)}"
+            raise OSError(0, message)
+        _check_memory(packed_bytes)
+        return file.read(packed_bytes)
 
 
-def _member(file: IO[bytes]) -> bytes:
+def _member(file: IO[bytes], most: int) -> bytes:
     with zipfile.ZipFile(file) as archive:
-        names = archive.namelist()
-        pickles = [name for name in names if name.rpartition("/")[2] == "data.pkl"] or names
+        members = archive.infolist()
+        pickles = [member for member in members if member.filename.rpartition("/")[2] == "data.pkl"] or members
         if len(pickles) != 1:
-            message = f"a ZIP archive of {len(names)} files, none of which is data.pkl"
+            message = f"a ZIP archive of {len(members)} files, none of which is data.pkl"
+            raise zipfile.BadZipFile(message)
+        if pickles[0].compress_type not in _ZIP_METHODS:
+            message = "a ZIP archive that is packed in an unusual way"
             raise zipfile.BadZipFile(message)
         with archive.open(pickles[0]) as member:
-            return _limited(member)
+            return _limited(member, most)
 
 
-def _limited(file: IO[bytes] | gzip.GzipFile) -> bytes:
+def _limited(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
     # Piece by piece: to read so much at once makes room for it, however little there is.
     pieces = []
     length = 0
     while piece := file.read(_PIECE_BYTES):
         pieces.append(piece)
         length += len(piece)
-        if length > MOST_BYTES:
-            message = f"longer than {MOST_BYTES >> 30} GiB"
+        if length > most:
+            message = f"it unpacks to more than {format_bytes(most)}, as no snapshot does"
             raise OSError(0, message)
+        _check_memory(length)
     return b"".join(pieces)
 
 
-class _RefusedError(Exception):
-    """The pickle asks for something that is no plain data."""
-
-
-def _check(content: bytes) -> int:
-    """Walks over all opcodes up to the STOP.
-
-    Returns:
-        At most how many tuples they make.
+def _check_memory(needed_bytes: int) -> None:
+    """Refuses what does not fit into memory any more.
 
     Raises:
-        _RefusedError: one of them makes something else than plain data.
-        ValueError: the file ends before the STOP, or claims more than so many bytes can hold.
+        OSError: so much is not available.
     """
-    run = _run_of(len(content)).match
-    place = tuples = 0
-    while True:
-        match = run(content, place)
-        if match is not None:
-            place = match.end()
-            tuples += sum(map(match[0].count, _TUPLES))
-        code = content[place] if place < len(content) else None
-        if code == _STOP:
-            return tuples
-        if code in _LENGTHS:
-            place = _behind_counted(content, place)
-        elif match is None:
-            _refuse(content, place)
+    available = available_memory_bytes()
+    if available is not None and needed_bytes > available:
+        message = (
+            f"it takes more than {format_bytes(needed_bytes)} of memory, and {format_bytes(available)} are available"
+        )
+        raise OSError(0, message)
 
 
-def _behind_counted(content: bytes, place: int) -> int:
-    """Returns where the opcode ends that begins at a place, and that says how long it is."""
-    length = _LENGTHS[content[place]]
-    start = place + 1 + length.size
-    size = length.unpack_from(content, place + 1)[0] if start <= len(content) else 0
-    end: int = start + size
-    if size < 0 or end > len(content):
-        message = f"the {_NAMES[content[place]]} at byte {place} is longer than the file"
-        raise ValueError(message)
-    return end
-
-
-def _refuse(content: bytes, place: int) -> NoReturn:
-    """Says why the opcode at a place is not accepted."""
-    if place >= len(content):
-        message = "the file ends too early"
-        raise ValueError(message)
-    code = content[place]
-    name = _NAMES.get(code, f"opcode {code}")
-    if name in _ACCEPTED:
-        message = f"the {name} at byte {place} does not fit into the file"
-        raise ValueError(message)
-    message = f"it holds {name} at byte {place}"
-    raise _RefusedError(message)
-
-
-def _with_deep_stack(load: Callable[[], Any], tuples: int) -> Any:
-    """Calls a function with room for tuples within each other: to hash a key, Python goes down into each of them, unchecked.
-
-    Args:
-        load: What is called.
-        tuples: How many there are at most.
+def _check(content: bytes, path: Path) -> None:
+    """Looks at the whole pickle.
 
     Raises:
-        ValueError: they are too many for any stack.
+        InputError: it makes something else than plain data, is damaged, or needs more memory than there is.
     """
-    if tuples <= _TUPLES_OF_USUAL_STACK:
-        return load()
-    size = _STACK_BYTES_OF_TUPLE * tuples
-    if size > _MOST_STACK_BYTES:
-        message = f"it makes {tuples} tuples, at most {_MOST_STACK_BYTES // _STACK_BYTES_OF_TUPLE} are read"
-        raise ValueError(message)
-    before = threading.stack_size(size // _PAGE_BYTES * _PAGE_BYTES + _PAGE_BYTES)
-    try:
-        with ThreadPoolExecutor(max_workers=1) as worker:
-            loading = worker.submit(load)
-    finally:
-        threading.stack_size(before)
-    return loading.result()
+    fault, place, object_bytes = _native.walk_pickle(content)
+    if fault == _NOT_PLAIN:
+        import pickletools
+
+        name = next((code.name for code in pickletools.opcodes if ord(code.code) == content[place]), "a foreign byte")
+        message = f"{path} is no memory snapshot: it holds {name} at byte {place}"
+        hint = "a snapshot is plain data; this file wants to run code or to build objects, and was not loaded"
+        raise InputError(message, hint=hint)
+    if fault:
+        message = f"{path} is cut off or damaged: byte {place}: {_DAMAGES[fault]}"
+        raise InputError(message)
+    available = available_memory_bytes()
+    if available is not None and object_bytes > available:
+        message = (
+            f"{path} is too large for this machine: it takes about {format_bytes(object_bytes)} of memory, "
+            f"and {format_bytes(available)} are available"
+        )
+        raise InputError(message, hint="read it on a machine with more memory")
 
 
 @contextlib.contextmanager
@@ -266,9 +191,9 @@ class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse it."""
         message = f"it names {module}.{name}"
-        raise _RefusedError(message)
+        raise pickle.UnpicklingError(message)
 
     def persistent_load(self, identity: object) -> NoReturn:
         """Refuse it."""
         message = f"it refers to something outside: {type(identity).__name__}"
-        raise _RefusedError(message)
+        raise pickle.UnpicklingError(message)

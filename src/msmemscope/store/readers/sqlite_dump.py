@@ -7,11 +7,14 @@ because SQLite would write beside the original to read it.
 
 from __future__ import annotations
 
+import itertools
+import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +32,7 @@ from msmemscope.store.readers.dump_rows import (
     text_columns,
     text_schema,
 )
+from msmemscope.store.readers.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +43,17 @@ TABLES: Final = ("memscope_dump", "leaks_dump")
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 
 _PIECE_ROWS: Final = 32_768
+_PIECE_BYTES: Final = 16 << 20
+"""About as much text as is taken apart at once; rows of usual length are fewer bytes than that."""
+_FETCHED_ROWS: Final = 1_024
+_LONGEST_ROW: Final = 64 << 20
+_STEPS: Final = 10_000_000
+_STEPS_PER_BYTE: Final = 100
+"""Steps of SQLite's machine that reading may take, for each byte of the file: about a hundred times what a dump takes. Pages of
+a damaged file can lead to each other again and again."""
+_STEPS_BETWEEN_CHECKS: Final = 1_000_000
+_HIDDEN: Final = 6
+"""Field of `PRAGMA table_xinfo`: not 0 for a generated column."""
 _MARKS_LOOKED_AT: Final = 1_000
 _SEPARATOR: Final = "\x1f"
 _ROW_END: Final = "\x1e"
@@ -56,8 +71,10 @@ def database_pieces(path: Path) -> Iterator[DumpPiece]:
     try:
         with _opened(path) as connection:
             yield from _pieces(connection, path)
-    except sqlite3.Error as error:
-        message = f"{path} cannot be read as a database: {error}"
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Errors of SQLite quote what is damaged, which need not be text.
+        reason = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else error
+        message = f"{path} cannot be read as a database: {reason}"
         raise InputError(message, hint="is it cut off, or no dump?") from error
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
@@ -69,22 +86,31 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Opens a database so that neither it nor its folder changes."""
     journals = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
     journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size > 0]
-    with tempfile.TemporaryDirectory(prefix="msmemscope_") as folder:
+    with ExitStack() as resources:
         if journals:
+            folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="msmemscope_")))
             for file in (path, *journals):
-                shutil.copyfile(file, Path(folder) / file.name)
-            path = Path(folder) / path.name
+                shutil.copyfile(file, folder / file.name)
+            path = folder / path.name
         options = "mode=rw" if journals else "mode=ro&immutable=1"
-        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{options}", uri=True)) as connection:
-            connection.execute("PRAGMA trusted_schema=OFF")
-            connection.text_factory = bytes
-            yield connection
+        address = f"file:{quote(os.fsencode(path.absolute()))}?{options}"
+        connection = resources.enter_context(closing(sqlite3.connect(address, uri=True)))
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.text_factory = bytes
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+        checks_left = itertools.count((_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_BETWEEN_CHECKS, -1)
+        connection.set_progress_handler(lambda: next(checks_left) <= 0, _STEPS_BETWEEN_CHECKS)
+        yield connection
 
 
 def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
     table = _table(connection, path)
-    information = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+    information = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
     names = [bytes(row[1]).decode("utf-8", errors="replace") for row in information]
+    if any(row[_HIDDEN] for row in information):
+        message = f"{path}: the table {table} has generated columns; a dump has none"
+        raise InputError(message)
     columns = text_columns(names)
     missing = [name for name, is_needed in COLUMNS.items() if is_needed and name not in columns]
     if missing:
@@ -108,7 +134,7 @@ def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
         if waiting is not None:
             yield waiting.result()
     if damage:
-        yield DumpPiece(pl.DataFrame(), {}, tuple(damage), {})
+        yield DumpPiece(pl.DataFrame(), {}, Problems(*damage), {})
 
 
 def _fetched(cursor: sqlite3.Cursor, damage: list[str]) -> Iterator[tuple[int, list[bytes]]]:
@@ -121,10 +147,14 @@ def _fetched(cursor: sqlite3.Cursor, damage: list[str]) -> Iterator[tuple[int, l
     number = 1
     while not damage:
         rows: list[bytes] = []
+        size = fetched = 0
         try:
-            # What was fetched before an error stays in the list.
-            rows.extend(row[0] for row in islice(cursor, _PIECE_ROWS))
-        except sqlite3.DatabaseError as error:
+            while len(rows) < _PIECE_ROWS and size < _PIECE_BYTES and fetched == len(rows):
+                # What was fetched before an error stays in the list.
+                rows.extend(row[0] for row in islice(cursor, _FETCHED_ROWS))
+                size += sum(map(len, rows[fetched:]))
+                fetched += _FETCHED_ROWS
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if number == 1 and not rows:
                 raise
             damage.append(f"row {number + len(rows)} and those behind it cannot be read: {error}")
@@ -143,7 +173,7 @@ def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
         columns: What the fields are.
     """
     frames: list[tuple[int, pl.DataFrame]] = []
-    problems: list[str] = []
+    problems = Problems()
     waiting = [(number, rows)]
     while waiting:
         first, some = waiting.pop()
@@ -152,7 +182,7 @@ def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
             frames.append((first, frame))
         elif len(some) == 1:
             text = some[0].decode("utf-8", errors="replace").replace(_SEPARATOR, ",")
-            problems.append(f"row {first}: not a row of a dump: {excerpt(text)}")
+            problems.add(f"row {first}: not a row of a dump: {excerpt(text)}")
         else:
             middle = len(some) // 2
             waiting += [(first + middle, some[middle:]), (first, some[:middle])]
@@ -197,7 +227,7 @@ def _has_quoted_names(connection: sqlite3.Connection, table: str, found: dict[st
     some = f"SELECT {name} AS name FROM \"{table}\" WHERE {event} = 'MSTX' AND {name} <> '' LIMIT {_MARKS_LOOKED_AT}"  # noqa: S608
     try:
         marks, in_quotes = connection.execute(f"SELECT count(*), sum(name LIKE '\"%\"') FROM ({some})").fetchone()  # noqa: S608
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return False  # damaged somewhere: told when the rows are read, up to there
     return bool(marks) and marks == in_quotes
 

@@ -13,48 +13,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from msmemscope.errors import InputError
-from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind, Pool
+from msmemscope.model.events import EventFlag, EventKind, Pool
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences
 from msmemscope.store.readers.interning import Interner
 from msmemscope.store.readers.snapshot_pickle import read_plain_pickle
+from msmemscope.store.readers.snapshot_rows import KINDS, SnapshotRows
 from msmemscope.store.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_ALIVE: Final = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
-_KINDS: Final = {
-    "alloc": EventKind.MALLOC,
-    "free_requested": EventKind.FREE,
-    "free_completed": EventKind.FREE,
-    "segment_alloc": EventKind.MALLOC,
-    "segment_map": EventKind.MALLOC,
-    "segment_free": EventKind.FREE,
-    "segment_unmap": EventKind.FREE,
-    "oom": EventKind.OOM,
-    "snapshot": EventKind.SNAPSHOT,
-}
 _SEGMENT: Final = "segment_"
-_HIGHEST_DEVICE: Final = 127
-_NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".so")
-_ROW_SCHEMA: Final = pl.Schema(
-    {
-        "action": pl.String(),
-        "device": pl.Int8(),
-        "address": pl.UInt64(),
-        "size": pl.Int64(),
-        "timestamp_ns": pl.UInt64(),
-        "python_stack_id": pl.UInt32(),
-        "native_stack_id": pl.UInt32(),
-        "name_id": pl.UInt32(),
-        "attribute_id": pl.UInt32(),
-    }
-)
 
 
 def dataset_of_snapshot(path: Path) -> Dataset:
@@ -67,9 +42,9 @@ def dataset_of_snapshot(path: Path) -> Dataset:
         InputError: it cannot be read, is damaged, is no plain data, or no memory snapshot.
     """
     content = read_plain_pickle(path)
-    traces, segments = _parts(content, path)
+    traces, segments = _parts(content.value, path)
     strings = Interner()
-    rows = _Rows(strings)
+    rows = SnapshotRows(strings, content.size_bytes)
     try:
         for device, trace in enumerate(traces):
             rows.add_history(trace, device)
@@ -132,121 +107,6 @@ def _notes(traces: list[Any], before: int) -> list[str]:
     return notes
 
 
-class _Rows:
-    """Collects rows column by column, and stacks as texts.
-
-    Args:
-        strings: Where names and attributes of events get their ids.
-    """
-
-    def __init__(self, strings: Interner) -> None:
-        self.strings = strings
-        self.python_stacks = Interner()
-        self.native_stacks = Interner()
-        # Each entry has a list of frames of its own, and the frames are shared: so a stack is known by the identities of
-        # its frames, which stay theirs for as long as the snapshot is held.
-        self._stacks: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)}
-        self._parts: list[pl.DataFrame] = [_ROW_SCHEMA.to_frame()]
-        self._unknown: dict[str, int] = {}
-
-    def take(self) -> pl.DataFrame:
-        """Returns the rows so far, and forgets them; stacks stay."""
-        rows = pl.concat(self._parts)
-        self._parts = [_ROW_SCHEMA.to_frame()]
-        return rows
-
-    def problems(self) -> list[str]:
-        """Returns what was left out."""
-        return [f"events of unknown kind left out: {count} of {action!r}" for action, count in self._unknown.items()]
-
-    def add_history(self, trace: list[dict[str, Any]], device: int) -> None:
-        """Adds the history of a device."""
-        known = [entry for entry in trace if entry["action"] in _KINDS]
-        if len(known) < len(trace):
-            others = [str(entry["action"]) for entry in trace if entry["action"] not in _KINDS]
-            for action in others:
-                self._unknown[action] = self._unknown.get(action, 0) + 1
-        entries, told = self._with_states(known)
-        self._add(
-            {
-                "action": [entry["action"] for entry in entries],
-                "device": [device] * len(entries),
-                # An allocation that failed has no address.
-                "address": [entry.get("addr", 0) if entry["action"] != "oom" else 0 for entry in entries],
-                "size": [entry.get("size", 0) for entry in entries],
-                "timestamp_ns": [int(entry.get("time_us", 0)) * 1000 for entry in entries],
-                "name_id": [self.strings.id_of(OOM_SNAPSHOT_NAME) if text else 0 for text in told],
-                "attribute_id": self.strings.ids_of(told),
-            },
-            [entry.get("frames") or () for entry in entries],
-        )
-
-    def add_segment(self, segment: dict[str, Any]) -> None:
-        """Adds a segment and the blocks that are alive in it."""
-        device = segment.get("device", 0)
-        address = segment.get("address", 0)
-        rows = [("segment_alloc", device, address, segment["total_size"], segment.get("frames", ()))]
-        for block in segment["blocks"]:
-            if block["state"] in _ALIVE:
-                frames = block.get("frames")
-                if frames is None:  # as older versions have it
-                    history = block.get("history") or [{}]
-                    frames = history[0].get("frames", ())
-                rows.append(("alloc", device, block.get("address", address), block["size"], frames))
-            address += block["size"]
-        actions, devices, addresses, sizes, stacks = zip(*rows, strict=True)
-        columns = {"action": actions, "device": devices, "address": addresses, "size": sizes}
-        self._add({name: list(values) for name, values in columns.items()}, [frames or () for frames in stacks])
-
-    @staticmethod
-    def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-        """Puts the state of the device before each allocation that failed, as far as it is told: our own logs have it there.
-
-        Returns:
-            The entries, and what each says of the state; nothing but for those that were put in.
-        """
-        found, told = [], []
-        for entry in entries:
-            if entry["action"] == "oom" and "device_free" in entry:
-                found.append({"action": "snapshot", "time_us": entry.get("time_us", 0)})
-                told.append(f"free:{int(entry['device_free'])}")
-            found.append(entry)
-            told.append("")
-        return found, told
-
-    def _add(self, columns: dict[str, list[Any]], stacks: list[Any]) -> None:
-        for device in set(columns["device"]):
-            if not 0 <= device <= _HIGHEST_DEVICE:
-                message = f"no device: {device}"
-                raise ValueError(message)
-        ids = [self._stack_ids(frames) for frames in stacks]
-        columns["python_stack_id"] = [python for python, _ in ids]
-        columns["native_stack_id"] = [native for _, native in ids]
-        nothing = [0] * len(ids)
-        self._parts.append(pl.DataFrame({name: columns.get(name, nothing) for name in _ROW_SCHEMA}, schema=_ROW_SCHEMA))
-
-    def _stack_ids(self, frames: list[dict[str, Any]]) -> tuple[int, int]:
-        key = tuple(map(id, frames))
-        known = self._stacks.get(key)
-        if known is None:
-            known = self._stacks[key] = self._new_stack(frames)
-        return known
-
-    def _new_stack(self, frames: list[dict[str, Any]]) -> tuple[int, int]:
-        python, native = [], []
-        for frame in frames:
-            file, line, name = str(frame["filename"]), int(frame["line"]), str(frame["name"])
-            if file in {"", "??"} or file.endswith(_NATIVE_SUFFIXES) or "." not in file.rpartition("/")[2]:
-                is_python = file.startswith("<") and file.endswith(">")
-            else:
-                is_python = True
-            if is_python:
-                python.append(f"{file}({line}): {name}\n")
-            else:
-                native.append(f"{file}({name})\n" if file not in {"", "??"} else f"{name}\n")
-        return self.python_stacks.id_of("".join(python)), self.native_stacks.id_of("".join(native))
-
-
 def _events(history: pl.DataFrame, present: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Returns EVENT_SCHEMA, and how many blocks and segments are older than the history."""
     history = _frees_once(history.sort("timestamp_ns", maintain_order=True))
@@ -280,30 +140,24 @@ def _not_in_history(present: pl.DataFrame, alive: pl.DataFrame) -> pl.DataFrame:
     place = ["device", "pool", "address"]
     is_segment = pl.col("pool") == Pool.HAL
     blocks = present.filter(~is_segment).join(alive.select(place).unique(), on=place, how="anti", maintain_order="left")
-    pieces = (
-        alive.lazy().filter(is_segment).select("device", pl.col("address").alias("piece"), pl.col("size").alias("of"))
+    pieces = alive.filter(is_segment)
+    parts = [
+        _without_pieces(segments, pieces.filter(pl.col("device") == device))
+        for (device,), segments in present.filter(is_segment).group_by("device", maintain_order=True)
+    ]
+    return pl.concat([present.clear(), *parts, blocks])
+
+
+def _without_pieces(segments: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
+    """Returns the segments of a device without the bytes of the pieces that begin in them; none that has nothing left."""
+    ordered = pieces.sort("address")
+    sums = np.concatenate([[0], ordered["size"].cum_sum().to_numpy()])
+    begins, ends = (
+        ordered["address"].search_sorted(places, side="left").to_numpy()
+        for places in (segments["address"], segments["address"] + segments["size"].cast(pl.UInt64))
     )
-    segments = present.filter(is_segment).with_row_index("segment")
-    known = (
-        segments.lazy()
-        .select("segment", "device", "address", "size")
-        .join_where(
-            pieces.rename({"device": "its_device"}),
-            pl.col("device") == pl.col("its_device"),
-            pl.col("piece") >= pl.col("address"),
-            pl.col("piece") < pl.col("address") + pl.col("size").cast(pl.UInt64),
-        )
-        .group_by("segment")
-        .agg(pl.col("of").sum())
-        .collect()
-    )
-    segments = (
-        segments.join(known, on="segment", how="left", maintain_order="left")
-        .with_columns(pl.col("size") - pl.col("of").fill_null(0))
-        .filter(pl.col("size") > 0)
-        .select(EVENT_SCHEMA.names())
-    )
-    return pl.concat([segments, blocks])
+    left = segments["size"] - pl.Series(sums[ends] - sums[begins], dtype=pl.Int64)
+    return segments.with_columns(size=left).filter(pl.col("size") > 0)
 
 
 def _frees_once(history: pl.DataFrame) -> pl.DataFrame:
@@ -328,7 +182,7 @@ def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
     return (
         rows.with_columns(**zeros)
         .with_columns(
-            kind=action.replace_strict({name: int(kind) for name, kind in _KINDS.items()}, return_dtype=pl.UInt8),
+            kind=action.replace_strict({name: int(kind) for name, kind in KINDS.items()}, return_dtype=pl.UInt8),
             pool=pool.cast(pl.UInt8),
             sequence=pl.int_range(first, first + len(rows), dtype=pl.UInt64, eager=True),
         )

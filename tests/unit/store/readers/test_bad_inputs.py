@@ -16,7 +16,7 @@ import pytest
 
 from msmemscope.errors import InputError, MsmemscopeError
 from msmemscope.store import load, load_dataset
-from msmemscope.store.readers import csv_dump
+from msmemscope.store.readers import csv_parts
 from tests.golden.dump_inputs import HEADER, WRITERS
 
 GOOD = WRITERS["may_2026.csv"]
@@ -322,7 +322,7 @@ def test_pieces_end_where_rows_end(piece_bytes: int, tmp_path: Path, monkeypatch
     for name in ("may_2026.csv", "other_columns.csv", "rewritten.csv"):
         WRITERS[name](path)
         whole = load(path)
-        monkeypatch.setattr(csv_dump, "PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(csv_parts, "PIECE_BYTES", piece_bytes)
         in_pieces = load(path)
         monkeypatch.undo()
         assert in_pieces.problems == ()

@@ -20,7 +20,14 @@ PLAIN = {
     "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET",
     "SETITEM", "SETITEMS", "APPEND", "APPENDS", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "STOP",
 }  # fmt: skip
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=300)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(max_size=300)
+)
 data = st.recursive(
     scalars,
     lambda inner: (
@@ -35,7 +42,7 @@ def read(content: bytes) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_bytes(content)
-        return read_plain_pickle(path)
+        return read_plain_pickle(path).value
 
 
 @settings(deadline=None)
