@@ -203,3 +203,24 @@ def test_settings_without_start_are_not_silent(
     assert run.returncode == 0, run.stderr
     said = run.stderr.count("nothing was recorded: collection waited for msmemscope.start(), which was never called")
     assert said == int(is_said)
+
+
+REFUSES_PRELOADING = """
+import os, sys
+if os.environ.get("LD_PRELOAD"):
+    sys.exit("this program does not run with LD_PRELOAD set")
+msmemscope.start()
+block = keep()
+"""
+
+
+def test_a_program_that_refuses_preloading_is_observed_from_inside(tmp_path: Path, target_builder: Builder) -> None:
+    refused = run_program(REFUSES_PRELOADING, tmp_path, target_builder.library(), "--events=alloc,free")
+    assert refused.returncode == 1
+    lines = [line.strip() for line in refused.stderr.splitlines()]
+    assert "import msmemscope; msmemscope.start()" in " ".join(lines)
+    alone = run_program(REFUSES_PRELOADING, tmp_path, target_builder.library())
+    assert alone.returncode == 0, alone.stderr
+    _, _, process = analyzed(tmp_path / "memscopeDumpResults", "peak")
+    assert process["is_answered"] is True
+    assert [device["peak_bytes"] for device in process["result"]["devices"]] == [4096]

@@ -174,7 +174,7 @@ def _decompose(dataset: Dataset, coverage: Coverage, options: DecompositionOptio
     ends = steps(dataset).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
     ends, thinned = _fewer(ends, owners)
-    coverage = (*coverage, *thinned)
+    notes = (*notes, *thinned)
     moments = min(chosen.moments, max(_MOST_OWNERS_AT_MOMENTS // owners, 1))
     times = dataset.events.select("sequence", "timestamp_ns")
     peaks = _with_times(peak_moments(blocks).filter(pl.col("peak_bytes") > 0), times)

@@ -92,7 +92,7 @@ def _observe(program: str, arguments: tuple[str, ...], config: Config) -> Progra
             preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
         end = run_program(program, arguments, preload.variables)
         with _survivable(config):
-            is_settled = _finish(program, config, root, since_ns)
+            is_settled = _finish(program, end, config, root, since_ns)
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:
@@ -128,7 +128,7 @@ def _survivable(config: Config) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bool:
+def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, since_ns: int) -> bool:
     """Write the dump files and the summary.
 
     Returns:
@@ -154,7 +154,7 @@ def _finish(program: str, config: Config, root: OutputRoot, since_ns: int) -> bo
             *_unobservable(program, is_silent=not exported.processes),
             *_npu_not_there(config, exported.processes, ledger.facts),
         ),
-        nothing_recorded=() if recorded else _why_nothing(config, ledger.facts),
+        nothing_recorded=() if recorded else (*_why_nothing(config, ledger.facts), *_refused(end)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
@@ -261,6 +261,15 @@ def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
     settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
     known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
     return summary_limits(Recorded({}, known))
+
+
+def _refused(end: ProgramEnd) -> Iterator[str]:
+    """Some programs look at LD_PRELOAD, and end where it is set."""
+    if end.exit_status != 0:
+        yield (
+            f"the program ended with status {end.exit_status}; one that does not run with LD_PRELOAD set is observed from "
+            "inside: import msmemscope; msmemscope.start()"
+        )
 
 
 def _tell_enclosing_launch(captures: dict[Path, int]) -> None:

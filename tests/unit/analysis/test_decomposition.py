@@ -369,6 +369,6 @@ def test_more_owners_and_steps_than_fit_into_a_table(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("msmemscope.analysis.decomposition._MOST_OWNERS_AT_MOMENTS", 100)
     found = decompose(dataset)
     assert found.at_steps["step"].unique().sort().to_list() == [4, 8, 12, 16, 20]
-    assert any(line.startswith("owners at the end of every 4th step only") for line in found.coverage)
+    assert any(line.startswith("owners at the end of every 4th step only") for line in found.coverage.limits)
     last = pl.col("step") == 20
     assert found.at_steps.filter(last).equals(whole.at_steps.filter(last))
