@@ -215,6 +215,7 @@ block = keep()
 
 
 def test_a_program_that_refuses_preloading_is_observed_from_inside(tmp_path: Path, target_builder: Builder) -> None:
+    """Nothing is preloaded then, and its allocations are recorded all the same."""
     refused = run_program(REFUSES_PRELOADING, tmp_path, target_builder.library(), "--events=alloc,free")
     assert refused.returncode == 1
     lines = [line.strip() for line in refused.stderr.splitlines()]
