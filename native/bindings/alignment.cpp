@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "alignment/alignment.h"
+#include "offline/alignment/alignment.h"
 
 namespace nb = nanobind;
 

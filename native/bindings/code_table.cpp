@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "python_frames.h"
-#include "writer/hash.h"
+#include "core/writer/hash.h"
 
 namespace msmemscope {
 namespace {

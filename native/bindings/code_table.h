@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "dump_rows/chosen_rows.h"
-#include "dump_rows/dump_rows.h"
-#include "dump_rows/row_relations.h"
+#include "offline/dump_rows/chosen_rows.h"
+#include "offline/dump_rows/dump_rows.h"
+#include "offline/dump_rows/row_relations.h"
 
 namespace nb = nanobind;
 

@@ -12,7 +12,7 @@
 
 #include "code_table.h"
 #include "python_frames.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 namespace {

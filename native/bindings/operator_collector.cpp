@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "stacks/python_stack.h"
+#include "core/stacks/python_stack.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 namespace {

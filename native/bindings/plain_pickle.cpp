@@ -1,6 +1,6 @@
 #include "plain_pickle.h"
 
-#include "plain_pickle/plain_pickle.h"
+#include "offline/plain_pickle/plain_pickle.h"
 
 namespace nb = nanobind;
 
@@ -21,7 +21,7 @@ nb::tuple walk(const nb::bytes& content) {
 void define_plain_pickle(nb::module_& module) {
     module.def("walk_pickle", &walk, nb::arg("content"),
                nb::sig("def walk_pickle(content: bytes) -> tuple[int, int, int]"),
-               "Looks at every opcode of a pickle. Returns what is wrong (`PickleFault` of native/plain_pickle, 0 for "
+               "Looks at every opcode of a pickle. Returns what is wrong (`PickleFault` of native/offline/plain_pickle, 0 for "
                "nothing), the place of the opcode, and about how many bytes Python needs for what it makes.");
 }
 

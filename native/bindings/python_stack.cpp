@@ -1,4 +1,4 @@
-#include "stacks/python_stack.h"
+#include "core/stacks/python_stack.h"
 
 #include <Python.h>
 
@@ -8,7 +8,7 @@
 #include "code_table.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
-#include "writer/hash.h"
+#include "core/writer/hash.h"
 
 namespace msmemscope {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 

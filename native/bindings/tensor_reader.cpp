@@ -1,7 +1,7 @@
 #include "tensor_reader.h"
 
 #include "code_table.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope {
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "interpose/hook.h"
-#include "observers/acl/acl.h"
-#include "observers/atb/atb.h"
-#include "observers/hal/hal.h"
-#include "observers/kernel_launch/kernel_launch.h"
-#include "observers/mstx/mstx.h"
-#include "observers/torch_cpu/torch_cpu.h"
+#include "sources/ascend/acl/acl.h"
+#include "sources/ascend/atb/atb.h"
+#include "sources/ascend/hal/hal.h"
+#include "sources/ascend/kernel_launch/kernel_launch.h"
+#include "sources/ascend/mstx/mstx.h"
+#include "sources/torch_cpu/torch_cpu.h"
 
 namespace msmemscope {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "interpose/patcher.h"
-#include "writer/keep_errno.h"
+#include "core/writer/keep_errno.h"
 
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming)

@@ -13,8 +13,8 @@
 #include "interpose/elf_image.h"
 #include "interpose/hooks.h"
 #include "interpose/loading.h"
-#include "stacks/modules.h"
-#include "writer/keep_errno.h"
+#include "core/stacks/modules.h"
+#include "core/writer/keep_errno.h"
 
 namespace msmemscope {
 namespace {

@@ -12,9 +12,9 @@
 #include "interpose/elf_image.h"
 #include "interpose/loading.h"
 #include "interpose/patcher.h"
-#include "writer/ledger.h"
-#include "writer/recorder.h"
-#include "writer/stderr_line.h"
+#include "core/writer/ledger.h"
+#include "core/writer/recorder.h"
+#include "core/writer/stderr_line.h"
 
 namespace {
 

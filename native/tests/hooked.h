@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "interpose/hook.h"
-#include "observers/torch_cpu/torch_cpu.h"
+#include "sources/torch_cpu/torch_cpu.h"
 #include "tests/check.h"
 
 namespace msmemscope::tests {

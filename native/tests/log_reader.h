@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "format/definition.h"
-#include "format/process_header.h"
-#include "format/record.h"
+#include "core/format/definition.h"
+#include "core/format/process_header.h"
+#include "core/format/record.h"
 
 namespace msmemscope::tests {
 

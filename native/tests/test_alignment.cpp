@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "alignment/alignment.h"
+#include "offline/alignment/alignment.h"
 #include "tests/check.h"
 
 using namespace msmemscope;

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "observers/atb/enum_names.h"
-#include "observers/atb/events.h"
-#include "observers/atb/layouts.h"
-#include "observers/atb/path_budget.h"
-#include "observers/atb/strings.h"
+#include "sources/ascend/atb/enum_names.h"
+#include "sources/ascend/atb/events.h"
+#include "sources/ascend/atb/layouts.h"
+#include "sources/ascend/atb/path_budget.h"
+#include "sources/ascend/atb/strings.h"
 #include "tests/check.h"
 #include "tests/log_reader.h"
 #include "tests/shared_strings.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 using namespace msmemscope::atb;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "dump_rows/chosen_rows.h"
-#include "dump_rows/dump_rows.h"
-#include "dump_rows/row_relations.h"
-#include "dump_rows/text_table.h"
+#include "offline/dump_rows/chosen_rows.h"
+#include "offline/dump_rows/dump_rows.h"
+#include "offline/dump_rows/row_relations.h"
+#include "offline/dump_rows/text_table.h"
 #include "tests/check.h"
 
 using namespace msmemscope;

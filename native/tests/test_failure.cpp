@@ -11,8 +11,8 @@
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
-#include "writer/stderr_line.h"
+#include "core/writer/recorder.h"
+#include "core/writer/stderr_line.h"
 
 using namespace msmemscope;
 

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <string>
 
-#include "observers/acl/visible_devices.h"
-#include "observers/hal/allocation_flags.h"
-#include "observers/hal/hal.h"
+#include "sources/ascend/acl/visible_devices.h"
+#include "sources/ascend/hal/allocation_flags.h"
+#include "sources/ascend/hal/hal.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 

@@ -8,9 +8,9 @@
 
 #include "tests/check.h"
 #include "tests/log_reader.h"
-#include "writer/process_state.h"
-#include "writer/recorder.h"
-#include "writer/stderr_line.h"
+#include "core/writer/process_state.h"
+#include "core/writer/recorder.h"
+#include "core/writer/stderr_line.h"
 
 using namespace msmemscope;
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tests/check.h"
-#include "writer/hash.h"
-#include "writer/intern_table.h"
+#include "core/writer/hash.h"
+#include "core/writer/intern_table.h"
 
 using msmemscope::InternTable;
 

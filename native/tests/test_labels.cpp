@@ -10,8 +10,8 @@
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
-#include "writer/texts.h"
+#include "core/writer/recorder.h"
+#include "core/writer/texts.h"
 
 using namespace msmemscope;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/check.h"
-#include "writer/live_blocks.h"
+#include "core/writer/live_blocks.h"
 
 using msmemscope::LiveBlock;
 using msmemscope::LiveBlocks;

@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "observers/mstx/mstx.h"
+#include "sources/ascend/mstx/mstx.h"
 #include "tests/check.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
-#include "writer/steps.h"
+#include "core/writer/recorder.h"
+#include "core/writer/steps.h"
 
 using namespace msmemscope;
 using namespace msmemscope::mstx;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plain_pickle/plain_pickle.h"
+#include "offline/plain_pickle/plain_pickle.h"
 #include "tests/check.h"
 
 using namespace msmemscope;

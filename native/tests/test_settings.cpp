@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "tests/check.h"
-#include "writer/settings.h"
+#include "core/writer/settings.h"
 
 using msmemscope::Settings;
 

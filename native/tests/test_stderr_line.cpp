@@ -13,7 +13,7 @@
 #include <string>
 
 #include "tests/check.h"
-#include "writer/stderr_line.h"
+#include "core/writer/stderr_line.h"
 
 using namespace msmemscope;
 

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <string>
 
-#include "observers/mstx/marks.h"
+#include "sources/ascend/mstx/marks.h"
 #include "tests/check.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
-#include "writer/steps.h"
+#include "core/writer/recorder.h"
+#include "core/writer/steps.h"
 
 using namespace msmemscope;
 

@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "writer/recorder.h"
+#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 

@@ -13,10 +13,10 @@
 #include <cstdio>
 #include <cstring>
 
-#include "format/record.h"
-#include "writer/civil_time.h"
-#include "writer/hash.h"
-#include "writer/recorder.h"
+#include "core/format/record.h"
+#include "core/writer/civil_time.h"
+#include "core/writer/hash.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope::watch {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "format/record.h"
+#include "core/format/record.h"
 #include "interpose/patcher.h"
 #include "watch/content_hash.h"
 

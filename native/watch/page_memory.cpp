@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "writer/bounded_lock.h"
+#include "core/writer/bounded_lock.h"
 
 namespace msmemscope::watch {
 namespace {

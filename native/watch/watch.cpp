@@ -7,8 +7,8 @@
 #include <new>
 
 #include "watch/watch_state.h"
-#include "writer/hash.h"
-#include "writer/keep_errno.h"
+#include "core/writer/hash.h"
+#include "core/writer/keep_errno.h"
 
 namespace msmemscope::watch {
 

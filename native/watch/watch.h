@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "watch/memory_reader.h"
-#include "writer/live_blocks.h"
-#include "writer/recorder.h"
+#include "core/writer/live_blocks.h"
+#include "core/writer/recorder.h"
 
 namespace msmemscope::watch {
 

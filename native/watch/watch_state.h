@@ -8,7 +8,7 @@
 #include "watch/dump_files.h"
 #include "watch/fingerprint.h"
 #include "watch/watch.h"
-#include "writer/bounded_lock.h"
+#include "core/writer/bounded_lock.h"
 
 namespace msmemscope::watch {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "watch/watch_state.h"
-#include "writer/hash.h"
+#include "core/writer/hash.h"
 
 namespace msmemscope::watch {
 namespace {

@@ -17,7 +17,7 @@ from msmemscope.model import events
 if TYPE_CHECKING:
     import numpy as np
 
-FORMAT = Path(__file__).parents[2] / "native" / "format"
+FORMAT = Path(__file__).parents[2] / "native" / "core" / "format"
 HEADERS = ("record.h", "process_header.h", "definition.h")
 
 ENUMS: dict[str, type[Enum]] = {

@@ -61,9 +61,9 @@ def test_only_the_binding_includes_python() -> None:
 
 
 def test_event_log_headers_include_no_system_header() -> None:
-    """native/format is the whole contract between the two sides: fixed-size integers and offsets, nothing else."""
+    """native/core/format is the whole contract between the two sides: fixed-size integers and offsets, nothing else."""
     allowed = {"cstddef", "cstdint"}
-    for path in (ROOT / "native" / "format").glob("*.h"):
+    for path in (ROOT / "native" / "core" / "format").glob("*.h"):
         included = set(re.findall(r"#include <([^>]+)>", path.read_text(encoding="utf-8")))
         assert included <= allowed, f"{path.name} includes {included - allowed}"
 

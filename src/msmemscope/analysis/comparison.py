@@ -1,7 +1,7 @@
 """Two runs, or two steps, side by side: operator by operator or kernel by kernel, and their peaks.
 
 The sequences of names of each device are aligned so that as few elements as possible stay without a partner (Myers'
-algorithm, see native/alignment). What is compared is the net change of memory of each element, see `memory_changes`.
+algorithm, see native/offline/alignment). What is compared is the net change of memory of each element, see `memory_changes`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ EVENT_SCHEMA: Final = pl.Schema(
         "extra": pl.UInt64(),
     }
 )
-"""One row per event, in sequence order. Columns as in `native/format/record.h`:
+"""One row per event, in sequence order. Columns as in `native/core/format/record.h`:
 
 sequence: process-wide, unique, from 1; the ID column of dumps.
 timestamp_ns: CLOCK_REALTIME.

@@ -1,4 +1,4 @@
-"""Where every byte of an event log lies: the reader's copy of `native/format/*.h`.
+"""Where every byte of an event log lies: the reader's copy of `native/core/format/*.h`.
 
 The structs are numpy dtypes in little-endian order; `in_byte_order` gives the
 form for a log that was written on a big-endian machine. `tests/contracts/`

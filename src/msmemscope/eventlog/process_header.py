@@ -32,7 +32,7 @@ _OLDEST_HEADER_BYTES: Final = 152
 
 @dataclass(frozen=True)
 class ProcessHeader:
-    """Fields of `native/format/process_header.h`, in its order and under its names."""
+    """Fields of `native/core/format/process_header.h`, in its order and under its names."""
 
     format_version: int
     header_bytes: int

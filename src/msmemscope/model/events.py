@@ -1,6 +1,6 @@
 """Kinds of events, memory pools and flags, and the words that dumps use for them.
 
-The values are those of the event log (`native/format/record.h`); a contract test
+The values are those of the event log (`native/core/format/record.h`); a contract test
 compares the two. This module is imported inside the observed process, so it
 imports nothing but `enum` and `typing`.
 """

@@ -1,4 +1,4 @@
-"""Reads pickles of plain data, after a look at every opcode (native/plain_pickle).
+"""Reads pickles of plain data, after a look at every opcode (native/offline/plain_pickle).
 
 Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims and
 can be kept busy for days by keys of equal hashes. So the whole pickle is walked first, without making anything of it: it
@@ -41,7 +41,7 @@ _ZIP_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How torch packs archives. Others can take any memory for themselves."""
 
 _ENDS_EARLY, _TOO_LONG, _NOT_PLAIN, _MEMO_NUMBER, _NOTHING_THERE, _LARGE_NUMBER, _KEY = range(1, 8)
-"""`PickleFault` of native/plain_pickle."""
+"""`PickleFault` of native/offline/plain_pickle."""
 _DAMAGES: Final = {
     _ENDS_EARLY: "the file ends too early",
     _TOO_LONG: "an argument reaches beyond the end of the file",

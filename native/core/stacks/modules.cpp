@@ -1,0 +1,99 @@
+#include "core/stacks/modules.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+namespace {
+
+struct NotedModule {
+    format::ModulePayload payload;
+    std::uint32_t text_offset;
+};
+
+constexpr std::uint32_t kMostModules = 8192;
+constexpr std::size_t kTextBytes = 2UL * 1024UL * 1024UL;
+constexpr std::size_t kLongestBuildId = 64;
+
+// Written with the loader's lock held, published by the count. Untouched pages take no memory. The text of a
+// module is its build id and its path.
+NotedModule modules[kMostModules];
+char texts[kTextBytes];
+std::size_t text_bytes = 0;
+std::atomic<std::uint32_t> noted{0};
+
+// How many of them this process's capture has.
+std::atomic<std::uint64_t> defined_epoch{0};
+std::atomic<std::uint32_t> defined{0};
+
+// Whether the module was the last one to lie in its place: a library that is loaded again and again comes back to the
+// same one as a rule.
+bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std::uint32_t count) noexcept {
+    while (count > 0) {
+        const NotedModule& module = modules[--count];
+        if (module.payload.start < payload.end && payload.start < module.payload.end) {
+            return module.payload.start == payload.start && module.payload.end == payload.end &&
+                   module.payload.build_id_bytes == payload.build_id_bytes &&
+                   module.payload.path_bytes == payload.path_bytes &&
+                   std::memcmp(texts + module.text_offset, id_and_path, payload.build_id_bytes + payload.path_bytes) ==
+                       0;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+void note_module(const ElfImage& image) noexcept {
+    const std::uint32_t index = noted.load(std::memory_order_relaxed);
+    char executable[4096];
+    const char* path = image.path();
+    if (*path == '\0') {
+        const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+        executable[length > 0 ? length : 0] = '\0';
+        path = executable;
+    }
+    const std::size_t path_bytes = std::strlen(path);
+    const std::size_t id_bytes = image.build_id_bytes() <= kLongestBuildId ? image.build_id_bytes() : 0;
+    if (index == kMostModules || text_bytes + id_bytes + path_bytes > kTextBytes) {
+        return;  // frames in it will show as bare addresses
+    }
+    NotedModule& module = modules[index];
+    module.payload.load_bias = image.load_bias();
+    module.payload.start = image.start();
+    module.payload.end = image.end();
+    module.payload.seen_at_sequence = recorder::next_sequence();
+    module.payload.build_id_bytes = static_cast<std::uint32_t>(id_bytes);
+    module.payload.path_bytes = static_cast<std::uint32_t>(path_bytes);
+    module.text_offset = static_cast<std::uint32_t>(text_bytes);
+    if (id_bytes > 0) {
+        std::memcpy(texts + text_bytes, image.build_id(), id_bytes);
+    }
+    std::memcpy(texts + text_bytes + id_bytes, path, path_bytes);
+    if (is_noted(module.payload, texts + text_bytes, index)) {
+        return;
+    }
+    text_bytes += id_bytes + path_bytes;
+    noted.store(index + 1, std::memory_order_release);
+}
+
+void define_modules(const RecordingScope& scope) noexcept {
+    const std::uint64_t epoch = recorder::epoch();
+    if (defined_epoch.load(std::memory_order_acquire) != epoch) {
+        defined.store(0, std::memory_order_relaxed);
+        defined_epoch.store(epoch, std::memory_order_release);
+    }
+    std::uint32_t index = defined.load(std::memory_order_relaxed);
+    while (index < noted.load(std::memory_order_acquire)) {
+        if (defined.compare_exchange_weak(index, index + 1, std::memory_order_acq_rel)) {
+            recorder::define_module(scope, modules[index].payload, texts + modules[index].text_offset);
+            ++index;
+        }
+    }
+}
+
+}  // namespace msmemscope

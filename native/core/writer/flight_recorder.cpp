@@ -1,0 +1,162 @@
+// The flight recorder: under --max-size the oldest full chunk is given back to the disk
+// before a new one is taken. MALLOC records of blocks that are still alive are copied to a
+// `kept` segment first; such a copy is withdrawn when the FREE record of its block goes.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/writer/process_state.h"
+#include "core/writer/wiped_memory.h"
+
+namespace msmemscope {
+namespace {
+
+constexpr std::size_t kMostRecords = kLargestChunkBytes / sizeof(format::Record);
+
+bool prepare(FlightRecorderState& flight) noexcept {
+    if (flight.full_chunks == nullptr) {
+        flight.full_chunks = static_cast<Chunk*>(map_wiped_memory(FlightRecorderState::kCapacity * sizeof(Chunk)));
+        flight.freed = static_cast<std::uint64_t*>(map_wiped_memory(kMostRecords * sizeof(std::uint64_t)));
+    }
+    return flight.full_chunks != nullptr && flight.freed != nullptr;
+}
+
+int keep(ProcessState& state, const format::Record& record) noexcept {
+    FlightRecorderState& flight = state.flight;
+    if (!flight.kept_created) {
+        const int error = flight.kept.create(state.event_log_directory, SegmentFamily::kKept, flight.kept_number);
+        if (error != 0) {
+            return error;
+        }
+        flight.kept_created = true;
+    }
+    if (flight.kept.cursor == flight.kept.end) {
+        const std::uint64_t before = flight.kept.file_bytes();
+        const int error = flight.kept.advance(state.event_log_directory, sizeof(record), largest_chunk_bytes());
+        if (error != 0) {
+            return error;
+        }
+        state.log_bytes += flight.kept.file_bytes() - before;
+    }
+    auto* place = reinterpret_cast<format::Record*>(flight.kept.cursor);
+    const std::uint64_t sequence = record.sequence;
+    std::memcpy(reinterpret_cast<unsigned char*>(place) + sizeof(sequence),
+                reinterpret_cast<const unsigned char*>(&record) + sizeof(sequence), sizeof(record) - sizeof(sequence));
+    __atomic_store_n(&place->sequence, sequence, __ATOMIC_RELEASE);
+    flight.kept.cursor += sizeof(record);
+    return 0;
+}
+
+// Takes back the kept records whose sequence is in freed[0..count), sorted.
+void withdraw(ProcessState& state, const std::uint64_t* freed, std::size_t count) noexcept {
+    FlightRecorderState& flight = state.flight;
+    if (!flight.kept_created || count == 0 || flight.kept.file_bytes() <= format::kSegmentDataOffset) {
+        return;
+    }
+    const std::uint64_t bytes = flight.kept.file_bytes() - format::kSegmentDataOffset;
+    Chunk everything = flight.kept.current_chunk();
+    everything.offset = format::kSegmentDataOffset;
+    everything.bytes = bytes;
+    const MappedChunk kept(state.event_log_directory, everything);
+    if (kept.data() == nullptr) {
+        return;
+    }
+    auto* records = reinterpret_cast<format::Record*>(kept.data());
+    for (std::uint64_t index = 0; index < bytes / sizeof(format::Record); ++index) {
+        if (records[index].sequence != 0 && std::binary_search(freed, freed + count, records[index].sequence)) {
+            __atomic_store_n(&records[index].sequence, 0, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+int recycle_oldest(ProcessState& state) noexcept {
+    FlightRecorderState& flight = state.flight;
+    const Chunk chunk = flight.full_chunks[flight.first];
+    std::size_t freed_count = 0;
+    std::uint64_t dropped = 0;
+    {
+        errno = 0;
+        const MappedChunk mapped(state.event_log_directory, chunk);
+        if (mapped.data() == nullptr) {
+            return errno != 0 ? errno : ENOENT;
+        }
+        const auto* records = reinterpret_cast<const format::Record*>(mapped.data());
+        for (std::uint64_t index = 0; index < chunk.bytes / sizeof(format::Record); ++index) {
+            const format::Record& record = records[index];
+            if (record.sequence == 0) {
+                continue;
+            }
+            LiveBlock block{};
+            if (record.kind == format::EventKind::kMalloc &&
+                state.live_blocks.find(record.pool, record.address, block) && block.sequence == record.sequence) {
+                const int error = keep(state, record);
+                if (error != 0) {
+                    return error;
+                }
+                continue;
+            }
+            ++dropped;
+            if (record.kind == format::EventKind::kFree && record.extra != 0) {
+                flight.freed[freed_count++] = record.extra;
+            }
+        }
+    }
+    // In this order, because the process may be killed at any moment: what is gone has been counted, and no copy is
+    // left of a block whose FREE record is gone.
+    const std::uint64_t total = state.dropped.recycled.fetch_add(dropped, std::memory_order_relaxed) + dropped;
+    state.header->dropped_recycled = total;
+    std::sort(flight.freed, flight.freed + freed_count);
+    withdraw(state, flight.freed, freed_count);
+    const int error = punch_out(state.event_log_directory, chunk);
+    if (error != 0) {
+        return error;
+    }
+    flight.first = (flight.first + 1) % FlightRecorderState::kCapacity;
+    --flight.count;
+    state.log_bytes -= std::min(chunk.bytes, state.log_bytes);
+    return 0;
+}
+
+}  // namespace
+
+std::size_t largest_chunk_bytes() noexcept {
+    const std::uint64_t cap = recorder::settings().maximum_size_bytes;
+    if (cap == 0) {
+        return kLargestChunkBytes;
+    }
+    // At least sixteen chunks under the cap, so that recycling one loses little.
+    std::size_t bytes = kFirstChunkBytes;
+    while (bytes * 2 <= kLargestChunkBytes && bytes * 32 <= cap) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+int make_room(ProcessState& state, std::uint64_t bytes) noexcept {
+    const std::uint64_t cap = recorder::settings().maximum_size_bytes;
+    if (cap == 0) {
+        return 0;
+    }
+    bytes = std::max<std::uint64_t>(bytes, largest_chunk_bytes());
+    while (state.log_bytes + bytes > cap && state.flight.count > 0) {
+        const int error = recycle_oldest(state);
+        if (error != 0) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept {
+    if (recorder::settings().maximum_size_bytes == 0) {
+        return;
+    }
+    FlightRecorderState& flight = state.flight;
+    if (!prepare(flight) || flight.count == FlightRecorderState::kCapacity) {
+        return;  // never recycled then: the log outgrows its cap rather than losing what it has
+    }
+    flight.full_chunks[(flight.first + flight.count) % FlightRecorderState::kCapacity] = chunk;
+    ++flight.count;
+}
+
+}  // namespace msmemscope

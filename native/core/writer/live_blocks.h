@@ -1,0 +1,141 @@
+// The blocks that are alive now: address -> size and the sequence number of the MALLOC.
+//
+// It tells a tensor's free() from any other free(), finds the block of an access,
+// remembers what was allocated while nothing was collected, and says which MALLOC
+// records the flight recorder must keep.
+//
+// Lock-free. A program never frees an address before the allocation returned it, so two
+// threads work on the same key only through a happens-before edge of the program; the
+// only contention is over free slots, decided by compare-and-swap. Buckets of eight keys
+// are one cache line; each key has two buckets per level, and a full pair of buckets
+// spills into the next, larger level. There are no tombstones: a lookup always reads
+// whole buckets. Memory lies in pages that fork wipes, so a child starts empty.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/format/record.h"
+
+namespace msmemscope {
+
+struct LiveBlock {
+    std::uint64_t address;
+    std::uint64_t size_bytes;
+    // Sequence number of the block's MALLOC record; 0 while it has none.
+    std::uint64_t sequence;
+    format::Pool pool;
+    std::int8_t device;
+    // Numbers of texts, see texts.h; 0: none. What the allocator says of a block that has no MALLOC record yet; and
+    // labels: of a block without a record all of them, else those that were given last.
+    std::uint32_t attributes = 0;
+    std::uint32_t labels = 0;
+};
+
+class LiveBlocks {
+public:
+    // 511 * 2048 buckets of 8: about eight million blocks, 270 MB if all are alive at once.
+    static constexpr unsigned kLevels = 9;
+    static constexpr std::size_t kFirstLevelBuckets = 2048;
+
+    // False if the table is full or memory for it is refused; the block is then not known.
+    bool insert(const LiveBlock& block) noexcept;
+
+    // Takes the block out. False if it is not known.
+    bool remove(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept;
+
+    bool find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept;
+
+    // The block that an address lies in. Reads the whole table: for rare questions.
+    bool find_around(std::uint64_t address, LiveBlock& block) const noexcept;
+
+    // Gives a live block other labels; nothing happens if it is gone.
+    void set_labels(const LiveBlock& block, std::uint32_t labels) noexcept;
+
+    // Bytes of all live blocks of a pool on a device. Reads the whole table.
+    std::uint64_t live_bytes(format::Pool pool, std::int8_t device) const noexcept;
+
+    // Gives a block that has no MALLOC record this sequence number. False if it is gone, or has one.
+    bool claim_one(LiveBlock& block, std::uint64_t sequence) noexcept;
+
+    // Calls visit(const LiveBlock&) for each live block. Blocks that come or go meanwhile may be missed.
+    template <typename Visit>
+    void for_each(Visit visit) const noexcept {
+        for (unsigned level = 0; level < kLevels; ++level) {
+            const Level view = level_view(level);
+            for (std::size_t bucket = 0; view.buckets != nullptr && bucket < view.count; ++bucket) {
+                for (unsigned slot = 0; slot < kSlots; ++slot) {
+                    LiveBlock block{};
+                    if (read_live(view.buckets[bucket], slot, block)) {
+                        visit(block);
+                    }
+                }
+            }
+        }
+    }
+
+    // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. assign returns the
+    // sequence number to give it, or 0 to leave the block; it is then claimed for it unless it was freed
+    // meanwhile, and written(block) is called if so.
+    template <typename Assign, typename Written>
+    void claim_unrecorded(Assign assign, Written written) noexcept {
+        for (unsigned level = 0; level < kLevels; ++level) {
+            const Level view = level_view(level);
+            if (view.buckets == nullptr) {
+                continue;
+            }
+            for (std::size_t bucket = 0; bucket < view.count; ++bucket) {
+                for (unsigned slot = 0; slot < kSlots; ++slot) {
+                    LiveBlock block{};
+                    if (!read_unrecorded(view.buckets[bucket], slot, block)) {
+                        continue;
+                    }
+                    block.sequence = assign(block);
+                    if (block.sequence != 0 && claim(view.buckets[bucket], slot, block)) {
+                        written(block);
+                    }
+                }
+            }
+        }
+    }
+
+    // Bytes in memory of all levels now, and if every level were full.
+    std::size_t memory_bytes() const noexcept;
+    static std::size_t memory_limit_bytes() noexcept;
+
+    // Forgets all levels, as after fork, where their memory has been wiped (or inherited, on kernels
+    // that cannot wipe).
+    void reset() noexcept;
+
+private:
+    static constexpr unsigned kSlots = 8;
+
+    // 8 keys, one cache line, then the values. key: 0 free, 1 being filled, else pool << 56 | address.
+    struct alignas(64) Bucket {
+        std::atomic<std::uint64_t> keys[kSlots];
+        std::atomic<std::uint64_t> sizes_and_devices[kSlots];
+        std::atomic<std::uint64_t> sequences[kSlots];
+        std::atomic<std::uint64_t> texts[kSlots];  // attributes << 32 | labels
+    };
+    struct Level {
+        Bucket* buckets;
+        std::size_t count;
+    };
+
+    Level level_view(unsigned level) const noexcept {
+        return Level{levels_[level].load(std::memory_order_acquire), kFirstLevelBuckets << level};
+    }
+    Bucket* level_for_insert(unsigned level) noexcept;
+    static bool insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock& block) noexcept;
+    static LiveBlock block_in(const Bucket& bucket, unsigned slot, std::uint64_t key, std::uint64_t sequence) noexcept;
+    static bool read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    static bool read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    // Reads the block again once it is claimed: the slot may have changed hands since.
+    static bool claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    bool locate(std::uint64_t key, Bucket*& bucket, unsigned& slot) const noexcept;
+
+    std::atomic<Bucket*> levels_[kLevels];
+};
+
+}  // namespace msmemscope

@@ -1,0 +1,34 @@
+// Memory has run out: what is written about an allocation that failed for lack of memory.
+//
+// Two records: a SNAPSHOT named OOM_Snapshot with what is known here of the device and of the framework's pool, and an
+// OOM with what was asked for; both with both call stacks, whatever the settings say. They come from inside the failing
+// call, where the program may hold locks of its allocator and no GIL: nothing here waits for another thread, runs
+// Python, or allocates with the program's allocator. torch_npu gives its cache back and tries again after the first
+// failure, so that one error of the program is two failures as a rule: the state before, and that after the release.
+#pragma once
+
+#include <cstdint>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope::out_of_memory {
+
+struct Failure {
+    const char* function;  // that failed: "halMemAlloc"
+    std::int8_t device;
+    std::uint64_t size_bytes;
+    std::uint64_t flag;  // as the function was given it; 0 if it has none
+};
+
+// Writes both records if allocations or frees are collected now and the device is observed. To be called after the real
+// function, outside of any scope. site: of the function that failed.
+void record(const Failure& failure, const CallSite& site) noexcept;
+
+// An allocation of the same kind has succeeded on this thread.
+void forget() noexcept;
+
+// Whether the calling thread's latest allocation of the driver failed, and record() was called: so an observer above
+// tells a limit of the framework's own, at which the driver is never asked.
+__attribute__((visibility("default"))) bool just_recorded() noexcept;
+
+}  // namespace msmemscope::out_of_memory

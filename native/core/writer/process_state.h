@@ -1,0 +1,185 @@
+// The recorder's own state, shared by its source files and by nobody else.
+//
+// ProcessState and every ThreadState lie in memory that fork wipes. All-zero is their
+// valid initial state; nothing here has a constructor that matters.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/format/process_header.h"
+#include "core/writer/bounded_lock.h"
+#include "core/writer/intern_table.h"
+#include "core/writer/live_blocks.h"
+#include "core/writer/recorder.h"
+#include "core/writer/segment_file.h"
+
+namespace msmemscope {
+
+// A native stack as it lay in memory: return addresses, and the places on the stack that hold them.
+struct NativeChain {
+    static constexpr std::uint32_t kMostFrames = 128;
+
+    std::uint64_t hash;  // of the innermost pair; 0: empty
+    std::uint32_t depth;
+    std::uint32_t count;
+    std::uint32_t stack_id;
+    std::uint64_t return_addresses[kMostFrames];
+    std::uint64_t slots[kMostFrames];
+};
+inline constexpr std::size_t kNativeChains = 64;
+
+struct ThreadState {
+    SegmentFile events;
+    SegmentFile definitions;
+    bool events_created;
+    bool definitions_created;
+    std::uint32_t number;
+    ThreadState* next_free;
+    std::uint64_t stack_scratch[kMaximumStackDepth];
+    StackCacheEntry stack_cache[kStackCacheEntries];
+    NativeChain native_chains[kNativeChains];
+    // The thread's own stack, from its lowest address to the first after it; end 0 while it is not known.
+    std::uint64_t stack_start;
+    std::uint64_t stack_end;
+};
+
+enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };
+
+// What was lost. The process header shows the same from the moment that it is there.
+struct DropCounters {
+    std::atomic<std::uint64_t> reentrant;
+    std::atomic<std::uint64_t> failure;
+    std::atomic<std::uint64_t> recycled;
+    std::atomic<std::uint64_t> lost_definitions;
+    std::atomic<std::uint64_t> untracked_blocks;
+};
+
+// Chunks of event segments that are full, oldest first; and the records kept from recycled ones.
+struct FlightRecorderState {
+    static constexpr std::size_t kCapacity = 1UL << 16U;
+
+    Chunk* full_chunks;  // ring of kCapacity
+    std::size_t first;
+    std::size_t count;
+    SegmentFile kept;
+    bool kept_created;
+    std::uint32_t kept_number;
+    std::uint64_t* freed;  // scratch, one entry per record of the largest chunk
+};
+
+struct ProcessState {
+    // 0: this process has not initialised its state (it was just forked).
+    std::atomic<std::uint64_t> epoch;
+    std::atomic<std::uint64_t> sequence;
+    // EventSelection bits while collecting, else 0.
+    std::atomic<std::uint32_t> collecting;
+    std::atomic<bool> failed;
+    std::atomic<CapturePhase> phase;
+    BoundedLock growth_lock;
+    BoundedLock step_lock;
+    DropCounters dropped;
+    LiveBlocks live_blocks;
+    InternTable strings;
+    InternTable codes;
+    InternTable python_stacks;
+    InternTable native_stacks;
+    format::ProcessHeader* header;
+    ThreadState* free_threads;
+    std::uint32_t thread_count;
+    std::uint64_t log_bytes;
+    std::uint64_t mapped_log_bytes;
+    std::uint64_t growth_count;
+    std::atomic<bool> said_log_is_held;
+    std::atomic<bool> said_losses;
+    FlightRecorderState flight;
+    char event_log_directory[4400];
+};
+
+// The calling thread's part of the state. initial-exec: no allocation and no lock on first use in a
+// thread, also when the library is loaded late. __thread and not thread_local, which would put a call
+// in front of every access from another source file.
+struct ThreadHandle {
+    ThreadState* state;
+    std::uint64_t epoch;
+    std::uint32_t thread_id;
+    std::uint32_t depth;
+    std::uint32_t operator_id;
+    // Of the records of this thread's memory events: kFlagBackward.
+    std::uint32_t flags;
+    // Number of the text of the labels in force, see texts.h.
+    std::uint32_t labels;
+};
+extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
+
+// Null until configured.
+extern ProcessState* process_state;
+// What is collected, for children: their state starts as zeros.
+extern std::atomic<std::uint32_t> collecting_across_fork;
+
+std::uint64_t now_ns() noexcept;
+std::uint32_t python_version_hex() noexcept;
+
+// --- thread_states.cpp -------------------------------------------------------------------------
+
+// At the first event in a forked child, where the state reads as zeros. False if it cannot be made ready.
+bool initialise_after_fork(ProcessState& state) noexcept;
+// Makes process_state; false if memory for it is refused.
+bool create_process_state() noexcept;
+// Gives the calling thread segments; null if they cannot be had.
+ThreadState* attach_thread(ProcessState& state) noexcept;
+
+// The calling thread's segments; null if they cannot be had.
+inline ThreadState* this_thread(ProcessState& state) noexcept {
+    const bool attached =
+        thread_handle.state != nullptr && thread_handle.epoch == state.epoch.load(std::memory_order_acquire);
+    return __builtin_expect(attached, 1) ? thread_handle.state : attach_thread(state);
+}
+
+// Counts a drop, in the header too if there is one.
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept;
+// The header has just become visible: shows in it what was counted before.
+void show_counted(ProcessState& state) noexcept;
+
+// --- log_growth.cpp ----------------------------------------------------------------------------
+
+// Recording stops for good: one line on stderr, and the reason in the header.
+void fail(ProcessState& state, int error, const char* action) noexcept;
+// Room for one more event record. Takes the growth lock. False after a failure.
+bool grow_events(ProcessState& state, ThreadState& thread) noexcept;
+// Room for a definition of so many bytes. With `locked`, the caller holds the growth lock.
+bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept;
+// The growth lock could not be had, so an event or a definition is lost: the first time, one line on stderr.
+void say_log_is_held(ProcessState& state) noexcept;
+// One line on stderr per reason for which events were lost, at the end of the process, once.
+void say_losses(ProcessState& state) noexcept;
+// Writes the log's size, and now and then the tool's memory, to the header.
+void update_sizes(ProcessState& state) noexcept;
+
+// --- definitions.cpp ---------------------------------------------------------------------------
+
+// Lines of facts noted so far; kept across fork, since what was hooked stays hooked.
+const char* pending_facts() noexcept;
+// A process without a capture gives them to its launcher.
+void report_facts() noexcept;
+// Appends a definition. With `locked`, the caller holds the growth lock.
+bool append_definition(ProcessState& state, ThreadState& thread, format::DefinitionKind kind, std::uint32_t id,
+                       const void* first, std::size_t first_bytes, const void* second, std::size_t second_bytes,
+                       bool locked) noexcept;
+
+// --- capture_directory.cpp: call with the growth lock held -------------------------------------
+
+// Creates the capture's directory and header, and defines settings and facts. False after a failure.
+bool open_capture(ProcessState& state, ThreadState& thread) noexcept;
+
+// --- flight_recorder.cpp: call with the growth lock held ---------------------------------------
+
+// Makes room for `bytes` more under the size cap. Returns 0 or an errno.
+int make_room(ProcessState& state, std::uint64_t bytes) noexcept;
+// A chunk of an event segment is full and will not be written again.
+void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept;
+// Largest chunk under the size cap.
+std::size_t largest_chunk_bytes() noexcept;
+
+}  // namespace msmemscope

@@ -1,0 +1,81 @@
+// What the core needs to know of the user's configuration.
+//
+// It arrives as text, lines of key=value (see src/msmemscope/configuration/settings.py, which writes
+// it), through the environment or from Python. The whole text is kept, because every
+// line is also recorded as a fact in the event log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/format/record.h"
+
+namespace msmemscope {
+
+inline constexpr const char* kSettingsVariable = "MSMEMSCOPE_SETTINGS";
+
+// Bits of Settings::events.
+enum EventSelection : std::uint32_t {
+    kSelectAlloc = 1U << 0U,
+    kSelectFree = 1U << 1U,
+    kSelectLaunch = 1U << 2U,
+    kSelectAccess = 1U << 3U,
+    kSelectTraceback = 1U << 4U,
+};
+
+inline constexpr std::uint32_t kMaximumStackDepth = 1000;
+
+struct Settings {
+    static constexpr std::size_t kTextCapacity = 24576;
+
+    char text[kTextCapacity];
+    std::size_t text_bytes;
+    // Absolute path of the output root, and of the running launch's directory ("" if none).
+    char output[4097];
+    char launch_directory[4097];
+    std::uint64_t session;
+    std::uint32_t events;
+    std::uint32_t python_stack_depth;
+    std::uint32_t native_stack_depth;
+    // Whether every event that can have a Python stack takes one; otherwise allocations alone do, for
+    // the summary.
+    bool write_python_stack;
+    std::uint64_t maximum_size_bytes;
+    // How many of the latest and of the largest blocks are asked for where memory runs out.
+    std::uint32_t oom_top;
+    // Seconds east of Greenwich, for the folder's name: the C library's own conversion takes locks.
+    std::int64_t utc_offset_seconds;
+    bool collect_immediately;
+    bool first_step_selected;
+    // The steps to collect; none means all.
+    static constexpr std::size_t kMostSteps = 8;
+    std::uint32_t steps[kMostSteps];
+    std::uint32_t step_count;
+    bool observe_cpu;
+    // A bit for each NPU that is observed; all of them for the plain word npu.
+    std::uint32_t npu_mask;
+    // --watch: names of the first and last operator of the window ("" for none), the number of the output (-1: all).
+    static constexpr std::size_t kLongestWatchName = 255;
+    char watch_start[kLongestWatchName + 1];
+    char watch_end[kLongestWatchName + 1];
+    std::int32_t watch_output;
+    bool watch_full_content;
+    bool watch_auto;
+    bool watch_crc64;  // checksums as older tools have them
+    std::uint64_t watch_budget_bytes;
+    std::uint64_t watch_max_size_bytes;
+    bool collect_kernels;    // level kernel
+    bool collect_operators;  // level op
+
+    bool observes_npu(int device) const noexcept {
+        return device >= 0 && device < 32 && ((npu_mask >> static_cast<unsigned>(device)) & 1U) != 0;
+    }
+    bool observes(int device) const noexcept {
+        return device == format::kDeviceCpu ? observe_cpu : observes_npu(device);
+    }
+
+    // Reads the text; returns false and leaves *this unchanged if it does not fit or names no output.
+    bool parse(const char* settings_text) noexcept;
+};
+
+}  // namespace msmemscope

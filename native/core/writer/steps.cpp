@@ -1,0 +1,167 @@
+#include "core/writer/steps.h"
+
+#include <atomic>
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
+
+#include "core/writer/process_state.h"
+
+namespace msmemscope {
+namespace {
+
+enum class Source : std::uint32_t { kNone, kCalls, kRanges };
+
+// Like the settings, all of this passes to a forked child: it is in the step in which it was forked.
+std::atomic<bool> is_tracing{false};
+std::atomic<Source> source{Source::kNone};
+std::atomic<bool> other_source_told{false};
+std::atomic<std::uint32_t> begun_ranges{0};
+std::atomic<std::uint32_t> ended_steps{0};
+
+struct OpenStep {
+    std::atomic<std::uint64_t> range;  // 0: free
+    std::atomic<std::uint32_t> number;
+};
+constexpr std::size_t kMostOpenSteps = 64;
+OpenStep open_steps[kMostOpenSteps];
+
+bool is_source(Source wanted) noexcept {
+    Source before = Source::kNone;
+    if (source.compare_exchange_strong(before, wanted, std::memory_order_acq_rel) || before == wanted) {
+        return true;
+    }
+    if (!other_source_told.exchange(true, std::memory_order_acq_rel)) {
+        recorder::say(wanted == Source::kCalls
+                          ? "msmemscope.step() is ignored: ranges \"step start\" are this program's steps"
+                          : "ranges \"step start\" are no steps: this program's steps are msmemscope.step()");
+    }
+    return false;
+}
+
+bool is_chosen(const Settings& settings, std::uint32_t step) noexcept {
+    for (std::uint32_t index = 0; index < settings.step_count; ++index) {
+        if (settings.steps[index] == step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool runs_chosen_step() noexcept {
+    const Settings& settings = recorder::settings();
+    if (settings.step_count == 0) {
+        return true;
+    }
+    if (source.load(std::memory_order_acquire) != Source::kRanges) {
+        return is_chosen(settings, ended_steps.load(std::memory_order_relaxed) + 1);
+    }
+    for (const OpenStep& step : open_steps) {
+        if (step.range.load(std::memory_order_acquire) != 0 &&
+            is_chosen(settings, step.number.load(std::memory_order_relaxed))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Collects from here on, or not, as the running step wants it.
+void apply() noexcept {
+    const RecordingScope scope(false);
+    if (!scope) {
+        return;
+    }
+    const BoundedLockGuard guard(process_state->step_lock);
+    const bool wanted = is_tracing.load(std::memory_order_acquire) && runs_chosen_step();
+    if (!guard || wanted == recorder::is_collecting()) {
+        return;
+    }
+    if (wanted) {
+        recorder::start_collecting(scope);
+    } else {
+        recorder::stop_collecting(scope);
+    }
+}
+
+}  // namespace
+
+void note_immediate_tracing() noexcept { is_tracing.store(true, std::memory_order_release); }
+
+namespace steps {
+
+void begin_tracing() noexcept {
+    is_tracing.store(true, std::memory_order_release);
+    apply();
+}
+
+void end_tracing() noexcept {
+    is_tracing.store(false, std::memory_order_release);
+    apply();
+}
+
+std::uint32_t end_step(std::int8_t device) noexcept {
+    if (!is_source(Source::kCalls)) {
+        return 0;
+    }
+    const std::uint32_t ended = ended_steps.fetch_add(1, std::memory_order_acq_rel) + 1;
+    {
+        const RecordingScope scope(true);
+        if (scope) {
+            Event event{format::EventKind::kStep};
+            event.device = device;
+            event.size = ended;
+            recorder::append(scope, event);
+        }
+    }
+    apply();
+    return ended;
+}
+
+void begin_range(std::uint64_t range) noexcept {
+    if (!is_tracing.load(std::memory_order_acquire) || !is_source(Source::kRanges)) {
+        return;
+    }
+    const std::uint32_t number = begun_ranges.fetch_add(1, std::memory_order_acq_rel) + 1;
+    {
+        const BoundedLockGuard guard(process_state->step_lock);
+        for (OpenStep& step : open_steps) {
+            // With no room left, the step is not seen to run: steps without an end are a fault of the program.
+            if (guard && step.range.load(std::memory_order_relaxed) == 0) {
+                step.number.store(number, std::memory_order_relaxed);
+                step.range.store(range, std::memory_order_release);
+                break;
+            }
+        }
+    }
+    apply();
+}
+
+void end_range(std::uint64_t range) noexcept {
+    if (source.load(std::memory_order_acquire) != Source::kRanges) {
+        return;
+    }
+    for (OpenStep& step : open_steps) {
+        std::uint64_t found = range;
+        if (step.range.compare_exchange_strong(found, 0, std::memory_order_acq_rel)) {
+            ended_steps.fetch_add(1, std::memory_order_acq_rel);
+            apply();
+            return;
+        }
+    }
+}
+
+void note_extent() noexcept {
+    if (recorder::settings().step_count == 0) {
+        return;
+    }
+    const std::uint32_t ended = ended_steps.load(std::memory_order_acquire);
+    const bool by_ranges = source.load(std::memory_order_acquire) == Source::kRanges;
+    char number[16];
+    std::snprintf(number, sizeof(number), "%" PRIu32, ended);
+    recorder::note_fact("steps.ended", number);
+    std::snprintf(number, sizeof(number), "%" PRIu32, by_ranges ? begun_ranges.load() : ended + 1);
+    recorder::note_fact("steps.begun", number);
+}
+
+}  // namespace steps
+}  // namespace msmemscope

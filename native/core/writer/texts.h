@@ -1,0 +1,31 @@
+// Texts by number, whether or not there is a log yet: labels of threads and blocks, attributes of allocators.
+//
+// A string id belongs to one log. What is said of a block before anything is recorded must be kept without one, so it
+// is kept as the number of a text, and gets its string id when the block is recorded. Numbers hold for the life of the
+// process and in forked children; texts are few and are never forgotten.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+
+#pragma GCC visibility push(default)
+namespace texts {
+
+// The number of a text, the same one for equal texts. 0 for the empty text, and where there is no room for more. Takes
+// a lock: to be kept by whoever needs it often.
+std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
+
+// The number of the labels of both texts: lines, each with the digit of its level. A line of the second takes the place
+// of those of its level in the first. 0 stands for no text.
+std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
+
+// The text's string id in the log that is written now; 0 for 0.
+std::uint32_t string_id(const RecordingScope& scope, std::uint32_t number) noexcept;
+
+}  // namespace texts
+#pragma GCC visibility pop
+}  // namespace msmemscope

@@ -1,0 +1,286 @@
+#include "sources/ascend/hal/device_usage.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+namespace msmemscope::hal {
+namespace {
+
+// The interface's own layouts.
+struct HbmInformation {
+    std::uint64_t total_mib;
+    std::uint32_t frequency;
+    std::uint64_t used_mib;
+    std::int32_t temperature;
+    std::uint32_t bandwidth_percent;
+};
+static_assert(sizeof(HbmInformation) == 32);
+
+struct ProcessUsage {
+    std::int32_t process_id;
+    unsigned long bytes;
+};
+static_assert(sizeof(ProcessUsage) == 16);
+
+constexpr int kMostCards = 32;
+constexpr int kMostProcesses = 64;
+constexpr unsigned kMostDevices = 64;
+constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+
+int (*initialise)() = nullptr;
+int (*get_cards)(int*, int*, int) = nullptr;
+int (*get_devices_of_card)(int, int*) = nullptr;
+int (*get_number)(int*, int, int) = nullptr;
+int (*get_hbm)(int, int, HbmInformation*) = nullptr;
+int (*get_processes)(int, int, ProcessUsage*, int*) = nullptr;
+
+struct Place {
+    bool known;
+    int card;
+    int device;
+};
+Place places[kMostDevices];
+
+// What was written last about a device, and in which epoch.
+struct Written {
+    std::atomic<std::uint64_t> epoch;
+    std::atomic<std::uint64_t> device_bytes;
+    std::atomic<std::uint64_t> process_bytes;
+};
+Written written[kMostDevices];
+Written written_of_host;
+
+enum Phase : std::uint64_t { kAtWork = 1, kReady = 2, kAbsent = 3 };
+// The epoch in which the phase was reached, and the phase in the lowest two bits: a forked child begins anew.
+std::atomic<std::uint64_t> progress{0};
+// Why there are no figures; null if there are.
+const char* absence = nullptr;
+
+template <typename Function>
+bool resolve(void* library, const char* name, Function*& function) noexcept {
+    function = reinterpret_cast<Function*>(dlsym(library, name));
+    return function != nullptr;
+}
+
+// Null, or what is missing.
+const char* load() noexcept {
+    void* const library = dlopen("libdcmi.so", RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        dlerror();  // the program shall not find our errors
+        return "libdcmi.so is not found by the dynamic loader";
+    }
+    if (!resolve(library, "dcmi_init", initialise) || !resolve(library, "dcmi_get_card_list", get_cards) ||
+        !resolve(library, "dcmi_get_device_num_in_card", get_devices_of_card) ||
+        !resolve(library, "dcmi_get_device_logic_id", get_number) ||
+        !resolve(library, "dcmi_get_device_hbm_info", get_hbm)) {
+        return "libdcmi.so lacks functions";
+    }
+    resolve(library, "dcmi_get_npu_proc_mem_info", get_processes);  // the device's own figure comes without it
+    if (initialise() != 0) {
+        return "dcmi_init failed";
+    }
+    int cards[kMostCards] = {};
+    int card_count = 0;
+    if (get_cards(&card_count, cards, kMostCards) != 0) {
+        return "dcmi_get_card_list failed";
+    }
+    for (int index = 0; index < card_count && index < kMostCards; ++index) {
+        int device_count = 0;
+        if (get_devices_of_card(cards[index], &device_count) != 0) {
+            continue;
+        }
+        for (int device = 0; device < device_count; ++device) {
+            int number = -1;
+            if (get_number(&number, cards[index], device) == 0 && number >= 0 &&
+                static_cast<unsigned>(number) < kMostDevices) {
+                places[number] = Place{true, cards[index], device};
+            }
+        }
+    }
+    return nullptr;
+}
+
+void note_result() noexcept {
+    if (absence != nullptr) {
+        recorder::note_fact("unobserved.dcmi", absence);
+        return;
+    }
+    Dl_info library{};
+    const bool known = dladdr(reinterpret_cast<void*>(initialise), &library) != 0;
+    recorder::note_fact("observed.dcmi", known ? library.dli_fname : "libdcmi.so");
+}
+
+// Loads the interface in each epoch once. Sets loaded if that was now. False also while another thread is at it: a
+// figure is missing then, and nobody waits.
+bool is_ready(std::uint64_t epoch, bool& loaded) noexcept {
+    std::uint64_t seen = progress.load(std::memory_order_acquire);
+    if (seen >> 2U == epoch) {
+        return (seen & 3U) == kReady;
+    }
+    if (!progress.compare_exchange_strong(seen, (epoch << 2U) | kAtWork, std::memory_order_acq_rel)) {
+        return false;
+    }
+    absence = load();
+    loaded = true;
+    progress.store((epoch << 2U) | (absence == nullptr ? kReady : kAbsent), std::memory_order_release);
+    return absence == nullptr;
+}
+
+bool was_loaded(std::uint64_t epoch) noexcept {
+    return progress.load(std::memory_order_acquire) == ((epoch << 2U) | kReady);
+}
+
+std::uint64_t device_bytes(const Place& place) noexcept {
+    HbmInformation information{};
+    return get_hbm(place.card, place.device, &information) == 0 ? information.used_mib << 20U : kUnknown;
+}
+
+std::uint64_t process_bytes(const Place& place) noexcept {
+    ProcessUsage processes[kMostProcesses] = {};
+    int count = kMostProcesses;
+    if (get_processes == nullptr || get_processes(place.card, place.device, processes, &count) != 0) {
+        return kUnknown;
+    }
+    const std::int32_t self = getpid();
+    for (int index = 0; index < count && index < kMostProcesses; ++index) {
+        if (processes[index].process_id == self) {
+            return processes[index].bytes;
+        }
+    }
+    return kUnknown;  // in a container, where the driver knows the process by another number
+}
+
+// Whether these are other figures than the last ones.
+bool replace(Written& last, std::uint64_t epoch, std::uint64_t device, std::uint64_t process) noexcept {
+    const bool same_epoch = last.epoch.exchange(epoch, std::memory_order_relaxed) == epoch;
+    const bool same_device = last.device_bytes.exchange(device, std::memory_order_relaxed) == device;
+    const bool same_process = last.process_bytes.exchange(process, std::memory_order_relaxed) == process;
+    return !same_epoch || !same_device || !same_process;
+}
+
+// The beginning of a file of the kernel; its length, 0 if it cannot be read.
+std::size_t read_beginning(const char* path, char* text, std::size_t room) noexcept {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    const ssize_t bytes = read(file, text, room - 1);
+    close(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+// The second number of statm, in pages.
+std::uint64_t resident_bytes() noexcept {
+    char text[128];
+    if (read_beginning("/proc/self/statm", text, sizeof(text)) == 0) {
+        return kUnknown;
+    }
+    char* rest = text;
+    std::strtoull(text, &rest, 10);
+    char* end = rest;
+    const unsigned long long pages = std::strtoull(rest, &end, 10);
+    return end != rest ? pages * static_cast<unsigned long long>(sysconf(_SC_PAGESIZE)) : kUnknown;
+}
+
+// A line of meminfo ("MemTotal:       16384 kB") as bytes.
+bool find_line(const char* text, const char* key, std::uint64_t& bytes) noexcept {
+    const char* const line = std::strstr(text, key);
+    if (line == nullptr) {
+        return false;
+    }
+    bytes = std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
+    return true;
+}
+
+void append_usage(const RecordingScope& scope, std::int8_t device, Written& last, std::uint64_t in_use,
+                  std::uint64_t by_process) noexcept {
+    if ((in_use == kUnknown && by_process == kUnknown) || !replace(last, recorder::epoch(), in_use, by_process)) {
+        return;
+    }
+    Event event{format::EventKind::kDeviceUsage};
+    event.device = device;
+    event.size = static_cast<std::int64_t>(in_use);
+    event.extra = by_process;
+    recorder::append(scope, event);
+}
+
+}  // namespace
+
+void record_device_usage(unsigned device) noexcept {
+    if (device >= kMostDevices || !recorder::is_collecting()) {
+        return;
+    }
+    bool loaded = false;
+    {
+        // What the interface allocates from here on is not the program's.
+        const RecordingScope scope(false);
+        if (scope && is_ready(recorder::epoch(), loaded) && places[device].known) {
+            append_usage(scope, static_cast<std::int8_t>(device), written[device], device_bytes(places[device]),
+                         process_bytes(places[device]));
+        }
+    }
+    if (loaded) {
+        note_result();  // outside: facts are written in a scope of their own
+    }
+}
+
+void record_host_usage() noexcept {
+    if (!recorder::is_collecting()) {
+        return;
+    }
+    const RecordingScope scope(false);
+    if (scope) {
+        append_usage(scope, format::kDeviceCpu, written_of_host, kUnknown, resident_bytes());
+    }
+}
+
+void prepare_device_memory() noexcept {
+    bool loaded = false;
+    {
+        const RecordingScope scope(false);
+        if (scope) {
+            is_ready(recorder::epoch(), loaded);
+        }
+    }
+    if (loaded) {
+        note_result();
+    }
+}
+
+bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& memory) noexcept {
+    static_cast<void>(scope);
+    HbmInformation information{};
+    if (device >= kMostDevices || !was_loaded(recorder::epoch()) || !places[device].known ||
+        get_hbm(places[device].card, places[device].device, &information) != 0 ||
+        information.used_mib > information.total_mib) {
+        return false;
+    }
+    memory.total = information.total_mib << 20U;
+    memory.free = (information.total_mib - information.used_mib) << 20U;
+    return true;
+}
+
+bool ask_device_memory(unsigned device, MemoryBytes& memory) noexcept {
+    prepare_device_memory();
+    const RecordingScope scope(false);
+    return scope && device_memory(scope, device, memory);
+}
+
+bool host_memory(MemoryBytes& memory) noexcept {
+    char text[512];  // both lines are among the first three
+    return read_beginning("/proc/meminfo", text, sizeof(text)) != 0 && find_line(text, "MemTotal:", memory.total) &&
+           find_line(text, "MemAvailable:", memory.free);
+}
+
+bool resident_memory(std::uint64_t& bytes) noexcept {
+    bytes = resident_bytes();
+    return bytes != kUnknown;
+}
+
+}  // namespace msmemscope::hal

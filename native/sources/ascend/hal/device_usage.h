@@ -1,0 +1,40 @@
+// How much of a device is in use, by everybody and by this process: what the management interface (DCMI) says.
+//
+// The pools' own figures do not need it: where libdcmi.so is missing, these two are left out and the capture says so.
+#pragma once
+
+#include <cstdint>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope::hal {
+
+struct MemoryBytes {
+    std::uint64_t total;
+    std::uint64_t free;
+};
+
+// Asks about a device and writes DEVICE_USAGE if the figures have changed. Loads DCMI at the first call. To be called
+// outside of any scope, right behind the driver's call.
+void record_device_usage(unsigned device) noexcept;
+
+// The same for the host: what this process has in memory.
+void record_host_usage() noexcept;
+
+// Loads DCMI if that was not done yet. To be called outside of any scope.
+void prepare_device_memory() noexcept;
+
+// What DCMI says of a device's memory, in whole MiB as it counts. False if it is not prepared or does not know the
+// device. Does not begin to use the device.
+bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& memory) noexcept;
+
+// The same from outside of any scope, DCMI being loaded if need be.
+__attribute__((visibility("default"))) bool ask_device_memory(unsigned device, MemoryBytes& memory) noexcept;
+
+// Memory of the machine, and how much of it a program could still have; false if the kernel does not say.
+bool host_memory(MemoryBytes& memory) noexcept;
+
+// Bytes of this process that are in memory; false if the kernel does not say.
+bool resident_memory(std::uint64_t& bytes) noexcept;
+
+}  // namespace msmemscope::hal

@@ -1,0 +1,198 @@
+#include "sources/ascend/hal/hal.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "sources/ascend/hal/device_usage.h"
+#include "core/writer/out_of_memory.h"
+#include "core/writer/keep_errno.h"
+#include "core/writer/live_blocks.h"
+#include "core/writer/recorder.h"
+#include "core/writer/texts.h"
+
+namespace msmemscope::hal {
+
+namespace {
+
+constexpr int kDriverOutOfMemory = 6;
+
+constexpr std::uint32_t kRegisterPinned = 0x10000000;
+constexpr const char* kPinned = "pinned:true";
+
+// Numbers of attribute texts, one place for each combination, and the last one for pinned memory.
+constexpr unsigned kModules = 256;
+constexpr unsigned kPageTypes = 3;
+constexpr unsigned kAllocationTypes = 2;
+constexpr unsigned kPinnedPlace = kModules * kPageTypes * kAllocationTypes;
+std::atomic<std::uint32_t> attribute_numbers[kPinnedPlace + 1];
+
+// A driver function may be made of another: the outermost call is the one that the program knows.
+__attribute__((tls_model("initial-exec"))) __thread unsigned calls_under_way = 0;
+
+class CallUnderWay {
+public:
+    CallUnderWay() noexcept { ++calls_under_way; }
+    ~CallUnderWay() { --calls_under_way; }
+    CallUnderWay(const CallUnderWay&) = delete;
+    CallUnderWay& operator=(const CallUnderWay&) = delete;
+    static bool is_outermost() noexcept { return calls_under_way == 1; }
+};
+
+std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
+
+unsigned place_of(const Allocation& allocation) noexcept {
+    const unsigned module = allocation.module < kModules ? allocation.module : kModules - 1;
+    return (module * kPageTypes + static_cast<unsigned>(allocation.page_type)) * kAllocationTypes +
+           static_cast<unsigned>(allocation.type);
+}
+
+std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexcept {
+    std::uint32_t number = attribute_numbers[place].load(std::memory_order_relaxed);
+    if (number == 0) {
+        char text[96];
+        const std::size_t bytes = allocation != nullptr ? write_attribute(*allocation, text, sizeof(text)) : 0;
+        number =
+            allocation != nullptr ? texts::number_of(text, bytes) : texts::number_of(kPinned, std::strlen(kPinned));
+        attribute_numbers[place].store(number, std::memory_order_relaxed);
+    }
+    return number;
+}
+
+void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
+    const KeepErrno keep_errno;
+    if (recorder::is_selected(kSelectAlloc)) {
+        record_host_usage();
+    }
+    recorder::observe_allocation(format::Pool::kHal, format::kDeviceCpu, number_of(address), bytes, site,
+                                 attributes_of(kPinnedPlace, nullptr));
+}
+
+void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
+                     const CallSite& site) noexcept {
+    if (allocation.on_host) {
+        if (recorder::settings().observe_cpu) {
+            note_pinned(address, bytes, site);
+        }
+        return;
+    }
+    if (!recorder::observes_npu(static_cast<int>(allocation.device))) {
+        return;
+    }
+    const KeepErrno keep_errno;
+    if (recorder::is_selected(kSelectAlloc)) {
+        record_device_usage(allocation.device);  // before the MALLOC, which shows what is in use with it
+    }
+    recorder::observe_allocation(format::Pool::kHal, static_cast<std::int8_t>(allocation.device), number_of(address),
+                                 bytes, site, attributes_of(place_of(allocation), &allocation));
+}
+
+void note_out_of_memory(const char* function, const Allocation& allocation, std::uint64_t bytes, std::uint64_t flag,
+                        const CallSite& site) noexcept {
+    if (allocation.on_host) {
+        out_of_memory::record({function, format::kDeviceCpu, bytes, flag}, site);
+    } else if (recorder::settings().observes_npu(static_cast<int>(allocation.device))) {
+        out_of_memory::record({function, static_cast<std::int8_t>(allocation.device), bytes, flag}, site);
+    }
+}
+
+void note_usage_after_end(const LiveBlock& block) noexcept {
+    if (!recorder::is_selected(kSelectFree)) {
+        return;
+    }
+    if (block.device == format::kDeviceCpu) {
+        record_host_usage();
+    } else {
+        record_device_usage(static_cast<unsigned>(block.device));
+    }
+}
+
+// The end of a block is recorded before the real call, because another thread may be given the address right after it.
+// A block that the real function does not take back begins again.
+int end_block(const Call<int(void*)>& call, void* address) noexcept {
+    LiveBlock block{};
+    const bool known = recorder::find_live_block(format::Pool::kHal, number_of(address), block);
+    if (known) {
+        recorder::observe_free(format::Pool::kHal, number_of(address), call.site);
+    }
+    int result = 0;
+    {
+        const CallUnderWay under_way;
+        result = call.real(address);
+    }
+    if (known) {
+        const KeepErrno keep_errno;
+        if (result == 0) {
+            note_usage_after_end(block);
+        } else {
+            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, call.site,
+                                         block.attributes);
+        }
+    }
+    return result;
+}
+
+int alloc(const Call<int(void**, unsigned long long, unsigned long long)>& call, void** pointer,
+          unsigned long long size, unsigned long long flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(pointer, size, flag);
+    if (result == 0 && under_way.is_outermost() && pointer != nullptr && *pointer != nullptr) {
+        out_of_memory::forget();
+        note_allocation(decode_flag(flag), *pointer, size, call.site);
+    } else if (result == kDriverOutOfMemory && under_way.is_outermost()) {
+        note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, call.site);
+    }
+    return result;
+}
+
+int free(const Call<int(void*)>& call, void* pointer) { return end_block(call, pointer); }
+
+int create(const Call<int(void**, std::size_t, const MemoryProperties*, std::uint64_t)>& call, void** handle,
+           std::size_t size, const MemoryProperties* properties, std::uint64_t flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(handle, size, properties, flag);
+    if (result == 0 && under_way.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
+        out_of_memory::forget();
+        note_allocation(decode_properties(*properties), *handle, size, call.site);
+    } else if (result == kDriverOutOfMemory && under_way.is_outermost() && properties != nullptr) {
+        note_out_of_memory("halMemCreate", decode_properties(*properties), size, flag, call.site);
+    }
+    return result;
+}
+
+int release(const Call<int(void*)>& call, void* handle) { return end_block(call, handle); }
+
+int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, void* pointer, std::uint64_t size,
+                  std::uint32_t flag) {
+    const CallUnderWay under_way;
+    const int result = call.real(pointer, size, flag);
+    LiveBlock block{};
+    // A CPU tensor that becomes pinned is recorded already.
+    if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
+        recorder::settings().observe_cpu &&
+        !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
+        !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
+        note_pinned(pointer, size, call.site);
+    }
+    return result;
+}
+
+int unregister_host(const Call<int(void*)>& call, void* pointer) { return end_block(call, pointer); }
+
+constexpr Hook kHookList[] = {
+    hook<&alloc>(nullptr, "halMemAlloc", "hal"),
+    hook<&free>(nullptr, "halMemFree", "hal"),
+    hook<&create>(nullptr, "halMemCreate", "hal"),
+    hook<&release>(nullptr, "halMemRelease", "hal"),
+    hook<&register_host>(nullptr, "aclrtHostRegisterV2", "hal"),
+    hook<&unregister_host>(nullptr, "aclrtHostUnregister", "hal"),
+    // What the two become below libascendcl.so: a program that looks their names up (torch_npu) calls no GOT of its
+    // own.
+    hook<&register_host>(nullptr, "aclrtHostRegisterV2Impl", "hal"),
+    hook<&unregister_host>(nullptr, "aclrtHostUnregisterImpl", "hal"),
+};
+
+}  // namespace
+
+const HookTable kHooks = table_of(kHookList);
+
+}  // namespace msmemscope::hal

@@ -1,0 +1,149 @@
+#include "sources/ascend/mstx/marks.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "sources/ascend/acl/acl.h"
+#include "sources/ascend/mstx/mstx.h"
+#include "sources/ascend/mstx/protocol.h"
+#include "core/writer/recorder.h"
+#include "core/writer/steps.h"
+
+namespace msmemscope::mstx {
+namespace {
+
+constexpr const char* kStepMessage = "step start";
+// Messages of other tools to themselves, made for each operator; they are nothing that the program says.
+constexpr const char* kForeignPrefixes[] = {"sanitizer-op:", "memscope-aten-"};
+
+std::atomic<std::uint64_t> next_range{1};
+__attribute__((tls_model("initial-exec"))) __thread std::uint64_t calls = 0;
+
+bool is_foreign(const char* message) noexcept {
+    for (const char* prefix : kForeignPrefixes) {
+        if (std::strncmp(message, prefix, std::strlen(prefix)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Writes a mark or one end of a range, if events are collected. message: null if it has none.
+void record(const RecordingScope& scope, format::EventKind kind, const char* message, void* stream,
+            std::uint64_t range) noexcept {
+    if (!recorder::is_collecting()) {
+        return;
+    }
+    Event event{kind};
+    const int device = acl::current_device();
+    if (device >= 0) {
+        if (!recorder::settings().observes_npu(device)) {
+            return;
+        }
+        event.device = static_cast<std::int8_t>(device);
+    }
+    if (message != nullptr && *message != '\0') {
+        event.name_id = recorder::intern_string(scope, message, std::strlen(message));
+    }
+    const std::int32_t stream_id = stream != nullptr ? acl::current_stream_id(stream) : -1;
+    if (stream_id >= 0) {
+        char text[32];
+        const int length = std::snprintf(text, sizeof(text), "streamId:%d", stream_id);
+        event.attribute_id = recorder::intern_string(scope, text, static_cast<std::size_t>(length));
+    }
+    event.extra = range;
+    recorder::append(scope, event);
+}
+
+void make_mark(const char* message, void* stream) noexcept {
+    if (message != nullptr && is_foreign(message)) {
+        return;
+    }
+    const RecordingScope scope(recorder::is_collecting());
+    if (scope) {
+        record(scope, format::EventKind::kMark, message, stream, 0);
+    }
+}
+
+std::uint64_t begin_range(const char* message, void* stream) noexcept {
+    if (!recorder::is_configured()) {
+        return 0;
+    }
+    // A range that begins unrecorded has a number all the same: it can be a step, and its end can be recorded.
+    const std::uint64_t range = next_range.fetch_add(1, std::memory_order_relaxed);
+    if (message != nullptr && std::strcmp(message, kStepMessage) == 0) {
+        steps::begin_range(range);
+    }
+    const RecordingScope scope(recorder::is_collecting());
+    if (scope) {
+        record(scope, format::EventKind::kRangeStart, message, stream, range);
+    }
+    return range;
+}
+
+void finish_range(std::uint64_t range) noexcept {
+    if (range == 0) {
+        return;  // what range_start returns without a tool
+    }
+    {
+        const RecordingScope scope(recorder::is_collecting());
+        if (scope) {
+            record(scope, format::EventKind::kRangeEnd, nullptr, nullptr, range);
+        }
+    }
+    steps::end_range(range);
+}
+
+}  // namespace
+
+void mark(const char* message, void* stream) {
+    ++calls;
+    make_mark(message, stream);
+}
+
+std::uint64_t range_start(const char* message, void* stream) {
+    ++calls;
+    return begin_range(message, stream);
+}
+
+void range_end(std::uint64_t range) {
+    ++calls;
+    finish_range(range);
+}
+
+void get_tool_id(std::uint64_t* tool) {
+    if (tool != nullptr) {
+        *tool = kToolId;
+    }
+}
+
+void domain_mark(void* domain, const char* message, void* stream) {
+    if (domain == nullptr) {
+        mark(message, stream);
+    }
+}
+
+std::uint64_t domain_range_start(void* domain, const char* message, void* stream) {
+    return domain == nullptr ? range_start(message, stream) : 0;
+}
+
+void domain_range_end(void* domain, std::uint64_t range) {
+    if (domain == nullptr) {
+        range_end(range);
+    }
+}
+
+void mark_from_python(const char* message, std::uint64_t stream) noexcept {
+    make_mark(message, reinterpret_cast<void*>(stream));
+}
+
+std::uint64_t range_start_from_python(const char* message, std::uint64_t stream) noexcept {
+    return begin_range(message, reinterpret_cast<void*>(stream));
+}
+
+void range_end_from_python(std::uint64_t range) noexcept { finish_range(range); }
+
+std::uint64_t calls_of_this_thread() noexcept { return calls; }
+
+}  // namespace msmemscope::mstx

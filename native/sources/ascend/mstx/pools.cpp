@@ -1,0 +1,257 @@
+#include "sources/ascend/mstx/pools.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "sources/ascend/acl/visible_devices.h"
+#include "sources/ascend/mstx/atb_handles.h"
+#include "core/writer/recorder.h"
+
+namespace msmemscope::mstx {
+namespace {
+
+enum class Kind : std::uint8_t {
+    // A heap is the message "so much is reserved now", a region a block.
+    kTotals,
+    // Likewise, but a region's size is that of all blocks in use.
+    kTotalsAndSums,
+    // Heaps are heaps; regions exist in them, and have handles.
+    kHeaps,
+};
+
+constexpr std::size_t kDevices = 32;
+
+struct Domain {
+    const char* name;
+    format::Pool pool;
+    Kind kind;
+    std::atomic<bool> is_known;  // somebody has asked for it
+    // Totals as last told, by the caller's numbers of devices.
+    std::atomic<std::uint64_t> told[kDevices];
+    std::atomic<std::int64_t> reserved[kDevices];
+    // Reserved bytes as last written, and the recorder's epoch then.
+    std::atomic<std::int64_t> written[kDevices];
+    std::atomic<std::uint64_t> written_epoch[kDevices];
+    // Bytes of the live blocks; kTotalsAndSums only.
+    std::atomic<std::int64_t> used[kDevices];
+};
+
+// The address of an entry is the handle that the caller gets.
+Domain domains[] = {
+    {"ptaCaching", format::Pool::kPta, Kind::kTotals, {}, {}, {}, {}, {}, {}},
+    {"ptaWorkspace", format::Pool::kPtaWorkspace, Kind::kTotalsAndSums, {}, {}, {}, {}, {}, {}},
+    {"mindsporeMemPool", format::Pool::kMindSpore, Kind::kTotals, {}, {}, {}, {}, {}, {}},
+    {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, {}, {}, {}, {}},
+};
+
+// What torch_npu once called ptaCaching.
+constexpr const char* kOldCachingName = "msleaks";
+
+Domain* domain_of(void* handle) noexcept {
+    for (Domain& domain : domains) {
+        if (handle == &domain) {
+            return &domain;
+        }
+    }
+    return nullptr;
+}
+
+// The device of a range if it is observed, else -1.
+int observed_device(const VirtualRange& range) noexcept {
+    const int device = acl::physical_device(static_cast<std::int8_t>(range.device));
+    return recorder::settings().observes_npu(device) ? device : -1;
+}
+
+// Writes what the domain has reserved on the device, if that is not in the log yet.
+void report_reserved(Domain& domain, int device) noexcept {
+    const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
+    const std::int64_t written = domain.written[device].load(std::memory_order_relaxed);
+    const std::uint64_t epoch = recorder::epoch();
+    const bool is_known = domain.written_epoch[device].load(std::memory_order_relaxed) == epoch;
+    if (bytes == (is_known ? written : 0) ||
+        !(recorder::is_selected(kSelectAlloc) || recorder::is_selected(kSelectFree))) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    Event event{format::EventKind::kReserved};
+    event.pool = domain.pool;
+    event.device = static_cast<std::int8_t>(device);
+    event.size = bytes;
+    if (recorder::append(scope, event) != 0) {
+        domain.written[device].store(bytes, std::memory_order_relaxed);
+        domain.written_epoch[device].store(recorder::epoch(), std::memory_order_relaxed);
+    }
+}
+
+// torch_npu tells the total with each block, and it rarely changes.
+void tell_total(Domain& domain, const VirtualRange& range) noexcept {
+    if (range.device >= kDevices || domain.told[range.device].load(std::memory_order_relaxed) == range.size) {
+        return;
+    }
+    domain.told[range.device].store(range.size, std::memory_order_relaxed);
+    const int device = acl::physical_device(static_cast<int>(range.device));
+    if (device >= 0 && static_cast<std::size_t>(device) < kDevices) {
+        domain.reserved[device].store(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
+        if (recorder::settings().observes_npu(device)) {
+            report_reserved(domain, device);
+        }
+    }
+}
+
+// A block of the domain is gone. Unknown addresses are passed over.
+void end_block(Domain& domain, void* pointer, const CallSite* site) noexcept {
+    const auto address = reinterpret_cast<std::uint64_t>(pointer);
+    if (domain.kind == Kind::kTotalsAndSums) {
+        LiveBlock block{};
+        if (recorder::find_live_block(domain.pool, address, block) && block.device >= 0) {
+            domain.used[block.device].fetch_sub(static_cast<std::int64_t>(block.size_bytes), std::memory_order_relaxed);
+        }
+    }
+    if (site != nullptr) {
+        recorder::observe_free(domain.pool, address, *site);
+    } else {
+        recorder::observe_missed_free(domain.pool, address);
+    }
+}
+
+void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site) noexcept {
+    const auto address = reinterpret_cast<std::uint64_t>(range.address);
+    const int device = observed_device(range);
+    if (device < 0 || address == 0) {
+        return;
+    }
+    // The end of a block that is registered again was not told.
+    LiveBlock replaced{};
+    if (recorder::find_live_block(domain.pool, address, replaced)) {
+        end_block(domain, range.address, nullptr);
+        if (domain.kind == Kind::kHeaps) {
+            retire_handles_of(range.address);
+        }
+    }
+    std::uint64_t bytes = range.size;
+    if (domain.kind == Kind::kTotalsAndSums) {
+        const auto others = static_cast<std::uint64_t>(domain.used[device].load(std::memory_order_relaxed));
+        bytes -= bytes > others ? others : 0;
+        domain.used[device].fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+    }
+    report_reserved(domain, device);
+    recorder::observe_allocation(domain.pool, static_cast<std::int8_t>(device), address, bytes, site);
+}
+
+void* known(Domain& domain) noexcept {
+    if (!domain.is_known.load(std::memory_order_relaxed) &&
+        !domain.is_known.exchange(true, std::memory_order_relaxed)) {
+        char key[64];
+        std::snprintf(key, sizeof(key), "observed.%s", domain.name);
+        recorder::note_fact(key, "as its mstx domain");
+    }
+    return &domain;
+}
+
+}  // namespace
+
+void* create_domain(const char* name) {
+    if (name == nullptr) {
+        return nullptr;
+    }
+    for (Domain& domain : domains) {
+        if (std::strcmp(name, domain.name) == 0) {
+            return known(domain);
+        }
+    }
+    return std::strcmp(name, kOldCachingName) == 0 ? known(domains[0]) : nullptr;
+}
+
+void* register_heap(void* handle, const HeapDescription* description) {
+    Domain* const domain = domain_of(handle);
+    if (domain == nullptr || description == nullptr || description->range == nullptr) {
+        return nullptr;
+    }
+    const VirtualRange& range = *description->range;
+    if (domain->kind != Kind::kHeaps) {
+        tell_total(*domain, range);
+        return nullptr;
+    }
+    const int device = observed_device(range);
+    // ATB registers nothing more on this thread if it gets null; an empty heap may lie nowhere.
+    void* const heap = range.address != nullptr ? range.address : handle;
+    Heap replaced{};
+    if (device >= 0) {
+        if (remember_heap(Heap{heap, range.size, device}, replaced)) {
+            domain->reserved[device].fetch_add(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
+        }
+        if (replaced.address != nullptr) {
+            domain->reserved[replaced.device].fetch_sub(static_cast<std::int64_t>(replaced.size),
+                                                        std::memory_order_relaxed);
+            report_reserved(*domain, replaced.device);
+        }
+        report_reserved(*domain, device);
+    }
+    return heap;
+}
+
+void unregister_heap(void* handle, void* heap_handle) {
+    Domain* const domain = domain_of(handle);
+    Heap heap{};
+    // The other kinds gave no handle that could come back.
+    if (domain != nullptr && domain->kind == Kind::kHeaps && forget_heap(heap_handle, heap)) {
+        domain->reserved[heap.device].fetch_sub(static_cast<std::int64_t>(heap.size), std::memory_order_relaxed);
+        report_reserved(*domain, heap.device);
+    }
+}
+
+void register_regions(void* handle, const RegionsRegisterBatch* batch) {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    Domain* const domain = domain_of(handle);
+    if (domain == nullptr || batch == nullptr || batch->ranges == nullptr) {
+        return;
+    }
+    for (std::size_t index = 0; index < batch->count; ++index) {
+        const VirtualRange& range = batch->ranges[index];
+        if (domain->kind != Kind::kHeaps) {
+            begin_block(*domain, range, site);
+            continue;
+        }
+        const int device = observed_device(range);
+        const bool is_block = range.size != 0 && device >= 0 && has_heap(device);
+        if (is_block) {
+            begin_block(*domain, range, site);
+        }
+        if (batch->handles != nullptr) {
+            batch->handles[index] = new_handle(is_block ? range.address : nullptr);
+        }
+    }
+}
+
+void unregister_regions(void* handle, const RegionsUnregisterBatch* batch) {
+    const CallSite site = MSMEMSCOPE_CALL_SITE();
+    Domain* const domain = domain_of(handle);
+    if (domain == nullptr || batch == nullptr || batch->references == nullptr) {
+        return;
+    }
+    for (std::size_t index = 0; index < batch->count; ++index) {
+        void* const reference = batch->references[index].pointer_or_handle;
+        void* const pointer = domain->kind == Kind::kHeaps ? take_handle(reference) : reference;
+        if (pointer != nullptr) {
+            end_block(*domain, pointer, &site);
+        }
+    }
+}
+
+bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept {
+    for (const Domain& domain : domains) {
+        if (domain.pool == pool && device >= 0 && static_cast<std::size_t>(device) < kDevices &&
+            domain.is_known.load(std::memory_order_relaxed)) {
+            const std::int64_t reserved = domain.reserved[device].load(std::memory_order_relaxed);
+            bytes = reserved > 0 ? static_cast<std::uint64_t>(reserved) : 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace msmemscope::mstx
