@@ -7,14 +7,16 @@
 #include <string>
 
 #include "alignment.h"
+#include "core/observe/blocks.h"
 #include "code_table.h"
 #include "dump_rows.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
+#include "watch/watch.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
-#include "core/writer/out_of_memory.h"
+#include "core/observe/out_of_memory.h"
 #include "operator_collector.h"
 #include "plain_pickle.h"
 #include "python_frames.h"
@@ -38,6 +40,7 @@ bool configure(const std::string& settings_text) {
     if (!recorder::configure(settings_text.c_str())) {
         return false;
     }
+    watch::apply_settings();
     recorder::set_python_version(PY_VERSION_HEX);
     return true;
 }
@@ -100,7 +103,7 @@ std::uint64_t live_bytes(int pool, int device) {
 
 // (total, free) in bytes, or None.
 nb::object device_memory(unsigned device) {
-    hal::MemoryBytes memory{};
+    MemoryBytes memory{};
     if (!hal::ask_device_memory(device, memory)) {
         return nb::none();
     }

@@ -53,8 +53,6 @@ void define_watch(nb::module_& module) {
         nb::arg("address"), "The device of the live block that holds an address; DEVICE_NONE if none is known.");
     module.def("watch_checksum", &checksum, nb::arg("content"), nb::arg("crc64") = false,
                "The checksum of content, as watching it has it.");
-    module.def("watch_copies_device_memory", &watch::copy_device_memory_always,
-               "From now on memory of NPUs is copied by the runtime, also where it could be read in place.");
     module.def(
         "set_watch_synchronize", [](const nb::object& function) { set_watch_synchronize(function.ptr()); },
         nb::arg("function").none(), "What makes NPUs finish, before their memory is looked at.");

@@ -61,7 +61,7 @@ constexpr Hook hook(const char* library, const char* function, const char* sourc
     return {library, function, &HookOf<Body>::entries, source, required};
 }
 
-// The hooks of one observer.
+// The hooks of one source.
 struct HookTable {
     const Hook* hooks;
     std::size_t count;
@@ -72,5 +72,14 @@ constexpr HookTable table_of(const Hook (&hooks)[Count]) {
     static_assert(Count <= 64, "the patcher keeps what came of a table's hooks as bits of one word");
     return {hooks, Count};
 }
+
+// Every hook of every source. Defined where the sources are listed (sources/sources.cpp).
+struct HookTables {
+    static constexpr std::size_t kMost = 16;
+
+    const HookTable* const* tables;
+    std::size_t count;
+};
+extern const HookTables kHookTables;
 
 }  // namespace msmemscope

@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "interpose/elf_image.h"
-#include "interpose/hooks.h"
+#include "interpose/hook.h"
 #include "interpose/loading.h"
 #include "core/stacks/modules.h"
 #include "core/writer/keep_errno.h"
@@ -41,7 +41,8 @@ std::size_t filter_place(const char* name) noexcept {
 void fill_name_filter() noexcept {
     name_filter[filter_place("dlopen")] = true;
     name_filter[filter_place("dlsym")] = true;
-    for (const HookTable* const table : kHookTables) {
+    for (std::size_t number = 0; number < kHookTables.count; ++number) {
+        const HookTable* const table = kHookTables.tables[number];
         for (std::size_t index = 0; index < table->count; ++index) {
             name_filter[filter_place(table->hooks[index].function)] = true;
         }
@@ -165,7 +166,7 @@ void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& 
 }
 
 void patch_image(const ElfImage& image) noexcept {
-    Outcome outcomes[std::size(kHookTables)];
+    Outcome outcomes[HookTables::kMost];
     image.for_each_slot([&](const ElfImage::Slot& slot) noexcept {
         if (!name_filter[filter_place(slot.symbol)]) {
             return;
@@ -174,8 +175,8 @@ void patch_image(const ElfImage& image) noexcept {
             redirect(image, slot, call);
             return;
         }
-        for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
-            const HookTable& table = *kHookTables[number];
+        for (std::size_t number = 0; number < kHookTables.count; ++number) {
+            const HookTable& table = *kHookTables.tables[number];
             for (std::size_t index = 0; index < table.count; ++index) {
                 const Hook& hook = table.hooks[index];
                 if (std::strcmp(slot.symbol, hook.function) != 0 ||
@@ -188,8 +189,8 @@ void patch_image(const ElfImage& image) noexcept {
             }
         }
     });
-    for (std::size_t number = 0; number < std::size(kHookTables); ++number) {
-        note_outcome(image, *kHookTables[number], outcomes[number]);
+    for (std::size_t number = 0; number < kHookTables.count; ++number) {
+        note_outcome(image, *kHookTables.tables[number], outcomes[number]);
     }
 }
 
@@ -268,7 +269,8 @@ void patch_new_images() noexcept {
             if (!is_ours(image)) {
                 patch_image(image);
             }
-            note_module(image);
+            note_module({image.path(), image.load_bias(), image.start(), image.end(), image.build_id(),
+                         image.build_id_bytes()});
         }
         if (part.count == 0) {
             return;

@@ -15,6 +15,7 @@
 #include "core/writer/ledger.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
+#include "watch/watch.h"
 
 namespace {
 
@@ -37,6 +38,7 @@ void note_start() noexcept {
 void begin(const char* settings) noexcept {
     msmemscope::remember_stderr();
     if (settings != nullptr && msmemscope::recorder::configure(settings)) {
+        msmemscope::watch::apply_settings();
         note_start();
         msmemscope::install_hooks();
     }
@@ -82,7 +84,10 @@ __attribute__((constructor)) void load(int, char**, char** environment) {
     }
 }
 
-__attribute__((destructor)) void unload() { msmemscope::recorder::close(); }
+__attribute__((destructor)) void unload() {
+    msmemscope::watch::finish();
+    msmemscope::recorder::close();
+}
 
 }  // namespace
 

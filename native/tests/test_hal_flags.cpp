@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sources/ascend/acl/visible_devices.h"
+#include "core/observe/blocks.h"
 #include "sources/ascend/hal/allocation_flags.h"
 #include "sources/ascend/hal/hal.h"
 #include "tests/check.h"

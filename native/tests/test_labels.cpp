@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/check.h"
+#include "core/observe/blocks.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
 #include "core/writer/recorder.h"

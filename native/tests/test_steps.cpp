@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sources/ascend/mstx/marks.h"
+#include "core/observe/blocks.h"
 #include "tests/check.h"
 #include "tests/log_reader.h"
 #include "core/writer/recorder.h"

@@ -101,7 +101,7 @@ void views_are_read_in_their_order() {
     content.outer = {Dimension{2, 3}, Dimension{4, 6}};
     std::vector<unsigned char> read;
     CHECK(read_content(
-        content, Reading::kDirect,
+        content, Reading{Reading::kDirect, nullptr},
         [](void* context, const void* bytes, std::size_t count) {
             auto& all = *static_cast<std::vector<unsigned char>*>(context);
             const auto* from = static_cast<const unsigned char*>(bytes);
@@ -120,7 +120,7 @@ void memory_that_is_gone_is_an_answer() {
     content.run_bytes = 64;
     Fingerprint fingerprint(true, Checksum::kCrc64);
     Change change;
-    CHECK(!fingerprint.look(content, Reading::kAsked, change));
+    CHECK(!fingerprint.look(content, Reading{Reading::kAsked, nullptr}, change));
     CHECK(!fingerprint.is_known() && !change.happened);
 }
 
@@ -131,8 +131,8 @@ int main() {
     widths_agree_for_every_length();
     every_bit_counts();
     for (const bool keeps_content : {false, true}) {
-        changes_are_placed(keeps_content, Reading::kDirect);
-        changes_are_placed(keeps_content, Reading::kAsked);
+        changes_are_placed(keeps_content, Reading{Reading::kDirect, nullptr});
+        changes_are_placed(keeps_content, Reading{Reading::kAsked, nullptr});
     }
     views_are_read_in_their_order();
     memory_that_is_gone_is_an_answer();

@@ -5,33 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "core/format/record.h"
-#include "interpose/patcher.h"
+#include "core/writer/device_support.h"
 #include "watch/content_hash.h"
 
 namespace msmemscope::watch {
 namespace {
 
 constexpr std::size_t kPieceBytes = 256 * kSegmentBytes;  // stays in the cache between copying and hashing
-constexpr int kDeviceToHost = 2;                          // ACL_MEMCPY_DEVICE_TO_HOST
-
-std::atomic<bool> always_copies{false};
-
-bool device_memory_is_ours() noexcept {
-    static const bool is_virtual = find_function("virtual_npu_device_memory") != nullptr;
-    return is_virtual;
-}
-
-bool copy_from_device(void* target, std::uint64_t source, std::size_t bytes) noexcept {
-    using Copy = int (*)(void*, std::size_t, const void*, std::size_t, int);
-    static const auto copy = reinterpret_cast<Copy>(find_function("aclrtMemcpy"));
-    return copy != nullptr && copy(target, bytes, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == 0;
-}
 
 bool copy_through_file(void* target, std::uint64_t source, std::size_t bytes) noexcept {
     const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
@@ -54,15 +39,15 @@ bool copy_by_kernel(void* target, std::uint64_t source, std::size_t bytes) noexc
     return got < 0 && (errno == EPERM || errno == ENOSYS) && copy_through_file(target, source, bytes);
 }
 
-bool copy(void* target, std::uint64_t source, std::size_t bytes, Reading reading) noexcept {
-    switch (reading) {
+bool copy(void* target, std::uint64_t source, std::size_t bytes, const Reading& reading) noexcept {
+    switch (reading.way) {
         case Reading::kDirect:
             std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
             return true;
         case Reading::kAsked:
             return copy_by_kernel(target, source, bytes);
         case Reading::kDevice:
-            return copy_from_device(target, source, bytes);
+            return reading.support->copy_to_host(target, source, bytes);
     }
     return false;
 }
@@ -141,19 +126,18 @@ std::uint64_t Content::end() const noexcept {
 }
 
 Reading reading_of(std::int8_t device, bool block_is_known) noexcept {
-    const bool is_host = device == format::kDeviceCpu || device == format::kDeviceNone;
-    if (!is_host && (always_copies.load(std::memory_order_relaxed) || !device_memory_is_ours())) {
-        return Reading::kDevice;
+    const DeviceSupport* const support = kDeviceSupports.of(device);
+    if (support != nullptr && support->copy_to_host != nullptr) {
+        return {Reading::kDevice, support};
     }
-    return block_is_known ? Reading::kDirect : Reading::kAsked;
+    return {block_is_known ? Reading::kDirect : Reading::kAsked, nullptr};
 }
 
-void copy_device_memory_always() noexcept { always_copies.store(true, std::memory_order_relaxed); }
-
-void synchronize_device() noexcept {
-    const auto synchronize = reinterpret_cast<int (*)()>(find_function("aclrtSynchronizeDevice"));
-    if (synchronize != nullptr) {
-        synchronize();
+void synchronize_devices() noexcept {
+    for (std::size_t number = 0; number < kDeviceSupports.count; ++number) {
+        if (const auto synchronise = kDeviceSupports.supports[number]->synchronise; synchronise != nullptr) {
+            synchronise();
+        }
     }
 }
 
@@ -161,7 +145,7 @@ bool read_content(const Content& content, Reading reading, TakePiece take, void*
     if (content.bytes() == 0) {
         return true;
     }
-    if (content.outer.empty() && reading == Reading::kDirect) {
+    if (content.outer.empty() && reading.way == Reading::kDirect) {
         take(context, reinterpret_cast<const void*>(content.address), content.run_bytes);
         return true;
     }

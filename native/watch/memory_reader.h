@@ -1,13 +1,13 @@
-// Reading watched memory where it is: of the host directly, of an NPU by copies in pieces.
+// Reading watched memory where it is: of the host directly, of a device by copies in pieces.
 //
-// Device memory of the virtual NPU is memory of this process, and its driver says so by a function of its own
-// (virtual_npu_device_memory); nothing is copied there. Memory of the host that no known live block holds may
-// disappear at any time, so the kernel is asked to copy it, and answers with an error where we would crash.
+// Memory of the host that no known live block holds may disappear at any time, so the kernel is asked to copy it, and
+// answers with an error where we would crash.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/writer/device_support.h"
 #include "watch/page_memory.h"
 
 namespace msmemscope::watch {
@@ -32,19 +32,22 @@ struct Content {
     std::uint64_t end() const noexcept;
 };
 
-enum class Reading : std::uint8_t {
-    kDirect,  // of a live block that cannot go away: its free waits for our lock
-    kAsked,   // of the host, by the kernel
-    kDevice,  // by the runtime
+struct Reading {
+    enum Way : std::uint8_t {
+        kDirect,  // of a live block that cannot go away: its free waits for our lock
+        kAsked,   // of the host, by the kernel
+        kDevice,  // by the device's runtime
+    };
+
+    Way way;
+    const DeviceSupport* support;  // of kDevice
 };
 
 // How memory of a device is to be read. block_is_known: it lies in a live block.
 Reading reading_of(std::int8_t device, bool block_is_known) noexcept;
-// From now on memory of NPUs is copied even where it could be read in place: to test that way on the virtual NPU.
-void copy_device_memory_always() noexcept;
 
-// Waits until the calling thread's device has done all it was given; nothing without a runtime.
-void synchronize_device() noexcept;
+// Waits until the calling thread's devices have done all they were given.
+void synchronize_devices() noexcept;
 
 // Takes pieces one after the other; each but the last is a multiple of kSegmentBytes.
 using TakePiece = void (*)(void* context, const void* bytes, std::size_t count);

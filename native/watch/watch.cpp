@@ -309,7 +309,7 @@ void kernel_begins() noexcept {
     const Entry entry;
     if (entry && prepare(*entry)) {
         if (concerns_npu()) {
-            synchronize_device();
+            synchronize_devices();
         }
         Writes unknown;
         unknown.are_known = false;
@@ -330,7 +330,7 @@ void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) n
         return;
     }
     if (concerns_npu()) {
-        synchronize_device();
+        synchronize_devices();
     }
     running->name.set(Operator{Source::kKernel, name, name_bytes, 0, device});
     const auto kind = static_cast<std::uint64_t>(Source::kKernel);

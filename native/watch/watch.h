@@ -5,8 +5,7 @@
 // watched, all of it costs one branch: is_active().
 //
 // One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known
-// block cannot go away while it is read. None of these functions may be called inside a RecordingScope, except
-// block_begins and block_ends.
+// block cannot go away while it is read. None of these functions may be called inside a RecordingScope.
 #pragma once
 
 #include <atomic>
@@ -63,7 +62,7 @@ extern std::atomic<std::uint32_t> activity;
 inline bool is_active() noexcept { return activity.load(std::memory_order_relaxed) != 0; }
 inline bool concerns_npu() noexcept { return (activity.load(std::memory_order_relaxed) & kConcernsNpu) != 0; }
 
-// The settings are in force from now on; called by the recorder.
+// To be called when the recorder has been configured.
 void apply_settings() noexcept;
 
 // Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all
@@ -90,13 +89,9 @@ bool watches_kernels() noexcept;
 // Whether the operator opens the window of --watch: then its outputs are asked for.
 bool asks_for_outputs(const char* name, std::size_t name_bytes) noexcept;
 
-// The process ends: what is still watched ends with it.
+// The process ends: what is still watched ends with it. To be called before the recorder is closed.
 void finish() noexcept;
 
 #pragma GCC visibility pop
-
-// A block of memory was allocated; or is about to be freed. Inside a RecordingScope.
-void block_begins(const LiveBlock& block) noexcept;
-void block_ends(const LiveBlock& block) noexcept;
 
 }  // namespace msmemscope::watch

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "watch/watch_state.h"
+#include "core/observe/blocks.h"
 
 namespace msmemscope::watch {
 namespace {

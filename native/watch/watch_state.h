@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/observe/blocks.h"
 #include "watch/dump_files.h"
 #include "watch/fingerprint.h"
 #include "watch/watch.h"
@@ -65,6 +66,13 @@ struct Finding {
     bool is_beside;  // the operator may write another part of the same block
     std::size_t concurrent;
 };
+
+// --- watch.cpp ---------------------------------------------------------------------------------
+
+// A block of memory was allocated; or is about to be freed. Inside a RecordingScope.
+void block_begins(const LiveBlock& block) noexcept;
+void block_ends(const LiveBlock& block) noexcept;
+inline constexpr BlockListener kBlockListener{block_begins, block_ends};
 
 // --- watch_events.cpp --------------------------------------------------------------------------
 

@@ -59,6 +59,7 @@ void update_activity(const State& held) noexcept {
         concerns_npu = concerns_npu || watched.device >= 0;
     }
     bits |= concerns_npu ? std::uint32_t{kConcernsNpu} : 0U;
+    recorder::set_block_listener(bits != 0 ? &kBlockListener : nullptr);
     activity.store(bits, std::memory_order_relaxed);
 }
 

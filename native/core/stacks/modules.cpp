@@ -48,30 +48,30 @@ bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std
 
 }  // namespace
 
-void note_module(const ElfImage& image) noexcept {
+void note_module(const MappedFile& file) noexcept {
     const std::uint32_t index = noted.load(std::memory_order_relaxed);
     char executable[4096];
-    const char* path = image.path();
+    const char* path = file.path;
     if (*path == '\0') {
         const ssize_t length = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
         executable[length > 0 ? length : 0] = '\0';
         path = executable;
     }
     const std::size_t path_bytes = std::strlen(path);
-    const std::size_t id_bytes = image.build_id_bytes() <= kLongestBuildId ? image.build_id_bytes() : 0;
+    const std::size_t id_bytes = file.build_id_bytes <= kLongestBuildId ? file.build_id_bytes : 0;
     if (index == kMostModules || text_bytes + id_bytes + path_bytes > kTextBytes) {
         return;  // frames in it will show as bare addresses
     }
     NotedModule& module = modules[index];
-    module.payload.load_bias = image.load_bias();
-    module.payload.start = image.start();
-    module.payload.end = image.end();
+    module.payload.load_bias = file.load_bias;
+    module.payload.start = file.start;
+    module.payload.end = file.end;
     module.payload.seen_at_sequence = recorder::next_sequence();
     module.payload.build_id_bytes = static_cast<std::uint32_t>(id_bytes);
     module.payload.path_bytes = static_cast<std::uint32_t>(path_bytes);
     module.text_offset = static_cast<std::uint32_t>(text_bytes);
     if (id_bytes > 0) {
-        std::memcpy(texts + text_bytes, image.build_id(), id_bytes);
+        std::memcpy(texts + text_bytes, file.build_id, id_bytes);
     }
     std::memcpy(texts + text_bytes + id_bytes, path, path_bytes);
     if (is_noted(module.payload, texts + text_bytes, index)) {

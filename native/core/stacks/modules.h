@@ -1,13 +1,25 @@
 // Which files were mapped where, so that native stacks can be read afterwards.
 #pragma once
 
-#include "interpose/elf_image.h"
+#include <cstddef>
+#include <cstdint>
+
 #include "core/writer/recorder.h"
 
 namespace msmemscope {
 
-// Remembers the image; it is defined in the log as soon as native stacks are taken.
-void note_module(const ElfImage& image) noexcept;
+// A file that is mapped for execution.
+struct MappedFile {
+    const char* path;  // empty: the program itself
+    std::uint64_t load_bias;
+    std::uint64_t start;
+    std::uint64_t end;  // exclusive
+    const unsigned char* build_id;
+    std::size_t build_id_bytes;
+};
+
+// Remembers the file; it is defined in the log as soon as native stacks are taken.
+void note_module(const MappedFile& file) noexcept;
 
 // Defines what was noted and not yet defined in this process's capture.
 void define_modules(const RecordingScope& scope) noexcept;

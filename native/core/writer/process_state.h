@@ -113,6 +113,7 @@ struct ThreadHandle {
 };
 extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
 
+extern Settings current_settings;
 // Null until configured.
 extern ProcessState* process_state;
 // What is collected, for children: their state starts as zeros.

@@ -99,24 +99,6 @@ void stop_collecting(const RecordingScope& scope) noexcept;
 
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
-// The same for a rare event whose stacks are wanted whatever the settings say.
-std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept;
-
-// A block was allocated: follows it, and records it if collecting. To be called after the real
-// allocation, outside of any scope. site: of the allocation function; native stacks begin there. attributes: what the
-// allocator says, as Record::attribute_id has it; the number of a text.
-void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
-                        const CallSite& site, std::uint32_t attributes = 0) noexcept;
-
-// A block is about to be freed: to be called before the real free, because another thread may be given
-// the address right after it. Addresses that are no live block of the pool are passed over.
-void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
-// The same for a block whose end was not told, found out when its address was given again.
-void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept;
-
-// Gives labels (the number of a text) to the live block that contains this address, whatever its pool; false if none is
-// known. Costs little if these labels were the last that the block was given.
-bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 
 // Bytes of the live blocks of a pool on a device. Reads the whole table of live blocks.
 std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept;

@@ -1,9 +1,10 @@
 #include "sources/torch_cpu/torch_cpu.h"
+#include "core/observe/blocks.h"
 
 #include <cerrno>
 #include <cstdint>
 
-#include "core/writer/out_of_memory.h"
+#include "core/observe/out_of_memory.h"
 #include "core/writer/recorder.h"
 
 namespace msmemscope::torch_cpu {

@@ -68,7 +68,7 @@ void watch_operator_begins(Characters folder, const void* variant_pack, std::int
     writes.ranges = outputs.ranges;
     writes.count = outputs.range_count;
     if (watch::concerns_npu()) {
-        watch::synchronize_device();
+        watch::synchronize_devices();
     }
     watch::operator_begins(described(watch::Source::kAtb, watched_name_of(folder, false), device), writes);
 }
@@ -77,7 +77,7 @@ void watch_operator_ends(Characters folder, const void* variant_pack, std::int8_
     Outputs outputs;
     read_pack(variant_pack, device, outputs);
     if (watch::concerns_npu()) {
-        watch::synchronize_device();
+        watch::synchronize_devices();
     }
     watch::operator_ends(described(watch::Source::kAtb, watched_name_of(folder, false), device), watch::Writes{},
                          outputs.list, outputs.count);
@@ -101,7 +101,7 @@ void watch_kernel(Characters folder, const void* inputs, const void* outputs_of_
         }
     }
     if (watch::concerns_npu()) {
-        watch::synchronize_device();
+        watch::synchronize_devices();
     }
     const watch::Operator kernel = described(watch::Source::kAtbKernel, watched_name_of(folder, true), device);
     watch::Writes writes;

@@ -1,12 +1,13 @@
 #include "sources/ascend/hal/device_usage.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+
+#include "sources/memory_usage.h"
 
 namespace msmemscope::hal {
 namespace {
@@ -30,7 +31,6 @@ static_assert(sizeof(ProcessUsage) == 16);
 constexpr int kMostCards = 32;
 constexpr int kMostProcesses = 64;
 constexpr unsigned kMostDevices = 64;
-constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
 int (*initialise)() = nullptr;
 int (*get_cards)(int*, int*, int) = nullptr;
@@ -46,14 +46,7 @@ struct Place {
 };
 Place places[kMostDevices];
 
-// What was written last about a device, and in which epoch.
-struct Written {
-    std::atomic<std::uint64_t> epoch;
-    std::atomic<std::uint64_t> device_bytes;
-    std::atomic<std::uint64_t> process_bytes;
-};
-Written written[kMostDevices];
-Written written_of_host;
+WrittenUsage written[kMostDevices];
 
 enum Phase : std::uint64_t { kAtWork = 1, kReady = 2, kAbsent = 3 };
 // The epoch in which the phase was reached, and the phase in the lowest two bits: a forked child begins anew.
@@ -137,14 +130,14 @@ bool was_loaded(std::uint64_t epoch) noexcept {
 
 std::uint64_t device_bytes(const Place& place) noexcept {
     HbmInformation information{};
-    return get_hbm(place.card, place.device, &information) == 0 ? information.used_mib << 20U : kUnknown;
+    return get_hbm(place.card, place.device, &information) == 0 ? information.used_mib << 20U : kUnknownUsage;
 }
 
 std::uint64_t process_bytes(const Place& place) noexcept {
     ProcessUsage processes[kMostProcesses] = {};
     int count = kMostProcesses;
     if (get_processes == nullptr || get_processes(place.card, place.device, processes, &count) != 0) {
-        return kUnknown;
+        return kUnknownUsage;
     }
     const std::int32_t self = getpid();
     for (int index = 0; index < count && index < kMostProcesses; ++index) {
@@ -152,62 +145,7 @@ std::uint64_t process_bytes(const Place& place) noexcept {
             return processes[index].bytes;
         }
     }
-    return kUnknown;  // in a container, where the driver knows the process by another number
-}
-
-// Whether these are other figures than the last ones.
-bool replace(Written& last, std::uint64_t epoch, std::uint64_t device, std::uint64_t process) noexcept {
-    const bool same_epoch = last.epoch.exchange(epoch, std::memory_order_relaxed) == epoch;
-    const bool same_device = last.device_bytes.exchange(device, std::memory_order_relaxed) == device;
-    const bool same_process = last.process_bytes.exchange(process, std::memory_order_relaxed) == process;
-    return !same_epoch || !same_device || !same_process;
-}
-
-// The beginning of a file of the kernel; its length, 0 if it cannot be read.
-std::size_t read_beginning(const char* path, char* text, std::size_t room) noexcept {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return 0;
-    }
-    const ssize_t bytes = read(file, text, room - 1);
-    close(file);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
-
-// The second number of statm, in pages.
-std::uint64_t resident_bytes() noexcept {
-    char text[128];
-    if (read_beginning("/proc/self/statm", text, sizeof(text)) == 0) {
-        return kUnknown;
-    }
-    char* rest = text;
-    std::strtoull(text, &rest, 10);
-    char* end = rest;
-    const unsigned long long pages = std::strtoull(rest, &end, 10);
-    return end != rest ? pages * static_cast<unsigned long long>(sysconf(_SC_PAGESIZE)) : kUnknown;
-}
-
-// A line of meminfo ("MemTotal:       16384 kB") as bytes.
-bool find_line(const char* text, const char* key, std::uint64_t& bytes) noexcept {
-    const char* const line = std::strstr(text, key);
-    if (line == nullptr) {
-        return false;
-    }
-    bytes = std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
-    return true;
-}
-
-void append_usage(const RecordingScope& scope, std::int8_t device, Written& last, std::uint64_t in_use,
-                  std::uint64_t by_process) noexcept {
-    if ((in_use == kUnknown && by_process == kUnknown) || !replace(last, recorder::epoch(), in_use, by_process)) {
-        return;
-    }
-    Event event{format::EventKind::kDeviceUsage};
-    event.device = device;
-    event.size = static_cast<std::int64_t>(in_use);
-    event.extra = by_process;
-    recorder::append(scope, event);
+    return kUnknownUsage;  // in a container, where the driver knows the process by another number
 }
 
 }  // namespace
@@ -227,16 +165,6 @@ void record_device_usage(unsigned device) noexcept {
     }
     if (loaded) {
         note_result();  // outside: facts are written in a scope of their own
-    }
-}
-
-void record_host_usage() noexcept {
-    if (!recorder::is_collecting()) {
-        return;
-    }
-    const RecordingScope scope(false);
-    if (scope) {
-        append_usage(scope, format::kDeviceCpu, written_of_host, kUnknown, resident_bytes());
     }
 }
 
@@ -270,17 +198,6 @@ bool ask_device_memory(unsigned device, MemoryBytes& memory) noexcept {
     prepare_device_memory();
     const RecordingScope scope(false);
     return scope && device_memory(scope, device, memory);
-}
-
-bool host_memory(MemoryBytes& memory) noexcept {
-    char text[512];  // both lines are among the first three
-    return read_beginning("/proc/meminfo", text, sizeof(text)) != 0 && find_line(text, "MemTotal:", memory.total) &&
-           find_line(text, "MemAvailable:", memory.free);
-}
-
-bool resident_memory(std::uint64_t& bytes) noexcept {
-    bytes = resident_bytes();
-    return bytes != kUnknown;
 }
 
 }  // namespace msmemscope::hal

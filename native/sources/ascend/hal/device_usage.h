@@ -5,21 +5,14 @@
 
 #include <cstdint>
 
+#include "core/writer/device_support.h"
 #include "core/writer/recorder.h"
 
 namespace msmemscope::hal {
 
-struct MemoryBytes {
-    std::uint64_t total;
-    std::uint64_t free;
-};
-
 // Asks about a device and writes DEVICE_USAGE if the figures have changed. Loads DCMI at the first call. To be called
 // outside of any scope, right behind the driver's call.
 void record_device_usage(unsigned device) noexcept;
-
-// The same for the host: what this process has in memory.
-void record_host_usage() noexcept;
 
 // Loads DCMI if that was not done yet. To be called outside of any scope.
 void prepare_device_memory() noexcept;
@@ -30,11 +23,5 @@ bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& me
 
 // The same from outside of any scope, DCMI being loaded if need be.
 __attribute__((visibility("default"))) bool ask_device_memory(unsigned device, MemoryBytes& memory) noexcept;
-
-// Memory of the machine, and how much of it a program could still have; false if the kernel does not say.
-bool host_memory(MemoryBytes& memory) noexcept;
-
-// Bytes of this process that are in memory; false if the kernel does not say.
-bool resident_memory(std::uint64_t& bytes) noexcept;
 
 }  // namespace msmemscope::hal

@@ -1,10 +1,12 @@
 #include "sources/ascend/hal/hal.h"
+#include "core/observe/blocks.h"
 
 #include <atomic>
 #include <cstring>
 
 #include "sources/ascend/hal/device_usage.h"
-#include "core/writer/out_of_memory.h"
+#include "sources/torch_cpu/host_memory.h"
+#include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
@@ -61,7 +63,7 @@ std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexce
 void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
     const KeepErrno keep_errno;
     if (recorder::is_selected(kSelectAlloc)) {
-        record_host_usage();
+        torch_cpu::record_host_usage();
     }
     recorder::observe_allocation(format::Pool::kHal, format::kDeviceCpu, number_of(address), bytes, site,
                                  attributes_of(kPinnedPlace, nullptr));
@@ -100,7 +102,7 @@ void note_usage_after_end(const LiveBlock& block) noexcept {
         return;
     }
     if (block.device == format::kDeviceCpu) {
-        record_host_usage();
+        torch_cpu::record_host_usage();
     } else {
         record_device_usage(static_cast<unsigned>(block.device));
     }

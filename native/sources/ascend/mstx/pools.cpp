@@ -1,4 +1,5 @@
 #include "sources/ascend/mstx/pools.h"
+#include "core/observe/blocks.h"
 
 #include <atomic>
 #include <cstdio>

@@ -1,12 +1,12 @@
-#include "core/writer/out_of_memory.h"
+#include "core/observe/out_of_memory.h"
+#include "core/observe/blocks.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
 
-#include "sources/ascend/hal/device_usage.h"
-#include "sources/ascend/mstx/pools.h"
+#include "core/writer/device_support.h"
 #include "core/writer/keep_errno.h"
 
 namespace msmemscope::out_of_memory {
@@ -15,11 +15,6 @@ namespace {
 constexpr const char* kSnapshotName = "OOM_Snapshot";
 
 __attribute__((tls_model("initial-exec"))) __thread bool has_just_failed = false;
-
-struct PoolBytes {
-    std::uint64_t reserved;
-    std::uint64_t allocated;
-};
 
 // Attributes one behind the other: "key:value,key:value".
 class Text {
@@ -65,7 +60,7 @@ private:
 };
 
 // The order of the attributes is that of every snapshot; what is not known here is left out.
-void describe(Text& text, const PoolBytes* pool, const hal::MemoryBytes* memory) noexcept {
+void describe(Text& text, const PoolBytes* pool, const MemoryBytes* memory) noexcept {
     if (pool != nullptr) {
         text.add_bytes("reserved", pool->reserved);
         text.add_bytes("allocated", pool->allocated);
@@ -80,32 +75,12 @@ void describe(Text& text, const PoolBytes* pool, const hal::MemoryBytes* memory)
     }
 }
 
-// What the framework's pool holds on a device. False if no framework has told of one.
-bool pool_of_framework(std::int8_t device, PoolBytes& bytes) noexcept {
-    for (const format::Pool pool : {format::Pool::kPta, format::Pool::kMindSpore}) {
-        if (mstx::reserved_bytes(pool, device, bytes.reserved)) {
-            bytes.allocated = recorder::live_bytes(pool, device);
-            return true;
-        }
-    }
-    return false;
-}
-
-void describe_device(const RecordingScope& scope, Text& text, std::int8_t device) noexcept {
+void describe_device(const RecordingScope& scope, Text& text, const DeviceSupport& support,
+                     std::int8_t device) noexcept {
     PoolBytes pool{};
-    hal::MemoryBytes memory{};
-    const bool has_pool = pool_of_framework(device, pool);
-    const bool has_memory = hal::device_memory(scope, static_cast<unsigned>(device), memory);
-    describe(text, has_pool ? &pool : nullptr, has_memory ? &memory : nullptr);
-}
-
-// Of the host, the process itself is the pool: what it has in memory, and its CPU tensors.
-void describe_host(Text& text) noexcept {
-    PoolBytes pool{};
-    hal::MemoryBytes memory{};
-    const bool has_pool = hal::resident_memory(pool.reserved);
-    pool.allocated = recorder::live_bytes(format::Pool::kHost, format::kDeviceCpu);
-    const bool has_memory = hal::host_memory(memory);
+    MemoryBytes memory{};
+    const bool has_pool = support.pool_of(device, pool);
+    const bool has_memory = support.memory_of(scope, device, memory);
     describe(text, has_pool ? &pool : nullptr, has_memory ? &memory : nullptr);
 }
 
@@ -130,18 +105,17 @@ void record(const Failure& failure, const CallSite& site) noexcept {
         return;
     }
     const KeepErrno keep_errno;
-    if (failure.device >= 0) {
-        hal::prepare_device_memory();  // outside of the scope: it may write facts
+    const DeviceSupport* const support = kDeviceSupports.of(failure.device);
+    if (support != nullptr) {
+        support->prepare_memory();  // outside of the scope: it may write facts
     }
     const RecordingScope scope(true);
     if (!scope) {
         return;
     }
     Text text;
-    if (failure.device == format::kDeviceCpu) {
-        describe_host(text);
-    } else {
-        describe_device(scope, text, failure.device);
+    if (support != nullptr) {
+        describe_device(scope, text, *support, failure.device);
     }
     Event event{format::EventKind::kSnapshot};
     event.device = failure.device;

@@ -1,0 +1,172 @@
+#include "core/observe/blocks.h"
+
+#include "core/stacks/native_stack.h"
+#include "core/stacks/python_stack.h"
+#include "core/writer/append.h"
+#include "core/writer/texts.h"
+
+namespace msmemscope::recorder {
+namespace {
+
+// Of stacks that are taken whatever the settings say.
+constexpr std::uint32_t kDepthOnRequest = 50;
+
+std::atomic<const BlockListener*> block_listener{nullptr};
+
+__attribute__((noinline)) void count_lost_event(ProcessState& state) noexcept {
+    if ((current_settings.events & kSelectAlloc) != 0) {
+        count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
+    }
+}
+
+inline void take_stacks(const RecordingScope& scope, Event& event, const CallSite& site, bool python) noexcept {
+    if (python) {
+        event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
+    }
+    if (current_settings.native_stack_depth != 0) {
+        event.native_stack_id = take_native_stack(scope, current_settings.native_stack_depth, site);
+    }
+}
+
+// Collection may have begun after it was looked at and before the block could be found: then nobody else records it.
+__attribute__((noinline)) void record_if_collection_began(const RecordingScope& scope, ProcessState& state,
+                                                          LiveBlock block) noexcept {
+    __sync_synchronize();
+    if ((state.collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0 &&
+        current_settings.observes(block.device) &&
+        state.live_blocks.claim_one(block, state.sequence.fetch_add(1, std::memory_order_relaxed))) {
+        write_existing(scope, state, block);
+    }
+}
+
+}  // namespace
+
+void set_block_listener(const BlockListener* listener) noexcept {
+    block_listener.store(listener, std::memory_order_release);
+}
+
+std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept {
+    event.python_stack_id = take_python_stack(scope, kDepthOnRequest);
+    event.native_stack_id = take_native_stack(scope, kDepthOnRequest, site);
+    // A dump has rows of its own behind an OOM, which need numbers of theirs.
+    const std::uint64_t rows_behind = event.kind == format::EventKind::kOom ? 2 * event.extra : 0;
+    return append_here(*process_state, event, 1 + rows_behind);
+}
+
+void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+                        const CallSite& site, std::uint32_t attributes) noexcept {
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    ProcessState& state = *process_state;
+    if (state.failed.load(std::memory_order_relaxed)) {
+        count_lost_event(state);
+        return;
+    }
+    LiveBlock block{address, size_bytes, 0, pool, device, attributes, thread_handle.labels};
+    if (is_selected(kSelectAlloc)) {
+        Event event{format::EventKind::kMalloc};
+        event.pool = pool;
+        event.device = device;
+        event.flags = backward_flag();
+        event.address = address;
+        event.size = static_cast<std::int64_t>(size_bytes);
+        event.name_id = thread_handle.operator_id;
+        event.attribute_id = texts::string_id(scope, attributes);
+        event.extra = texts::string_id(scope, thread_handle.labels);
+        take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
+        block.sequence = append_here(state, event);
+    }
+    if (!state.live_blocks.insert(block)) {
+        count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
+    } else if (block.sequence == 0) {
+        record_if_collection_began(scope, state, block);
+    }
+    const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
+    if (__builtin_expect(listener != nullptr, 0)) {
+        listener->block_begins(block);
+    }
+}
+
+namespace {
+
+// site: null if nobody told of the end of the block.
+__attribute__((always_inline)) inline void end_block(format::Pool pool, std::uint64_t address,
+                                                     const CallSite* site) noexcept {
+    const RecordingScope scope(false);
+    LiveBlock block{};
+    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block)) {
+        return;  // not a block of this pool, or older than our observation
+    }
+    const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
+    if (__builtin_expect(listener != nullptr, 0)) {
+        listener->block_ends(block);
+    }
+    if (block.sequence == 0) {
+        return;  // never recorded
+    }
+    ProcessState& state = *process_state;
+    if (!scope) {
+        count(state.dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
+        return;
+    }
+    if (state.failed.load(std::memory_order_relaxed)) {
+        count_lost_event(state);
+        return;
+    }
+    Event event{format::EventKind::kFree};
+    event.pool = pool;
+    event.device = block.device;
+    event.address = address;
+    event.size = static_cast<std::int64_t>(block.size_bytes);
+    event.extra = block.sequence;
+    if (site == nullptr) {
+        event.flags = format::kFlagShadow;
+    } else {
+        event.flags = backward_flag();
+        event.name_id = thread_handle.operator_id;
+        if (is_selected(kSelectFree)) {
+            take_stacks(scope, event, *site, current_settings.write_python_stack);
+        } else {
+            event.flags |= format::kFlagShadow;
+        }
+    }
+    append_here(state, event);
+}
+
+}  // namespace
+
+void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept {
+    end_block(pool, address, &site);
+}
+
+void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept { end_block(pool, address, nullptr); }
+
+bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
+    const RecordingScope scope(false);
+    LiveBlock block{};
+    if (!scope || labels == 0 || !find_block_around(address, block)) {
+        return false;
+    }
+    ProcessState& state = *process_state;
+    if (block.labels == labels) {
+        return true;
+    }
+    if (block.sequence == 0) {
+        state.live_blocks.set_labels(block, texts::joined(block.labels, labels));
+        return true;
+    }
+    state.live_blocks.set_labels(block, labels);
+    Event event{format::EventKind::kOwner};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.address = block.address;
+    event.size = static_cast<std::int64_t>(block.size_bytes);
+    event.attribute_id = texts::string_id(scope, labels);
+    event.extra = block.sequence;
+    append_here(state, event);
+    return true;
+}
+
+}  // namespace msmemscope::recorder

@@ -1,0 +1,46 @@
+// What sources call when memory is allocated and freed: blocks are followed from here on, and recorded with their call
+// stacks.
+#pragma once
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+
+// Who follows blocks besides the recorder: memory that is being read must stay until that is done. Called inside a
+// RecordingScope.
+struct BlockListener {
+    void (*block_begins)(const LiveBlock& block) noexcept;
+    void (*block_ends)(const LiveBlock& block) noexcept;
+};
+
+namespace recorder {
+
+#pragma GCC visibility push(default)
+
+// The only one; null: nobody.
+void set_block_listener(const BlockListener* listener) noexcept;
+
+// Writes a rare event whose stacks are wanted whatever the settings say. Returns its sequence number, 0 if it was dropped
+// (and counted).
+std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept;
+
+// A block was allocated: follows it, and records it if collecting. To be called after the real
+// allocation, outside of any scope. site: of the allocation function; native stacks begin there. attributes: what the
+// allocator says, as Record::attribute_id has it; the number of a text.
+void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+                        const CallSite& site, std::uint32_t attributes = 0) noexcept;
+
+// A block is about to be freed: to be called before the real free, because another thread may be given
+// the address right after it. Addresses that are no live block of the pool are passed over.
+void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;
+// The same for a block whose end was not reported, found out when its address was given again.
+void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept;
+
+// Gives labels (the number of a text) to the live block that contains this address, whatever its pool; false if none is
+// known. Costs little if these labels were the last that the block was given.
+bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
+
+#pragma GCC visibility pop
+
+}  // namespace recorder
+}  // namespace msmemscope

@@ -1,0 +1,52 @@
+// What a kind of device can be asked, for those who know no vendor. Each source that has devices offers one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+
+struct MemoryBytes {
+    std::uint64_t total;
+    std::uint64_t free;
+};
+
+struct PoolBytes {
+    std::uint64_t reserved;
+    std::uint64_t allocated;
+};
+
+struct DeviceSupport {
+    bool (*has_device)(std::int8_t device) noexcept;
+    // Makes memory_of ready. To be called outside of any scope.
+    void (*prepare_memory)() noexcept;
+    // Memory of the device; false if that is not known. Does not begin to use the device.
+    bool (*memory_of)(const RecordingScope& scope, std::int8_t device, MemoryBytes& memory) noexcept;
+    // What the framework's pool holds on the device; false if no framework has reported one.
+    bool (*pool_of)(std::int8_t device, PoolBytes& bytes) noexcept;
+    // From device memory into host memory; null where all of it is the host's.
+    bool (*copy_to_host)(void* target, std::uint64_t source, std::size_t bytes) noexcept;
+    // Waits until the calling thread's device has done all it was given; null where nothing runs by itself.
+    void (*synchronise)() noexcept;
+};
+
+// Every kind. Defined where the sources are listed (sources/sources.cpp).
+struct DeviceSupports {
+    const DeviceSupport* const* supports;
+    std::size_t count;
+
+    // Null for a device of a kind that no source has.
+    const DeviceSupport* of(std::int8_t device) const noexcept {
+        for (std::size_t number = 0; number < count; ++number) {
+            if (supports[number]->has_device(device)) {
+                return supports[number];
+            }
+        }
+        return nullptr;
+    }
+};
+extern const DeviceSupports kDeviceSupports;
+
+}  // namespace msmemscope

@@ -1,0 +1,24 @@
+// Figures of a device that hold from their record on, until the next one: written when they have changed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+
+inline constexpr std::uint64_t kUnknownUsage = ~std::uint64_t{0};
+
+// What was written last about a device, and in which epoch.
+struct WrittenUsage {
+    std::atomic<std::uint64_t> epoch;
+    std::atomic<std::uint64_t> device_bytes;
+    std::atomic<std::uint64_t> process_bytes;
+};
+
+// Writes a DEVICE_USAGE record, unless neither figure is known or both are as they were.
+void append_usage(const RecordingScope& scope, std::int8_t device, WrittenUsage& last, std::uint64_t device_bytes,
+                  std::uint64_t process_bytes) noexcept;
+
+}  // namespace msmemscope

@@ -1,0 +1,83 @@
+#include "sources/torch_cpu/host_memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "sources/memory_usage.h"
+
+namespace msmemscope::torch_cpu {
+namespace {
+
+WrittenUsage written;
+
+// The beginning of a file of the kernel; its length, 0 if it cannot be read.
+std::size_t read_beginning(const char* path, char* text, std::size_t room) noexcept {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    const ssize_t bytes = read(file, text, room - 1);
+    close(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+// The second number of statm, in pages.
+std::uint64_t resident_bytes() noexcept {
+    char text[128];
+    if (read_beginning("/proc/self/statm", text, sizeof(text)) == 0) {
+        return kUnknownUsage;
+    }
+    char* rest = text;
+    std::strtoull(text, &rest, 10);
+    char* end = rest;
+    const unsigned long long pages = std::strtoull(rest, &end, 10);
+    return end != rest ? pages * static_cast<unsigned long long>(sysconf(_SC_PAGESIZE)) : kUnknownUsage;
+}
+
+// A line of meminfo ("MemTotal:       16384 kB") as bytes.
+bool find_line(const char* text, const char* key, std::uint64_t& bytes) noexcept {
+    const char* const line = std::strstr(text, key);
+    if (line == nullptr) {
+        return false;
+    }
+    bytes = std::strtoull(line + std::strlen(key), nullptr, 10) << 10U;
+    return true;
+}
+
+bool is_host(std::int8_t device) noexcept { return device == format::kDeviceCpu || device == format::kDeviceNone; }
+
+void prepare() noexcept {}
+
+bool memory_of(const RecordingScope& scope, std::int8_t device, MemoryBytes& memory) noexcept {
+    static_cast<void>(scope);
+    static_cast<void>(device);
+    char text[512];  // both lines are among the first three
+    return read_beginning("/proc/meminfo", text, sizeof(text)) != 0 && find_line(text, "MemTotal:", memory.total) &&
+           find_line(text, "MemAvailable:", memory.free);
+}
+
+bool pool_of(std::int8_t device, PoolBytes& bytes) noexcept {
+    bytes.reserved = resident_bytes();
+    bytes.allocated = recorder::live_bytes(format::Pool::kHost, device);
+    return bytes.reserved != kUnknownUsage;
+}
+
+}  // namespace
+
+const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, nullptr, nullptr};
+
+void record_host_usage() noexcept {
+    if (!recorder::is_collecting()) {
+        return;
+    }
+    const RecordingScope scope(false);
+    if (scope) {
+        append_usage(scope, format::kDeviceCpu, written, kUnknownUsage, resident_bytes());
+    }
+}
+
+}  // namespace msmemscope::torch_cpu
