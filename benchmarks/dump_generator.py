@@ -25,7 +25,8 @@ import numpy as np
 from msmemscope.configuration import Config, DataFormat
 from msmemscope.dump import write_dumps
 from msmemscope.eventlog import Capture, layout
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 
 FORMS: Final = ("event-log", "csv", "db")
 

@@ -63,7 +63,9 @@ def build_event_log(root: Path, events: int) -> None:
     import numpy as np
 
     from msmemscope.eventlog import layout
-    from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+    from msmemscope.model.devices import DEVICE_CPU
+    from msmemscope.model.events import EventKind
+    from msmemscope.model.pools import Pool
 
     log = root / "msmemscope_1_20240101000000_ascend" / "event_log"
     log.mkdir(parents=True)
@@ -151,7 +153,9 @@ def export_row_by_row(capture: Capture, data_format: str, path: Path) -> None:
 
 
 def _rows(capture: Capture, attribute_form: str, more_form: str) -> Iterator[tuple[Any, ...]]:
-    from msmemscope.model.events import EVENT_TYPE_WORDS, EVENT_WORDS, POOL_WORDS, EventKind, device_word
+    from msmemscope.model.devices import device_word
+    from msmemscope.model.events import EVENT_TYPE_WORDS, EVENT_WORDS, EventKind
+    from msmemscope.model.pools import POOL_WORDS
 
     live = 0
     strings = capture.strings

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "python_frames.h"
 #include "core/writer/hash.h"
+#include "python_frames.h"
 
 namespace msmemscope {
 namespace {

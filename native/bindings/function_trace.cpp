@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "code_table.h"
-#include "python_frames.h"
 #include "core/writer/recorder.h"
+#include "python_frames.h"
 
 namespace msmemscope {
 namespace {

@@ -7,26 +7,26 @@
 #include <string>
 
 #include "alignment.h"
-#include "core/observe/blocks.h"
 #include "code_table.h"
-#include "dump_rows.h"
-#include "function_trace.h"
-#include "interpose/patcher.h"
-#include "watch/watch.h"
-#include "sources/ascend/acl/visible_devices.h"
-#include "sources/ascend/hal/device_usage.h"
-#include "sources/ascend/mstx/mstx.h"
+#include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
-#include "operator_collector.h"
-#include "plain_pickle.h"
-#include "python_frames.h"
-#include "python_stack_walker.h"
 #include "core/stacks/python_stack.h"
-#include "watch.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "core/writer/steps.h"
 #include "core/writer/texts.h"
+#include "dump_rows.h"
+#include "function_trace.h"
+#include "interpose/patcher.h"
+#include "operator_collector.h"
+#include "plain_pickle.h"
+#include "python_frames.h"
+#include "python_stack_walker.h"
+#include "sources/ascend/acl/visible_devices.h"
+#include "sources/ascend/hal/device_usage.h"
+#include "sources/ascend/mstx/mstx.h"
+#include "watch.h"
+#include "watch/watch.h"
 
 namespace nb = nanobind;
 using namespace msmemscope;
@@ -61,7 +61,7 @@ void install_all_hooks() {
     mstx::make_findable();
 }
 
-std::uint32_t end_step(int device) { return steps::end_step(static_cast<std::int8_t>(device)); }
+std::uint32_t end_step(int device) { return steps::end_step(static_cast<format::Device>(device)); }
 
 void mark(const std::string& message, std::uint64_t stream) { mstx::mark_from_python(message.c_str(), stream); }
 
@@ -76,7 +76,7 @@ std::uint64_t record_event(int kind, int device, std::int64_t size, const std::s
         return 0;
     }
     Event event{static_cast<format::EventKind>(kind)};
-    event.device = static_cast<std::int8_t>(device);
+    event.device = static_cast<format::Device>(device);
     event.size = size;
     event.extra = extra;
     if (!attributes.empty()) {
@@ -98,7 +98,7 @@ bool label_block(std::uint64_t address, const std::string& text) {
 }
 
 std::uint64_t live_bytes(int pool, int device) {
-    return recorder::live_bytes(static_cast<format::Pool>(pool), static_cast<std::int8_t>(device));
+    return recorder::live_bytes(static_cast<format::Pool>(pool), static_cast<format::Device>(device));
 }
 
 // (total, free) in bytes, or None.

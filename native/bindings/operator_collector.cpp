@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/stacks/python_stack.h"
+#include "core/writer/recorder.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope {
 namespace {
@@ -70,7 +70,7 @@ std::uint32_t stack_for_columns(const RecordingScope& scope) {
     return settings.write_python_stack ? take_python_stack(scope, settings.python_stack_depth) : 0;
 }
 
-void write_operator(const RecordingScope& scope, format::EventKind kind, std::int8_t device, std::uint32_t name_id,
+void write_operator(const RecordingScope& scope, format::EventKind kind, format::Device device, std::uint32_t name_id,
                     std::uint8_t flags, std::uint32_t python_stack_id) {
     Event event{kind};
     event.device = device;
@@ -83,7 +83,7 @@ void write_operator(const RecordingScope& scope, format::EventKind kind, std::in
 // The device of each operator that has begun on this thread, to end with the same one; empty where
 // nothing was written.
 struct RunningOperator {
-    std::int8_t device;
+    format::Device device;
     bool written;
 };
 constexpr std::uint32_t kDeepestOperator = 64;
@@ -166,11 +166,11 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     const std::uint32_t stack = stack_for_columns(scope);
     const std::uint8_t flags = recorder::backward_flag();
     if (recorder::is_selected(kSelectLaunch)) {
-        write_operator(scope, format::EventKind::kAtenStart, static_cast<std::int8_t>(device), plan->name_id, flags,
+        write_operator(scope, format::EventKind::kAtenStart, static_cast<format::Device>(device), plan->name_id, flags,
                        stack);
     }
     if (depth < kDeepestOperator) {
-        running[depth] = RunningOperator{static_cast<std::int8_t>(device), true};
+        running[depth] = RunningOperator{static_cast<format::Device>(device), true};
     }
     if (with_access) {
         write_accesses(scope, *plan, accesses, flags, stack);

@@ -19,10 +19,10 @@ nb::tuple walk(const nb::bytes& content) {
 }  // namespace
 
 void define_plain_pickle(nb::module_& module) {
-    module.def("walk_pickle", &walk, nb::arg("content"),
-               nb::sig("def walk_pickle(content: bytes) -> tuple[int, int, int]"),
-               "Looks at every opcode of a pickle. Returns what is wrong (`PickleFault` of native/offline/plain_pickle, 0 for "
-               "nothing), the place of the opcode, and about how many bytes Python needs for what it makes.");
+    module.def(
+        "walk_pickle", &walk, nb::arg("content"), nb::sig("def walk_pickle(content: bytes) -> tuple[int, int, int]"),
+        "Looks at every opcode of a pickle. Returns what is wrong (`PickleFault` of native/offline/plain_pickle, 0 for "
+        "nothing), the place of the opcode, and about how many bytes Python needs for what it makes.");
 }
 
 }  // namespace msmemscope

@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "code_table.h"
+#include "core/writer/hash.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
-#include "core/writer/hash.h"
 
 namespace msmemscope {
 namespace {

@@ -133,7 +133,7 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         met_unobserved = true;
         return;
     }
-    Access access{use, static_cast<std::int8_t>(number), 0, 0, 0, 0};
+    Access access{use, static_cast<format::Device>(number), 0, 0, 0, 0};
     std::uint64_t storage = 0;
     if (with_access && use != Use::kNone) {
         storage = storage_address(tensor);

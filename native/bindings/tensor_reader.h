@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/format/record.h"
+
 namespace msmemscope {
 
 // What happens to an argument or a result. Python writes the same numbers.
@@ -18,7 +20,7 @@ enum class Use : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2 };
 // One access, gathered before anything is written: the operator's start comes first in the log.
 struct Access {
     Use use;
-    std::int8_t device;
+    format::Device device;
     std::uint64_t address;
     std::int64_t size_bytes;
     std::uint32_t attribute_id;

@@ -24,7 +24,7 @@ std::uint32_t add_watch(bool is_tensor, std::uint64_t address, std::uint64_t ite
     }
     const nb::gil_scoped_release released;  // whoever holds the watch's lock may wait for a device
     return watch::add(is_tensor ? watch::Target::kTensor : watch::Target::kAddress, content,
-                      static_cast<std::int8_t>(device), name.c_str(), dump_count);
+                      static_cast<format::Device>(device), name.c_str(), dump_count);
 }
 
 std::uint64_t checksum(const nb::bytes& content, bool crc64) {

@@ -59,7 +59,7 @@ void gather_ranges(PyObject* value, std::vector<watch::Range>& ranges) {
 }
 
 void synchronize() {
-    if (!watch::concerns_npu() || synchronize_function == nullptr) {
+    if (!watch::concerns_device() || synchronize_function == nullptr) {
         return;
     }
     PyObject* const result = PyObject_CallNoArgs(synchronize_function);
@@ -165,7 +165,7 @@ void watch_operator_ends(const WatchedCall& call, const WrittenArguments& writte
                 watch::Output output;
                 const int device = number_of_device(tensor);
                 // Memory of a device that is not recorded cannot be told from another's: it keeps its number only.
-                output.device = device == kNotObserved ? format::kDeviceNone : static_cast<std::int8_t>(device);
+                output.device = device == kNotObserved ? format::kDeviceNone : static_cast<format::Device>(device);
                 if (device != kNotObserved && content_of_tensor(tensor, output.content)) {
                     results.push_back(output);
                 }

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "interpose/patcher.h"
 #include "core/writer/keep_errno.h"
+#include "interpose/patcher.h"
 
 extern "C" {
 // NOLINTBEGIN(readability-identifier-naming)

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <iterator>
 
+#include "core/stacks/modules.h"
+#include "core/writer/keep_errno.h"
 #include "interpose/elf_image.h"
 #include "interpose/hook.h"
 #include "interpose/loading.h"
-#include "core/stacks/modules.h"
-#include "core/writer/keep_errno.h"
 
 namespace msmemscope {
 namespace {

@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "interpose/elf_image.h"
-#include "interpose/loading.h"
-#include "interpose/patcher.h"
 #include "core/writer/ledger.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
+#include "interpose/elf_image.h"
+#include "interpose/loading.h"
+#include "interpose/patcher.h"
 #include "watch/watch.h"
 
 namespace {

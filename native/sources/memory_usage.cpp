@@ -13,7 +13,7 @@ bool replace(WrittenUsage& last, std::uint64_t epoch, std::uint64_t device, std:
 
 }  // namespace
 
-void append_usage(const RecordingScope& scope, std::int8_t device, WrittenUsage& last, std::uint64_t device_bytes,
+void append_usage(const RecordingScope& scope, format::Device device, WrittenUsage& last, std::uint64_t device_bytes,
                   std::uint64_t process_bytes) noexcept {
     if ((device_bytes == kUnknownUsage && process_bytes == kUnknownUsage) ||
         !replace(last, recorder::epoch(), device_bytes, process_bytes)) {

@@ -18,7 +18,7 @@ struct WrittenUsage {
 };
 
 // Writes a DEVICE_USAGE record, unless neither figure is known or both are as they were.
-void append_usage(const RecordingScope& scope, std::int8_t device, WrittenUsage& last, std::uint64_t device_bytes,
+void append_usage(const RecordingScope& scope, format::Device device, WrittenUsage& last, std::uint64_t device_bytes,
                   std::uint64_t process_bytes) noexcept;
 
 }  // namespace msmemscope

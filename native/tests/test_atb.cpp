@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/writer/recorder.h"
 #include "sources/ascend/atb/enum_names.h"
 #include "sources/ascend/atb/events.h"
 #include "sources/ascend/atb/layouts.h"
@@ -15,7 +16,6 @@
 #include "tests/check.h"
 #include "tests/log_reader.h"
 #include "tests/shared_strings.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 using namespace msmemscope::atb;

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/writer/recorder.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 
@@ -81,13 +81,13 @@ int main() {
     CHECK_EQUAL(allocations[1].size, 2000);
     CHECK_EQUAL(allocations[1].name_id, intern("aten.add"));
     CHECK_EQUAL(allocations[1].flags, 0);
-    CHECK(allocations[1].device == format::kDeviceCpu && allocations[1].pool == format::Pool::kHost);
+    CHECK(format::device_of(allocations[1]) == format::kDeviceCpu && allocations[1].pool == format::Pool::kHost);
     CHECK_EQUAL(frees[1].extra, allocations[0].sequence);
     CHECK_EQUAL(frees[1].size, 1000);
     CHECK_EQUAL(frees[2].extra, allocations[1].sequence);
     CHECK_EQUAL(frees[2].flags, format::kFlagShadow);  // freed while nothing was collected
     for (const auto& record : log.records) {
-        CHECK_EQUAL(record.thread_id, static_cast<std::uint32_t>(getpid()));
+        CHECK_EQUAL(format::thread_of(record), static_cast<std::uint32_t>(getpid()));
     }
     return 0;
 }

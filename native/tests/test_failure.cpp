@@ -8,11 +8,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/writer/recorder.h"
+#include "core/writer/stderr_line.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
-#include "core/writer/stderr_line.h"
 
 using namespace msmemscope;
 

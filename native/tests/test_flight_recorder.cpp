@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/writer/recorder.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 

@@ -6,14 +6,14 @@
 #include <iterator>
 #include <string>
 
-#include "sources/ascend/acl/visible_devices.h"
 #include "core/observe/blocks.h"
+#include "core/writer/recorder.h"
+#include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/allocation_flags.h"
 #include "sources/ascend/hal/hal.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 
@@ -214,7 +214,7 @@ void recorded() {
         CHECK(record.kind == wanted.kind);
         CHECK_EQUAL(record.address, wanted.number * 0x1000);
         CHECK_EQUAL(record.size, wanted.size);
-        CHECK_EQUAL(static_cast<int>(record.device), wanted.device);
+        CHECK_EQUAL(static_cast<int>(format::device_of(record)), wanted.device);
         CHECK(text_of(log, record.attribute_id) == wanted.attribute);
     }
     CHECK_EQUAL(index, std::size(expected));

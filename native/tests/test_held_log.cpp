@@ -6,11 +6,11 @@
 #include <iterator>
 #include <thread>
 
-#include "tests/check.h"
-#include "tests/log_reader.h"
 #include "core/writer/process_state.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
+#include "tests/check.h"
+#include "tests/log_reader.h"
 
 using namespace msmemscope;
 

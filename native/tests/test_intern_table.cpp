@@ -3,9 +3,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tests/check.h"
 #include "core/writer/hash.h"
 #include "core/writer/intern_table.h"
+#include "tests/check.h"
 
 using msmemscope::InternTable;
 

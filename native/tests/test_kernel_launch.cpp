@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <tuple>
 
+#include "core/writer/recorder.h"
 #include "sources/ascend/kernel_launch/kernel_launch.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 namespace observer = msmemscope::kernel_launch;

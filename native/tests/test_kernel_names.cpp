@@ -3,11 +3,11 @@
 #include <memory>
 #include <string>
 
+#include "core/writer/recorder.h"
 #include "sources/ascend/kernel_launch/kernel_names.h"
 #include "sources/ascend/kernel_launch/pending_tasks.h"
 #include "sources/ascend/kernel_launch/task_records.h"
 #include "tests/check.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 using namespace msmemscope::kernel_launch;

@@ -7,12 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "tests/check.h"
 #include "core/observe/blocks.h"
-#include "tests/hooked.h"
-#include "tests/log_reader.h"
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
+#include "tests/check.h"
+#include "tests/hooked.h"
+#include "tests/log_reader.h"
 
 using namespace msmemscope;
 

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tests/check.h"
 #include "core/writer/live_blocks.h"
+#include "tests/check.h"
 
 using msmemscope::LiveBlock;
 using msmemscope::LiveBlocks;
@@ -34,8 +34,8 @@ void behaves_like_a_map() {
             model.erase(known);
         } else {
             CHECK(!table.remove(Pool::kHost, address, block));
-            block = LiveBlock{address, random() >> 9U, static_cast<std::uint64_t>(step) + 1, Pool::kHost,
-                              static_cast<std::int8_t>(random() % 130 - 2)};
+            block = LiveBlock{address, random() >> 17U, static_cast<std::uint64_t>(step) + 1, Pool::kHost,
+                              static_cast<msmemscope::format::Device>(random() % 4098 - 2)};
             CHECK(table.insert(block));
             model.emplace(address, block);
         }

@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/writer/recorder.h"
+#include "core/writer/steps.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "tests/check.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
-#include "core/writer/steps.h"
 
 using namespace msmemscope;
 using namespace msmemscope::mstx;
@@ -125,7 +125,7 @@ Records of_pool(const tests::Log& log, format::Pool pool) {
 Totals totals_of(const Records& records, int device) {
     Totals totals;
     for (const format::Record& record : records) {
-        if (record.device != device) {
+        if (format::device_of(record) != device) {
             continue;
         }
         if (record.kind == format::EventKind::kReserved) {
@@ -333,7 +333,7 @@ void check_marks(const tests::Log& log) {
     }
     const Records marks = log.of(format::EventKind::kMark);
     CHECK_EQUAL(marks.size(), 2U);
-    CHECK(strings[marks[0].name_id] == "first" && marks[0].device == format::kDeviceNone);
+    CHECK(strings[marks[0].name_id] == "first" && format::device_of(marks[0]) == format::kDeviceNone);
     CHECK_EQUAL(marks[1].name_id, 0U);
     const Records starts = log.of(format::EventKind::kRangeStart);
     const Records ends = log.of(format::EventKind::kRangeEnd);
@@ -379,9 +379,9 @@ int main() {
     CHECK_EQUAL(totals_of(atb, 5).reserved, 0);
     tests::Log without_hammer = log;
     Records& left = without_hammer.records;
-    left.erase(
-        std::remove_if(left.begin(), left.end(), [](const format::Record& record) { return record.device == 5; }),
-        left.end());
+    left.erase(std::remove_if(left.begin(), left.end(),
+                              [](const format::Record& record) { return format::device_of(record) == 5; }),
+               left.end());
     check_caching(log);
     check_workspace(log);
     check_mindspore(log);

@@ -3,11 +3,11 @@
 
 #include <cstring>
 
+#include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 

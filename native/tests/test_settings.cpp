@@ -1,8 +1,8 @@
 // The settings text: what is read, and what is refused without a change.
 #include <cstring>
 
-#include "tests/check.h"
 #include "core/writer/settings.h"
+#include "tests/check.h"
 
 using msmemscope::Settings;
 
@@ -17,7 +17,7 @@ int main() {
     CHECK(std::strcmp(settings.launch_directory, "/l") == 0);
     CHECK_EQUAL(settings.session, 255U);
     CHECK_EQUAL(settings.events, msmemscope::kSelectAlloc | msmemscope::kSelectFree | msmemscope::kSelectAccess);
-    CHECK(settings.collect_immediately && settings.observe_cpu && settings.first_step_selected);
+    CHECK(settings.collect_immediately && settings.devices.cpu && settings.first_step_selected);
     CHECK(settings.write_python_stack);
     CHECK_EQUAL(settings.python_stack_depth, 1000U);
     CHECK_EQUAL(settings.native_stack_depth, 7U);
@@ -31,7 +31,7 @@ int main() {
     CHECK(std::strcmp(settings.output, "/a b/ü=1") == 0);
 
     CHECK(settings.parse("output=/x\nevents=alloc\ndevices=npu\nsteps=11,2"));
-    CHECK(!settings.collect_immediately && !settings.observe_cpu && !settings.first_step_selected);
+    CHECK(!settings.collect_immediately && !settings.devices.cpu && !settings.first_step_selected);
     CHECK(settings.parse("output=/x"));
     CHECK(settings.first_step_selected);
     return 0;

@@ -12,8 +12,8 @@
 #include <iterator>
 #include <string>
 
-#include "tests/check.h"
 #include "core/writer/stderr_line.h"
+#include "tests/check.h"
 
 using namespace msmemscope;
 

@@ -4,12 +4,12 @@
 #include <cstring>
 #include <string>
 
-#include "sources/ascend/mstx/marks.h"
 #include "core/observe/blocks.h"
-#include "tests/check.h"
-#include "tests/log_reader.h"
 #include "core/writer/recorder.h"
 #include "core/writer/steps.h"
+#include "sources/ascend/mstx/marks.h"
+#include "tests/check.h"
+#include "tests/log_reader.h"
 
 using namespace msmemscope;
 

@@ -4,10 +4,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/writer/recorder.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
-#include "core/writer/recorder.h"
 
 using namespace msmemscope;
 

@@ -36,16 +36,20 @@ struct NameText {
     char text[1200];
 };
 
-void device_word(std::int8_t device, char (&word)[8]) noexcept {
-    if (device >= 0) {
-        std::snprintf(word, sizeof(word), "%d", device);
+// An NPU is its number alone, as the documents have it.
+void device_word(format::Device device, char (&word)[16]) noexcept {
+    if (format::is_of_kind(device, format::DeviceKind::kNpu)) {
+        std::snprintf(word, sizeof(word), "%d", format::index_of(device));
+    } else if (device >= 0) {
+        std::snprintf(word, sizeof(word), "%s%d", format::kDeviceKindWords[device / format::kDevicesPerKind],
+                      format::index_of(device));
     } else {
         std::strcpy(word, device == format::kDeviceCpu ? "cpu" : "none");
     }
 }
 
 NameText text_of(const LookName& name) noexcept {
-    char device[8];
+    char device[16];
     device_word(name.device, device);
     NameText made;
     std::snprintf(made.text, sizeof(made.text), "%s_%u_%s_%" PRIu64 "-%s_%u_%s.bin", device, name.thread_id,
@@ -231,12 +235,17 @@ void DumpFiles::write_content(const LookName& name, const Fingerprint& fingerpri
     written_bytes_ += bytes;
 }
 
-int DumpFiles::table_of(std::int8_t device) noexcept {
-    int& table = tables_[static_cast<std::size_t>(device + 2)];
-    if (table != 0) {
-        return table;
+int DumpFiles::table_of(format::Device device) noexcept {
+    Table* const table =
+        std::find_if(tables_, tables_ + table_count_, [device](const Table& one) { return one.device == device; });
+    if (table != tables_ + table_count_) {
+        return table->file;
     }
-    char word[8];
+    if (table_count_ == kDevices) {
+        end("there are tables of checksums of too many devices", 0);
+        return -1;
+    }
+    char word[16];
     device_word(device, word);
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -260,7 +269,7 @@ int DumpFiles::table_of(std::int8_t device) noexcept {
             return -1;
         }
         written_bytes_ += std::strlen(kTableHeader);
-        table = file;
+        tables_[table_count_++] = {device, file};
         return file;
     }
     end("there are too many tables of checksums", 0);
@@ -315,10 +324,8 @@ void DumpFiles::forget() noexcept {
     if (folder_ >= 0) {
         close(folder_);
     }
-    for (const int table : tables_) {
-        if (table != 0) {
-            close(table);
-        }
+    for (std::size_t place = 0; place < table_count_; ++place) {
+        close(tables_[place].file);
     }
     *this = DumpFiles();
 }

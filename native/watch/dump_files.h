@@ -17,7 +17,7 @@ namespace msmemscope::watch {
 
 // What a look at watched memory is called after.
 struct LookName {
-    std::int8_t device;
+    format::Device device;
     std::uint32_t thread_id;
     const char* operator_name;  // parts of a path as ATB has them are joined by points in names of files
     std::uint64_t call;
@@ -43,7 +43,11 @@ public:
     void forget() noexcept;
 
 private:
-    static constexpr std::size_t kDevices = 130;  // cpu and none, then the NPUs
+    static constexpr std::size_t kDevices = 64;
+    struct Table {
+        format::Device device;
+        int file;
+    };
     static constexpr std::uint64_t kUnaskedBytes = std::uint64_t{64} << 10U;
 
     bool open_folder() noexcept;
@@ -52,7 +56,7 @@ private:
     // Likewise, if the disk would have too little left.
     bool disk_has_room(std::uint64_t bytes) noexcept;
     int create_file(const char* name, bool replaces) noexcept;
-    int table_of(std::int8_t device) noexcept;
+    int table_of(format::Device device) noexcept;
     void end(const char* what, int error) noexcept;
 
     int folder_ = -1;
@@ -60,7 +64,8 @@ private:
     std::uint64_t written_bytes_ = 0;
     bool has_asked_ = false;  // the disk, how much is left
     std::uint64_t unasked_bytes_ = 0;
-    int tables_[kDevices] = {};  // descriptors, 0 for none: it is never ours
+    Table tables_[kDevices] = {};
+    std::size_t table_count_ = 0;
 };
 
 }  // namespace msmemscope::watch

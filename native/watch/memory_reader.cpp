@@ -125,7 +125,7 @@ std::uint64_t Content::end() const noexcept {
     return highest;
 }
 
-Reading reading_of(std::int8_t device, bool block_is_known) noexcept {
+Reading reading_of(format::Device device, bool block_is_known) noexcept {
     const DeviceSupport* const support = kDeviceSupports.of(device);
     if (support != nullptr && support->copy_to_host != nullptr) {
         return {Reading::kDevice, support};

@@ -44,7 +44,7 @@ struct Reading {
 };
 
 // How memory of a device is to be read. block_is_known: it lies in a live block.
-Reading reading_of(std::int8_t device, bool block_is_known) noexcept;
+Reading reading_of(format::Device device, bool block_is_known) noexcept;
 
 // Waits until the calling thread's devices have done all they were given.
 void synchronize_devices() noexcept;

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <new>
 
-#include "watch/watch_state.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
+#include "watch/watch_state.h"
 
 namespace msmemscope::watch {
 
@@ -210,7 +210,7 @@ void apply_settings() noexcept {
     }
 }
 
-std::uint32_t add(Target target, const Content& content, std::int8_t device, const char* name,
+std::uint32_t add(Target target, const Content& content, format::Device device, const char* name,
                   std::int64_t dump_count) noexcept {
     const Entry entry;
     if (!entry) {
@@ -274,7 +274,7 @@ bool is_in_known_block(std::uint64_t address) noexcept {
     return recorder::find_block_around(address, block);
 }
 
-std::int8_t device_at(std::uint64_t address) noexcept {
+format::Device device_at(std::uint64_t address) noexcept {
     LiveBlock block{};
     return recorder::find_block_around(address, block) ? block.device : format::kDeviceNone;
 }
@@ -308,7 +308,7 @@ void kernel_begins() noexcept {
     const CallSite site = MSMEMSCOPE_CALL_SITE();
     const Entry entry;
     if (entry && prepare(*entry)) {
-        if (concerns_npu()) {
+        if (concerns_device()) {
             synchronize_devices();
         }
         Writes unknown;
@@ -317,7 +317,7 @@ void kernel_begins() noexcept {
     }
 }
 
-void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) noexcept {
+void kernel_ends(const char* name, std::size_t name_bytes, format::Device device) noexcept {
     const CallSite site = MSMEMSCOPE_CALL_SITE();
     const Entry entry;
     Running* const running = entry ? find_running(*entry, Source::kKernel) : nullptr;
@@ -329,7 +329,7 @@ void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) n
         held.running.erase(held.running.begin() + (running - held.running.data()));
         return;
     }
-    if (concerns_npu()) {
+    if (concerns_device()) {
         synchronize_devices();
     }
     running->name.set(Operator{Source::kKernel, name, name_bytes, 0, device});

@@ -12,9 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "watch/memory_reader.h"
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
+#include "watch/memory_reader.h"
 
 namespace msmemscope::watch {
 
@@ -40,12 +40,12 @@ struct Operator {
     const char* name;  // what --watch calls it
     std::size_t name_bytes;
     std::uint64_t call;  // number of this call, from 1; 0: count it here
-    std::int8_t device;
+    format::Device device;
 };
 
 struct Output {
     Content content;
-    std::int8_t device;
+    format::Device device;
 };
 
 enum class Target : std::uint8_t { kTensor, kAddress, kWindow };
@@ -56,18 +56,18 @@ enum class Target : std::uint8_t { kTensor, kAddress, kWindow };
 enum Activity : std::uint32_t {
     kWatchesOperators = 1U << 0U,  // something is watched, or will be when an operator has run
     kFollowsBlocks = 1U << 1U,     // every allocation matters (auto)
-    kConcernsNpu = 1U << 2U,       // something watched is memory of an NPU
+    kConcernsDevice = 1U << 2U,    // something watched is memory of a device
 };
 extern std::atomic<std::uint32_t> activity;
 inline bool is_active() noexcept { return activity.load(std::memory_order_relaxed) != 0; }
-inline bool concerns_npu() noexcept { return (activity.load(std::memory_order_relaxed) & kConcernsNpu) != 0; }
+inline bool concerns_device() noexcept { return (activity.load(std::memory_order_relaxed) & kConcernsDevice) != 0; }
 
 // To be called when the recorder has been configured.
 void apply_settings() noexcept;
 
 // Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all
 // of them. Returns the watch's number, from 1; 0 if the memory cannot be read.
-std::uint32_t add(Target target, const Content& content, std::int8_t device, const char* name,
+std::uint32_t add(Target target, const Content& content, format::Device device, const char* name,
                   std::int64_t dump_count) noexcept;
 // Ends the watch of the memory that begins at an address; bytes 0: whatever its length. False if there is none.
 bool remove(std::uint64_t address, std::uint64_t bytes) noexcept;
@@ -76,14 +76,14 @@ void memory_ends(std::uint32_t number) noexcept;
 // Whether a live block holds this address: then its end is noticed here.
 bool is_in_known_block(std::uint64_t address) noexcept;
 // The device of the live block that holds an address; kDeviceNone if none is known.
-std::int8_t device_at(std::uint64_t address) noexcept;
+format::Device device_at(std::uint64_t address) noexcept;
 
 void operator_begins(const Operator& one, const Writes& writes) noexcept;
 // writes: further ones, that are known only now. outputs: all results, in order.
 void operator_ends(const Operator& one, const Writes& writes, const Output* outputs, std::size_t output_count) noexcept;
 // A kernel whose name is known only when it has been launched.
 void kernel_begins() noexcept;
-void kernel_ends(const char* name, std::size_t name_bytes, std::int8_t device) noexcept;
+void kernel_ends(const char* name, std::size_t name_bytes, format::Device device) noexcept;
 // Whether launches of kernels are to be told.
 bool watches_kernels() noexcept;
 // Whether the operator opens the window of --watch: then its outputs are asked for.

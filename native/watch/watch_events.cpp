@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "watch/watch_state.h"
 #include "core/observe/blocks.h"
+#include "watch/watch_state.h"
 
 namespace msmemscope::watch {
 namespace {
@@ -37,7 +37,7 @@ struct Subject {
     const LiveBlock* block;
     std::uint64_t address;
     std::uint64_t bytes;
-    std::int8_t device;
+    format::Device device;
     const char* name;
 };
 

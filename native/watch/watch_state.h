@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "core/observe/blocks.h"
+#include "core/writer/bounded_lock.h"
 #include "watch/dump_files.h"
 #include "watch/fingerprint.h"
 #include "watch/watch.h"
-#include "core/writer/bounded_lock.h"
 
 namespace msmemscope::watch {
 
@@ -39,7 +39,7 @@ struct Running {
 struct Watched {
     std::uint32_t number;
     Target target;
-    std::int8_t device;
+    format::Device device;
     std::uint32_t output;
     std::int64_t dumps_left;  // -1: no limit
     char name[kLongestName + 1];
@@ -233,7 +233,7 @@ std::uint32_t this_thread_id() noexcept;
 // What observers are asked to tell from now on.
 void update_activity(const State& held) noexcept;
 // Null if the memory cannot be read.
-Watched* add_to(State& held, Target target, const Content& content, std::int8_t device, const char* name,
+Watched* add_to(State& held, Target target, const Content& content, format::Device device, const char* name,
                 std::int64_t dump_count, std::uint32_t output) noexcept;
 void announce(State& held, Watched& watched, const CallSite& site) noexcept;
 // Says what ended since, and takes it off the list.

@@ -54,11 +54,11 @@ void update_activity(const State& held) noexcept {
                              ? 0U
                              : std::uint32_t{kWatchesOperators};
     bits |= settings.watch_auto ? std::uint32_t{kFollowsBlocks} : 0U;
-    bool concerns_npu = (settings.watch_auto || settings.watch_start[0] != '\0') && settings.npu_mask != 0;
+    bool concerns_device = (settings.watch_auto || settings.watch_start[0] != '\0') && settings.devices.kinds != 0;
     for (const Watched& watched : held.watched) {
-        concerns_npu = concerns_npu || watched.device >= 0;
+        concerns_device = concerns_device || watched.device >= 0;
     }
-    bits |= concerns_npu ? std::uint32_t{kConcernsNpu} : 0U;
+    bits |= concerns_device ? std::uint32_t{kConcernsDevice} : 0U;
     recorder::set_block_listener(bits != 0 ? &kBlockListener : nullptr);
     activity.store(bits, std::memory_order_relaxed);
 }
@@ -151,7 +151,7 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
     }
 }
 
-Watched* add_to(State& held, Target target, const Content& content, std::int8_t device, const char* name,
+Watched* add_to(State& held, Target target, const Content& content, format::Device device, const char* name,
                 std::int64_t dump_count, std::uint32_t output) noexcept {
     const Settings& settings = recorder::settings();
     const std::uint64_t most = settings.watch_full_content ? kLargestCopyFull : kLargestCopyLight;

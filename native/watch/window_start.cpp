@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "watch/watch_state.h"
 #include "core/writer/hash.h"
+#include "watch/watch_state.h"
 
 namespace msmemscope::watch {
 namespace {

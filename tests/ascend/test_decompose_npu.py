@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from msmemscope.analysis.decomposition import decompose_capture
-from msmemscope.model.events import Pool
+from msmemscope.model.pools import Pool
 from tests.support.decompositions import check_training, node_bytes, total
 from tests.support.targets import SOURCES
 

@@ -12,7 +12,8 @@ import pytest
 from msmemscope.analysis.comparison import compare
 from msmemscope.analysis.leaks import Fate
 from msmemscope.configuration import Level
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.support.ways_in import (
     MARK,
     OPTIONS,

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from msmemscope.eventlog import Capture
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS
 from tests.support.recordings import assert_sound, events_of, shadows
 from tests.support.targets import environment

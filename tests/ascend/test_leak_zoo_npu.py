@@ -14,7 +14,7 @@ from msmemscope.analysis.driver_leaks import find_driver_leaks
 from msmemscope.analysis.leaks import Fate, find_step_leaks
 from msmemscope.analysis.mark_leaks import find_leaks_between_marks
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.events import Pool
+from msmemscope.model.pools import Pool
 from msmemscope.store import load_dataset
 from tests.leak_zoo import catalogue
 from tests.leak_zoo.scoring import process_ids, score

@@ -12,7 +12,8 @@ import pytest
 
 import msmemscope
 from msmemscope.eventlog import Capture
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS
 from tests.support.recordings import assert_sound, count, events_of
 from tests.support.targets import environment

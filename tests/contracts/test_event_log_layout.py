@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from msmemscope.eventlog import layout
-from msmemscope.model import events
+from msmemscope.model import devices, events, pools
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,8 @@ HEADERS = ("record.h", "process_header.h", "definition.h")
 
 ENUMS: dict[str, type[Enum]] = {
     "EventKind": events.EventKind,
-    "Pool": events.Pool,
+    "Pool": pools.Pool,
+    "DeviceKind": devices.DeviceKind,
     "RecordFlag": events.EventFlag,
     "CaptureState": layout.CaptureState,
     "DefinitionKind": layout.DefinitionKind,
@@ -47,8 +48,10 @@ CONSTANTS = {
     "kDefinitionSegmentMagic": layout.DEFINITION_SEGMENT_MAGIC,
     "kSegmentDataOffset": layout.SEGMENT_DATA_OFFSET,
     "kDefinitionCommit": layout.DEFINITION_COMMIT,
-    "kDeviceNone": events.DEVICE_NONE,
-    "kDeviceCpu": events.DEVICE_CPU,
+    "kDeviceNone": devices.DEVICE_NONE,
+    "kDevicesPerKind": devices.DEVICES_PER_KIND,
+    "kDeviceKinds": len(devices.DeviceKind),
+    "kDeviceCpu": devices.DEVICE_CPU,
 }
 
 TYPES = {
@@ -128,6 +131,14 @@ def test_constant_has_the_same_value(name: str) -> None:
     match = re.search(rf"constexpr [\w:]+ {name} = ([^;]+);", header_text())
     assert match, f"constant {name} is not in the headers"
     assert integer(match[1]) == CONSTANTS[name]
+
+
+def test_kinds_of_devices_have_the_same_words() -> None:
+    """In the order of their numbers."""
+    match = re.search(r"kDeviceKindWords\[kDeviceKinds\] = {([^}]*)}", header_text())
+    assert match
+    words = re.findall(r'"(\w+)"', match[1])
+    assert words == [devices.KIND_NAMES[kind].word for kind in sorted(devices.DeviceKind)]
 
 
 def test_every_struct_of_the_headers_is_compared() -> None:

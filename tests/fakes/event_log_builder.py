@@ -22,7 +22,8 @@ OWNER = 53
 SHADOW, BACKWARD = 1, 8
 
 _DATA_OFFSET = 4096
-_RECORD = "QQQqIbBBBIIIIQ"
+_RECORD = "QQQqIBBBBIIIIQ"
+_FIRST_VERSION_WITH_KINDS = 5
 _SEGMENT_HEADER = "QQII40x"
 _PROCESS_HEADER = "QQIIIIIIQQQQIIQQQQQQQQQ"
 _BYTE_ORDER_MARK = 0x0102030405060708
@@ -59,7 +60,7 @@ class EventLogBuilder:
     root: Path
     process_id: int = 4242
     big_endian: bool = False
-    format_version: int = 3
+    format_version: int = 5
     state: int = STATE_CLOSED
     header_fields: dict[str, int] = field(default_factory=dict)
     """Fields of the process header other than the ones above, by name."""
@@ -163,14 +164,15 @@ class EventLogBuilder:
 
     def record(self, event: Event) -> bytes:
         """Returns the 64 bytes of an event."""
+        device = event.device & (0xFFFF if self.format_version >= _FIRST_VERSION_WITH_KINDS else 0xFF)
         return self._pack(
             _RECORD,
             event.sequence,
             event.timestamp_ns,
             event.address,
             event.size,
-            event.thread_id,
-            event.device,
+            event.thread_id | (device >> 8) << 24,
+            device & 0xFF,
             event.kind,
             event.pool,
             event.flags,

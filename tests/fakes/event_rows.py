@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
 
 if TYPE_CHECKING:

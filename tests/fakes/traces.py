@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
 
 START_NS = 1_700_000_000_000_000_000

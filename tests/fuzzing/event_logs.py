@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.fakes.event_log_builder import EventLogBuilder
 from tests.fuzzing import values
 
@@ -57,7 +58,7 @@ def random_run(rng: random.Random) -> dict[str, bytes]:
         Path(),
         process_id=rng.choice((4242, 4242, 4242, 0, values.bits(rng, 32))),
         big_endian=rng.random() < 0.05,
-        format_version=rng.choice((1, 2, 3, 4, 4, 4)),
+        format_version=rng.choice((1, 2, 3, 4, 5, 5, 5)),
         state=rng.choice((1, 2, 2, 3)),
         segment_bytes=0,
         header_fields={name: values.bits(rng, size) for name, size in _HEADER_FIELDS if rng.random() < 0.05},

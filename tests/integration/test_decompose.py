@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.analysis.decomposition import decompose, decompose_capture
-from msmemscope.model.events import Pool
+from msmemscope.model.pools import Pool
 from msmemscope.store import load_dataset
 from tests.support.decompositions import check_training, node_bytes, total
 from tests.unit.dump.conftest import csv_rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.model.events import Pool
+from msmemscope.model.pools import Pool
 from tests.support.ascend import NotInstalledError, virtual_npu_environment
 from tests.support.kills import build_for_cpu, build_for_npu, kill_many
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.support.ascend import attributes
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES

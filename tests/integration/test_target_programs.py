@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from msmemscope.eventlog.layout import CaptureState
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.support.recordings import assert_sound, bytes_alive, count, events_of, never_freed, unmatched_frees
 from tests.support.targets import Binding
 

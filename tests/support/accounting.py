@@ -18,8 +18,10 @@ import polars as pl
 from hypothesis import strategies as st
 
 from msmemscope.eventlog import Capture
-from msmemscope.model.events import DEVICE_CPU, MEMORY_KINDS, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.labels import LabelLevel, decode_labels
+from msmemscope.model.pools import Pool
 from tests.support.recordings import assert_sound, bytes_alive, events_of
 from tests.support.targets import SOURCES, environment
 

@@ -9,7 +9,8 @@ import dataclasses
 from collections import defaultdict
 from itertools import pairwise
 
-from msmemscope.model.events import ACCESS_KINDS, EventKind, Pool
+from msmemscope.model.events import ACCESS_KINDS, EventKind
+from msmemscope.model.pools import Pool
 
 STARTS = {EventKind.ATEN_START: EventKind.ATEN_END, EventKind.ATB_START: EventKind.ATB_END}
 ENDS = set(STARTS.values())

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.support.recordings import events_of
 from tests.support.targets import Builder, environment
 from tests.support.tool import TOOL

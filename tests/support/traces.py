@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
 from tests.support.inefficient_oracle import Row
 

@@ -67,6 +67,8 @@ enum class Pool : std::uint8_t {
     kPtaWorkspace = 4,
     kAtb = 5,
     kMindSpore = 6,
+    // The caching allocator of PyTorch on CUDA devices.
+    kCuda = 7,
 };
 
 // Bits of Record::flags.
@@ -89,9 +91,26 @@ enum RecordFlag : std::uint8_t {
     kFlagWritesUnknown = 1U << 5U,
 };
 
-// Values of Record::device other than an accelerator's index (0..127).
-inline constexpr std::int8_t kDeviceNone = -1;
-inline constexpr std::int8_t kDeviceCpu = -2;
+// A device: its kind and its index as one number, kind * kDevicesPerKind + index. Values of kinds are part of the file
+// format.
+using Device = std::int16_t;
+enum class DeviceKind : std::uint8_t { kNpu = 0, kCuda = 1, kXpu = 2, kMps = 3 };
+inline constexpr int kDeviceKinds = 4;
+// As settings, facts and reports write them, by the number of the kind.
+inline constexpr const char* kDeviceKindWords[kDeviceKinds] = {"npu", "cuda", "xpu", "mps"};
+inline constexpr int kDevicesPerKind = 1024;
+inline constexpr Device kDeviceNone = -1;
+inline constexpr Device kDeviceCpu = -2;
+
+// kDeviceNone for an index that no device has.
+constexpr Device device_of(DeviceKind kind, int index) noexcept {
+    return index >= 0 && index < kDevicesPerKind ? static_cast<Device>(static_cast<int>(kind) * kDevicesPerKind + index)
+                                                 : kDeviceNone;
+}
+constexpr bool is_of_kind(Device device, DeviceKind kind) noexcept {
+    return device >= 0 && device / kDevicesPerKind == static_cast<int>(kind);
+}
+constexpr int index_of(Device device) noexcept { return device < 0 ? -1 : device % kDevicesPerKind; }
 
 // One event. All integers are in the byte order of the process that wrote them;
 // ProcessHeader::byte_order_mark tells which that is.
@@ -109,9 +128,9 @@ struct Record {
     // that ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
     // OWNER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
     std::int64_t size;
-    // Linux thread id.
-    std::uint32_t thread_id;
-    std::int8_t device;
+    // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
+    std::uint32_t thread_and_device;
+    std::uint8_t device_low;
     EventKind kind;
     Pool pool;
     std::uint8_t flags;
@@ -138,9 +157,14 @@ struct Record {
 };
 
 static_assert(sizeof(Record) == 64, "a record is one cache line");
-static_assert(offsetof(Record, thread_id) == 32);
-static_assert(offsetof(Record, device) == 36);
+static_assert(offsetof(Record, thread_and_device) == 32);
+static_assert(offsetof(Record, device_low) == 36);
 static_assert(offsetof(Record, name_id) == 40);
 static_assert(offsetof(Record, extra) == 56);
+
+constexpr std::uint32_t thread_of(const Record& record) noexcept { return record.thread_and_device & 0xFFFFFFU; }
+constexpr Device device_of(const Record& record) noexcept {
+    return static_cast<Device>(record.thread_and_device >> 24U << 8U | record.device_low);
+}
 
 }  // namespace msmemscope::format

@@ -53,7 +53,7 @@ std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const
     return append_here(*process_state, event, 1 + rows_behind);
 }
 
-void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+void observe_allocation(format::Pool pool, format::Device device, std::uint64_t address, std::uint64_t size_bytes,
                         const CallSite& site, std::uint32_t attributes) noexcept {
     const RecordingScope scope(true);
     if (!scope) {

@@ -20,14 +20,14 @@ namespace recorder {
 // The only one; null: nobody.
 void set_block_listener(const BlockListener* listener) noexcept;
 
-// Writes a rare event whose stacks are wanted whatever the settings say. Returns its sequence number, 0 if it was dropped
-// (and counted).
+// Writes a rare event whose stacks are wanted whatever the settings say. Returns its sequence number, 0 if it was
+// dropped (and counted).
 std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept;
 
 // A block was allocated: follows it, and records it if collecting. To be called after the real
 // allocation, outside of any scope. site: of the allocation function; native stacks begin there. attributes: what the
 // allocator says, as Record::attribute_id has it; the number of a text.
-void observe_allocation(format::Pool pool, std::int8_t device, std::uint64_t address, std::uint64_t size_bytes,
+void observe_allocation(format::Pool pool, format::Device device, std::uint64_t address, std::uint64_t size_bytes,
                         const CallSite& site, std::uint32_t attributes = 0) noexcept;
 
 // A block is about to be freed: to be called before the real free, because another thread may be given

@@ -1,11 +1,11 @@
 #include "core/observe/out_of_memory.h"
-#include "core/observe/blocks.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
 
+#include "core/observe/blocks.h"
 #include "core/writer/device_support.h"
 #include "core/writer/keep_errno.h"
 
@@ -76,7 +76,7 @@ void describe(Text& text, const PoolBytes* pool, const MemoryBytes* memory) noex
 }
 
 void describe_device(const RecordingScope& scope, Text& text, const DeviceSupport& support,
-                     std::int8_t device) noexcept {
+                     format::Device device) noexcept {
     PoolBytes pool{};
     MemoryBytes memory{};
     const bool has_pool = support.pool_of(device, pool);

@@ -15,7 +15,7 @@ namespace msmemscope::out_of_memory {
 
 struct Failure {
     const char* function;  // that failed: "halMemAlloc"
-    std::int8_t device;
+    format::Device device;
     std::uint64_t size_bytes;
     std::uint64_t flag;  // as the function was given it; 0 if it has none
 };

@@ -20,8 +20,9 @@ __attribute__((always_inline)) inline void write_record(format::Record& record, 
     record.timestamp_ns = event.timestamp_ns != 0 ? event.timestamp_ns : clock_ns();
     record.address = event.address;
     record.size = event.size;
-    record.thread_id = thread_handle.thread_id;
-    record.device = event.device;
+    const auto device = static_cast<std::uint16_t>(event.device);
+    record.thread_and_device = thread_handle.thread_id | static_cast<std::uint32_t>(device >> 8U) << 24U;
+    record.device_low = static_cast<std::uint8_t>(device);
     record.kind = event.kind;
     record.pool = event.pool;
     record.flags = event.flags;

@@ -19,13 +19,13 @@ struct PoolBytes {
 };
 
 struct DeviceSupport {
-    bool (*has_device)(std::int8_t device) noexcept;
+    bool (*has_device)(format::Device device) noexcept;
     // Makes memory_of ready. To be called outside of any scope.
     void (*prepare_memory)() noexcept;
     // Memory of the device; false if that is not known. Does not begin to use the device.
-    bool (*memory_of)(const RecordingScope& scope, std::int8_t device, MemoryBytes& memory) noexcept;
+    bool (*memory_of)(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept;
     // What the framework's pool holds on the device; false if no framework has reported one.
-    bool (*pool_of)(std::int8_t device, PoolBytes& bytes) noexcept;
+    bool (*pool_of)(format::Device device, PoolBytes& bytes) noexcept;
     // From device memory into host memory; null where all of it is the host's.
     bool (*copy_to_host)(void* target, std::uint64_t source, std::size_t bytes) noexcept;
     // Waits until the calling thread's device has done all it was given; null where nothing runs by itself.
@@ -38,7 +38,7 @@ struct DeviceSupports {
     std::size_t count;
 
     // Null for a device of a kind that no source has.
-    const DeviceSupport* of(std::int8_t device) const noexcept {
+    const DeviceSupport* of(format::Device device) const noexcept {
         for (std::size_t number = 0; number < count; ++number) {
             if (supports[number]->has_device(device)) {
                 return supports[number];

@@ -12,15 +12,17 @@ namespace {
 constexpr std::uint64_t kFilling = 1;
 // Stored in Bucket::sequences by the one who removes a block, so that claim_unrecorded() loses the race.
 constexpr std::uint64_t kTaken = ~0ULL;
-constexpr unsigned kDeviceShift = 56;
+constexpr unsigned kPoolShift = 56;
+constexpr std::uint64_t kAddressMask = (1ULL << kPoolShift) - 1;
+constexpr unsigned kDeviceShift = 48;
 constexpr std::uint64_t kSizeMask = (1ULL << kDeviceShift) - 1;
 
 std::uint64_t key_of(format::Pool pool, std::uint64_t address) noexcept {
-    return (static_cast<std::uint64_t>(pool) << 56U) | address;
+    return (static_cast<std::uint64_t>(pool) << kPoolShift) | address;
 }
 
-std::uint64_t pack(std::uint64_t size_bytes, std::int8_t device) noexcept {
-    return (size_bytes & kSizeMask) | (static_cast<std::uint64_t>(static_cast<std::uint8_t>(device)) << kDeviceShift);
+std::uint64_t pack(std::uint64_t size_bytes, format::Device device) noexcept {
+    return (size_bytes & kSizeMask) | (static_cast<std::uint64_t>(static_cast<std::uint16_t>(device)) << kDeviceShift);
 }
 
 std::uint64_t pack_texts(const LiveBlock& block) noexcept {
@@ -44,10 +46,10 @@ LiveBlock LiveBlocks::block_in(const Bucket& bucket, unsigned slot, std::uint64_
     const std::uint64_t size_and_device = bucket.sizes_and_devices[slot].load(std::memory_order_relaxed);
     const std::uint64_t texts = bucket.texts[slot].load(std::memory_order_relaxed);
     LiveBlock block{};
-    block.address = key & kSizeMask;
-    block.pool = static_cast<format::Pool>(key >> 56U);
+    block.address = key & kAddressMask;
+    block.pool = static_cast<format::Pool>(key >> kPoolShift);
     block.size_bytes = size_and_device & kSizeMask;
-    block.device = static_cast<std::int8_t>(size_and_device >> kDeviceShift);
+    block.device = static_cast<format::Device>(size_and_device >> kDeviceShift);
     block.sequence = sequence;
     block.attributes = static_cast<std::uint32_t>(texts >> 32U);
     block.labels = static_cast<std::uint32_t>(texts);
@@ -174,7 +176,7 @@ void LiveBlocks::set_labels(const LiveBlock& block, std::uint32_t labels) noexce
     }
 }
 
-std::uint64_t LiveBlocks::live_bytes(format::Pool pool, std::int8_t device) const noexcept {
+std::uint64_t LiveBlocks::live_bytes(format::Pool pool, format::Device device) const noexcept {
     std::uint64_t bytes = 0;
     for_each([&](const LiveBlock& block) noexcept {
         bytes += block.pool == pool && block.device == device ? block.size_bytes : 0;

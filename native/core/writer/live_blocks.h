@@ -26,7 +26,7 @@ struct LiveBlock {
     // Sequence number of the block's MALLOC record; 0 while it has none.
     std::uint64_t sequence;
     format::Pool pool;
-    std::int8_t device;
+    format::Device device;
     // Numbers of texts, see texts.h; 0: none. What the allocator says of a block that has no MALLOC record yet; and
     // labels: of a block without a record all of them, else those that were given last.
     std::uint32_t attributes = 0;
@@ -54,7 +54,7 @@ public:
     void set_labels(const LiveBlock& block, std::uint32_t labels) noexcept;
 
     // Bytes of all live blocks of a pool on a device. Reads the whole table.
-    std::uint64_t live_bytes(format::Pool pool, std::int8_t device) const noexcept;
+    std::uint64_t live_bytes(format::Pool pool, format::Device device) const noexcept;
 
     // Gives a block that has no MALLOC record this sequence number. False if it is gone, or has one.
     bool claim_one(LiveBlock& block, std::uint64_t sequence) noexcept;

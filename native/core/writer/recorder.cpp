@@ -71,16 +71,18 @@ bool configure(const char* settings_text) noexcept {
 bool is_configured() noexcept { return process_state != nullptr; }
 const Settings& settings() noexcept { return current_settings; }
 
-bool observes_npu(int device) noexcept {
-    if (settings().observes_npu(device)) {
+bool observes(format::Device device) noexcept {
+    if (settings().observes(device)) {
         return true;
     }
-    static std::atomic<std::uint32_t> noted{0};
-    const std::uint32_t bit = device >= 0 && device < 32 ? std::uint32_t{1} << static_cast<unsigned>(device) : 0;
-    if ((noted.load(std::memory_order_relaxed) & bit) != bit &&
-        (noted.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) {
+    static std::atomic<std::uint64_t> noted[format::kDeviceKinds * format::kDevicesPerKind / 64];
+    const auto number = static_cast<unsigned>(device);
+    const std::uint64_t bit = std::uint64_t{1} << number % 64U;
+    if (device >= 0 && (noted[number / 64U].load(std::memory_order_relaxed) & bit) == 0 &&
+        (noted[number / 64U].fetch_or(bit, std::memory_order_relaxed) & bit) == 0) {
         char name[16];
-        std::snprintf(name, sizeof(name), "npu:%d", device);
+        std::snprintf(name, sizeof(name), "%s:%d", format::kDeviceKindWords[device / format::kDevicesPerKind],
+                      format::index_of(device));
         note_fact("unobserved_device", name);
     }
     return false;
@@ -128,7 +130,7 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     return append_here(*process_state, event);
 }
 
-std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept {
+std::uint64_t live_bytes(format::Pool pool, format::Device device) noexcept {
     return process_state == nullptr ? 0 : process_state->live_blocks.live_bytes(pool, device);
 }
 

@@ -22,7 +22,7 @@ namespace msmemscope {
 struct Event {
     format::EventKind kind;
     format::Pool pool = format::Pool::kNone;
-    std::int8_t device = format::kDeviceNone;
+    format::Device device = format::kDeviceNone;
     std::uint8_t flags = 0;
     std::uint64_t address = 0;
     std::int64_t size = 0;
@@ -101,7 +101,7 @@ void stop_collecting(const RecordingScope& scope) noexcept;
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
 // Bytes of the live blocks of a pool on a device. Reads the whole table of live blocks.
-std::uint64_t live_bytes(format::Pool pool, std::int8_t device) noexcept;
+std::uint64_t live_bytes(format::Pool pool, format::Device device) noexcept;
 
 // The innermost live block that holds this address, whatever its pool; false if none is known. Often reads the whole
 // table.
@@ -138,8 +138,8 @@ void define_module(const RecordingScope& scope, const format::ModulePayload& mod
 // Adds a fact ("observed.torch_cpu=/path"). Does not open a capture: before the first event, facts wait.
 void note_fact(const char* key, const char* value) noexcept;
 
-// Whether an NPU is observed. The first use of one that is not becomes a fact: "unobserved_device=npu:0".
-bool observes_npu(int device) noexcept;
+// Whether a device is observed. The first use of an accelerator that is not becomes a fact: "unobserved_device=npu:0".
+bool observes(format::Device device) noexcept;
 
 // Prints "msmemscope: <text>" on stderr and records it as a fact.
 void say(const char* text) noexcept;

@@ -60,17 +60,39 @@ std::uint32_t selected_events(const Line& line) noexcept {
     return events;
 }
 
-std::uint32_t selected_npus(const Line& line) noexcept {
-    if (line.lists("npu")) {
-        return ~std::uint32_t{0};
+// One word of --device: "cpu", a kind ("npu"), or a device of a kind ("cuda:1").
+void select_device(const Line& word, DeviceSelection& devices) noexcept {
+    if (word.value_is("cpu")) {
+        devices.cpu = true;
     }
-    std::uint32_t mask = 0;
-    for (unsigned device = 0; device < 32; ++device) {
-        char word[16];
-        std::snprintf(word, sizeof(word), "npu:%u", device);
-        mask |= line.lists(word) ? std::uint32_t{1} << device : 0U;
+    for (int kind = 0; kind < format::kDeviceKinds; ++kind) {
+        const char* const name = format::kDeviceKindWords[kind];
+        const std::size_t name_bytes = std::strlen(name);
+        if (word.value_bytes < name_bytes || std::memcmp(word.value, name, name_bytes) != 0) {
+            continue;
+        }
+        const auto bit = static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind));
+        if (word.value_bytes == name_bytes) {
+            devices.whole_kinds |= bit;
+            devices.kinds |= bit;
+        } else if (word.value[name_bytes] == ':' && devices.named_count < DeviceSelection::kMostNamed) {
+            const auto index = static_cast<int>(std::strtoul(word.value + name_bytes + 1, nullptr, 10));
+            devices.named[devices.named_count++] = format::device_of(static_cast<format::DeviceKind>(kind), index);
+            devices.kinds |= bit;
+        }
     }
-    return mask;
+}
+
+DeviceSelection selected_devices(const Line& line) noexcept {
+    DeviceSelection devices{};
+    const char* const end = line.value + line.value_bytes;
+    for (const char* begin = line.value; begin < end;) {
+        const auto* comma = static_cast<const char*>(std::memchr(begin, ',', static_cast<std::size_t>(end - begin)));
+        const char* const last = comma == nullptr ? end : comma;
+        select_device({"", 0, begin, static_cast<std::size_t>(last - begin)}, devices);
+        begin = last + 1;
+    }
+    return devices;
 }
 
 void read_steps(const Line& line, Settings& settings) noexcept {
@@ -164,8 +186,7 @@ bool apply(const Line& line, Settings& settings) noexcept {
     } else if (line.is("steps")) {
         read_steps(line, settings);
     } else if (line.is("devices")) {
-        settings.observe_cpu = line.lists("cpu");
-        settings.npu_mask = selected_npus(line);
+        settings.devices = selected_devices(line);
     } else if (line.is("level")) {
         settings.collect_kernels = line.lists("kernel");
         settings.collect_operators = line.lists("op");

@@ -25,6 +25,35 @@ enum EventSelection : std::uint32_t {
 
 inline constexpr std::uint32_t kMaximumStackDepth = 1000;
 
+// Which devices are observed.
+struct DeviceSelection {
+    static constexpr std::size_t kMostNamed = 64;
+
+    bool cpu;
+    std::uint8_t whole_kinds;  // a bit for each kind that is observed whatever the index
+    std::uint8_t kinds;        // and for each of which some device is
+    std::size_t named_count;
+    format::Device named[kMostNamed];
+
+    bool has(format::Device device) const noexcept {
+        if (device < 0) {
+            return device == format::kDeviceCpu && cpu;
+        }
+        return ((whole_kinds >> static_cast<unsigned>(device / format::kDevicesPerKind)) & 1U) != 0 || names(device);
+    }
+    bool has_some(format::DeviceKind kind) const noexcept { return ((kinds >> static_cast<unsigned>(kind)) & 1U) != 0; }
+
+private:
+    bool names(format::Device device) const noexcept {
+        for (std::size_t place = 0; place < named_count; ++place) {
+            if (named[place] == device) {
+                return true;
+            }
+        }
+        return false;
+    }
+};
+
 struct Settings {
     static constexpr std::size_t kTextCapacity = 24576;
 
@@ -51,9 +80,7 @@ struct Settings {
     static constexpr std::size_t kMostSteps = 8;
     std::uint32_t steps[kMostSteps];
     std::uint32_t step_count;
-    bool observe_cpu;
-    // A bit for each NPU that is observed; all of them for the plain word npu.
-    std::uint32_t npu_mask;
+    DeviceSelection devices;
     // --watch: names of the first and last operator of the window ("" for none), the number of the output (-1: all).
     static constexpr std::size_t kLongestWatchName = 255;
     char watch_start[kLongestWatchName + 1];
@@ -67,12 +94,7 @@ struct Settings {
     bool collect_kernels;    // level kernel
     bool collect_operators;  // level op
 
-    bool observes_npu(int device) const noexcept {
-        return device >= 0 && device < 32 && ((npu_mask >> static_cast<unsigned>(device)) & 1U) != 0;
-    }
-    bool observes(int device) const noexcept {
-        return device == format::kDeviceCpu ? observe_cpu : observes_npu(device);
-    }
+    bool observes(format::Device device) const noexcept { return devices.has(device); }
 
     // Reads the text; returns false and leaves *this unchanged if it does not fit or names no output.
     bool parse(const char* settings_text) noexcept;

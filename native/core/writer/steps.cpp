@@ -99,7 +99,7 @@ void end_tracing() noexcept {
     apply();
 }
 
-std::uint32_t end_step(std::int8_t device) noexcept {
+std::uint32_t end_step(format::Device device) noexcept {
     if (!is_source(Source::kCalls)) {
         return 0;
     }

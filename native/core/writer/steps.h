@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "core/format/record.h"
+
 namespace msmemscope {
 
 #pragma GCC visibility push(default)
@@ -20,7 +22,7 @@ void end_tracing() noexcept;
 
 // Ends a step and begins the next: writes a STEP event. Returns the number of the step that ended; 0 if mstx ranges
 // are the source.
-std::uint32_t end_step(std::int8_t device) noexcept;
+std::uint32_t end_step(format::Device device) noexcept;
 
 // A range that is a step, unless nothing is traced. Ranges may nest and overlap; their numbers count up over all
 // threads.

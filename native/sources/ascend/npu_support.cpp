@@ -11,15 +11,15 @@ namespace {
 
 constexpr int kDeviceToHost = 2;  // ACL_MEMCPY_DEVICE_TO_HOST
 
-bool is_npu(std::int8_t device) noexcept { return device >= 0; }
+bool is_npu(format::Device device) noexcept { return format::is_of_kind(device, format::DeviceKind::kNpu); }
 
-bool memory_of(const RecordingScope& scope, std::int8_t device, MemoryBytes& memory) noexcept {
-    return hal::device_memory(scope, static_cast<unsigned>(device), memory);
+bool memory_of(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept {
+    return hal::device_memory(scope, static_cast<unsigned>(format::index_of(device)), memory);
 }
 
-bool pool_of(std::int8_t device, PoolBytes& bytes) noexcept {
+bool pool_of(format::Device device, PoolBytes& bytes) noexcept {
     for (const format::Pool pool : {format::Pool::kPta, format::Pool::kMindSpore}) {
-        if (mstx::reserved_bytes(pool, device, bytes.reserved)) {
+        if (mstx::reserved_bytes(pool, format::index_of(device), bytes.reserved)) {
             bytes.allocated = recorder::live_bytes(pool, device);
             return true;
         }

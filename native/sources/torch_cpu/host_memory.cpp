@@ -48,11 +48,11 @@ bool find_line(const char* text, const char* key, std::uint64_t& bytes) noexcept
     return true;
 }
 
-bool is_host(std::int8_t device) noexcept { return device == format::kDeviceCpu || device == format::kDeviceNone; }
+bool is_host(format::Device device) noexcept { return device == format::kDeviceCpu || device == format::kDeviceNone; }
 
 void prepare() noexcept {}
 
-bool memory_of(const RecordingScope& scope, std::int8_t device, MemoryBytes& memory) noexcept {
+bool memory_of(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept {
     static_cast<void>(scope);
     static_cast<void>(device);
     char text[512];  // both lines are among the first three
@@ -60,7 +60,7 @@ bool memory_of(const RecordingScope& scope, std::int8_t device, MemoryBytes& mem
            find_line(text, "MemAvailable:", memory.free);
 }
 
-bool pool_of(std::int8_t device, PoolBytes& bytes) noexcept {
+bool pool_of(format::Device device, PoolBytes& bytes) noexcept {
     bytes.reserved = resident_bytes();
     bytes.allocated = recorder::live_bytes(format::Pool::kHost, device);
     return bytes.reserved != kUnknownUsage;

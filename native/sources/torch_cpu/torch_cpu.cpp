@@ -1,9 +1,9 @@
 #include "sources/torch_cpu/torch_cpu.h"
-#include "core/observe/blocks.h"
 
 #include <cerrno>
 #include <cstdint>
 
+#include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
 #include "core/writer/recorder.h"
 
@@ -13,7 +13,7 @@ namespace {
 int allocate(const Call<int(void**, std::size_t, std::size_t)>& call, void** memory, std::size_t alignment,
              std::size_t size_bytes) {
     const int result = call.real(memory, alignment, size_bytes);
-    if (result == 0 && *memory != nullptr && recorder::settings().observe_cpu) {
+    if (result == 0 && *memory != nullptr && recorder::settings().devices.cpu) {
         recorder::observe_allocation(format::Pool::kHost, format::kDeviceCpu, reinterpret_cast<std::uint64_t>(*memory),
                                      size_bytes, call.site);
     } else if (result == ENOMEM) {

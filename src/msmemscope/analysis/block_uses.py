@@ -17,7 +17,8 @@ from msmemscope.analysis.operator_intervals import (
     find_operators,
     order_of_device,
 )
-from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind, Pool
+from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
+from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ COMPARISON_SCHEMA: Final = pl.Schema(
     {
         "event": pl.String(),
         "name": pl.String(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "base_bytes": pl.Int64(),
         "compare_bytes": pl.Int64(),
         "difference_bytes": pl.Int64(),

@@ -20,7 +20,9 @@ from msmemscope.analysis.owner_tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.ownership import OwnerFinder, find_owners
 from msmemscope.analysis.peak import peak_moments
 from msmemscope.analysis.recorded import Recorded
-from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, NOT_AVAILABLE, PINNED, POOL_WORDS, EventKind, Pool
+from msmemscope.model.devices import NOT_AVAILABLE
+from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
+from msmemscope.model.pools import POOL_WORDS, Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks, steps
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _MOMENT_COLUMNS: Final = {
     "sequence": pl.UInt64(),
     "timestamp_ns": pl.UInt64(),
-    "device": pl.Int8(),
+    "device": pl.Int16(),
     "pool": pl.UInt8(),
 }
 STEP_NODE_SCHEMA: Final = pl.Schema({"step": pl.Int64(), **_MOMENT_COLUMNS, **NODE_SCHEMA})
@@ -103,7 +105,7 @@ class Decomposition:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
-        key = {"device": pl.Int8(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()}
+        key = {"device": pl.Int16(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()}
         parts = [pl.Schema({**key, **NODE_SCHEMA}).to_frame()]
         for pool in self.pools:
             values = (getattr(pool, name) for name in key)

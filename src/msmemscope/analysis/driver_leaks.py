@@ -13,19 +13,16 @@ import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.analysis.pool_segments import pool_segments
-from msmemscope.model.events import Pool
+from msmemscope.model.owners import DRIVER_MODULE_PATTERN, UNKNOWN_MODULE
+from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from msmemscope.store import Dataset
 
-UNKNOWN_MODULE: Final = "UNKNOWN"
-"""Module of a block whose attributes name none."""
-
-_MODULE: Final = r"^CANN@([^@,]+)"
 
 DRIVER_MODULE_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "module": pl.String(),
         "leaked_bytes": pl.Int64(),
         "leaked_blocks": pl.Int64(),
@@ -40,7 +37,7 @@ reserve_*: of which memory pools handed out parts. leaked_*: the others.
 
 DRIVER_BLOCK_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "module": pl.String(),
         "is_reserve": pl.Boolean(),
         "size": pl.Int64(),
@@ -80,11 +77,13 @@ def find_driver_leaks(dataset: Dataset) -> DriverLeaks:
     is_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
     rest = dataset.blocks.filter(is_driver & pl.col("free_sequence").is_null())
     texts = dataset.strings.select(
-        pl.col("id").alias("attribute_id"), pl.col("text").str.extract(_MODULE).alias("told_module")
+        pl.col("id").alias("attribute_id"), pl.col("text").str.extract(DRIVER_MODULE_PATTERN).alias("told_module")
     )
     sites = call_sites(dataset, rest).drop("site_path")
     # A dump tells the owner as text of its own.
-    owner = pl.col("owner").str.extract(_MODULE) if "owner" in rest.columns else pl.lit(None, dtype=pl.String)
+    owner = (
+        pl.col("owner").str.extract(DRIVER_MODULE_PATTERN) if "owner" in rest.columns else pl.lit(None, dtype=pl.String)
+    )
     blocks = (
         rest.with_columns(pool_segments(rest, dataset.blocks, dataset.events).alias("is_reserve"))
         .join(texts, on="attribute_id", how="left", maintain_order="left")

@@ -11,14 +11,16 @@ from typing import Final
 import polars as pl
 
 from msmemscope.analysis.owner_tree import owner_totals
-from msmemscope.analysis.ownership import SEPARATOR, UNKNOWN_MODULE
-from msmemscope.model.events import MEMORY_KINDS, NOT_AVAILABLE, POOL_WORDS, EventKind, Pool
+from msmemscope.model.devices import NOT_AVAILABLE
+from msmemscope.model.events import MEMORY_KINDS, EventKind
+from msmemscope.model.owners import PROGRAM_MODULE, SEPARATOR, UNKNOWN_MODULE
+from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
 
 PART_SCHEMA: Final = pl.Schema(
     {
         "step": pl.Int64(),
         "sequence": pl.UInt64(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "part": pl.String(),
         "name": pl.String(),
         "size_bytes": pl.Int64(),
@@ -36,7 +38,7 @@ DEVICE_SCHEMA: Final = pl.Schema(
     {
         "step": pl.Int64(),
         "sequence": pl.UInt64(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "driver_bytes": pl.Int64(),
         "process_bytes": pl.Int64(),
         "device_bytes": pl.Int64(),
@@ -49,12 +51,9 @@ process_bytes, device_bytes: in use on the device by this process, and by anybod
    null if it did not.
 """
 
-PROGRAM_MODULE: Final = "APP"
-"""Module under which the runtime asks the driver for what the program asked the runtime for, pools among it."""
 
 _PLACE: Final = ["sequence", "device"]
 _POOL_KEY: Final = ["device", "pool"]
-_RESERVING_POOLS: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 
 
 def driver_ledger(
@@ -81,8 +80,11 @@ def driver_ledger(
         .select(*_PLACE, part=pl.lit("module"), name="owner", size_bytes="size_bytes")
         .join(moments, on=_PLACE, how="semi")
     )
-    # Where there are pools, what the program asked for is theirs as far as they say so, and the rest is unknown.
-    is_of_pools = (pl.col("name") == PROGRAM_MODULE) & pl.col("device").is_in(pools["device"].unique().implode())
+    # Where there are pools, what the program asked for, or nobody is known to have asked for, is theirs as far as they say
+    # so, and the rest is unknown.
+    is_of_pools = pl.col("name").is_in([PROGRAM_MODULE, UNKNOWN_MODULE]) & pl.col("device").is_in(
+        pools["device"].unique().implode()
+    )
     parts = pl.concat([pools, all_modules.filter(~is_of_pools)])
     is_observed = pl.col("device").is_in(of_driver["device"].unique().implode())
     totals = (
@@ -136,7 +138,7 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
 
 def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Returns what each pool of a device holds; where it does not say so, what is in use of it is what is known."""
-    of_pools = blocks.filter(pl.col("pool").is_in([*_RESERVING_POOLS])).with_columns(owner=pl.lit(""))
+    of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE])).with_columns(owner=pl.lit(""))
     in_use = owner_totals(of_pools, moments["sequence"]).select(*_PLACE, "pool", in_use="size_bytes")
     told = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
     pools = pl.concat([of_pools.select(_POOL_KEY), told.select(_POOL_KEY)]).unique()

@@ -26,7 +26,7 @@ _OPERATOR_ROLES: Final = ("allocating", "first", "last", "freeing")
 FINDING_SCHEMA: Final = pl.Schema(
     {
         "kind": pl.String(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "allocation_id": pl.UInt64(),
         "address": pl.UInt64(),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FLUCTUATION_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "step": pl.Int64(),
         "minimum_bytes": pl.Int64(),

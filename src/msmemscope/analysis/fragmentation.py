@@ -18,8 +18,9 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.analysis.pool_segments import POOLS_WITH_RESERVE, pool_segments
-from msmemscope.model.events import Pool, device_name
+from msmemscope.analysis.pool_segments import pool_segments
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Addresses: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 SEGMENT_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "address": pl.UInt64(),
         "size": pl.Int64(),
         "driver_blocks": pl.Int64(),
@@ -62,13 +63,13 @@ pin_operator: null outside of operators.
 """
 
 GAP_SCHEMA: Final = pl.Schema(
-    {"device": pl.Int8(), "segment_address": pl.UInt64(), "address": pl.UInt64(), "size": pl.Int64()}
+    {"device": pl.Int16(), "segment_address": pl.UInt64(), "address": pl.UInt64(), "size": pl.Int64()}
 )
 """One row per gap, by device and address."""
 
 TOTAL_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "segment_count": pl.Int64(),
         "segment_bytes": pl.Int64(),
         "in_use_bytes": pl.Int64(),

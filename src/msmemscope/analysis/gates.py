@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.errors import UsageError
-from msmemscope.model.events import device_name
+from msmemscope.model.devices import device_name
 from msmemscope.units import format_bytes, parse_size_bytes
 
 if TYPE_CHECKING:

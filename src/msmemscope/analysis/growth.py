@@ -50,7 +50,7 @@ _MOST_AUTOCORRELATION: Final = 0.95
 
 GROWTH_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "site": pl.String(),
         "site_path": pl.String(),

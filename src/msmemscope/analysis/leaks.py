@@ -67,7 +67,7 @@ FATE_TYPE: Final = pl.Enum([fate.value for fate in Fate])
 LEAK_BLOCK_SCHEMA: Final = pl.Schema(
     {
         "fate": FATE_TYPE,
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "step": pl.Int64(),
         "last_end": pl.Int64(),
@@ -101,7 +101,7 @@ byte_seconds: size times the seconds from the MALLOC to the FREE or to the end o
 
 LEAK_SITE_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "site_id": pl.UInt32(),
         "site": pl.String(),
@@ -309,7 +309,7 @@ def _sites(blocks: pl.DataFrame) -> pl.DataFrame:
 def _pools(blocks: pl.DataFrame, leaked: pl.DataFrame) -> tuple[tuple[PoolLeaks, ...], pl.DataFrame]:
     """Returns the pools that leak, and for their sites what the peak would be without them."""
     pools = []
-    schema = {"device": pl.Int8, "pool": pl.UInt8, "site_id": pl.UInt32, "peak_without_bytes": pl.Int64}
+    schema = {"device": pl.Int16, "pool": pl.UInt8, "site_id": pl.UInt32, "peak_without_bytes": pl.Int64}
     rows: list[tuple[int, int, int, int]] = []
     for (device, pool), part in sorted(leaked.partition_by("device", "pool", as_dict=True).items()):
         everything = blocks.filter((pl.col("device") == device) & (pl.col("pool") == pool))

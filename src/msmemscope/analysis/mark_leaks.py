@@ -16,7 +16,8 @@ import polars as pl
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.events import EventKind, device_name
+from msmemscope.model.devices import device_name
+from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from msmemscope.store import Dataset
@@ -26,7 +27,7 @@ _MOST_TEXTS: Final = 10
 
 MARK_LEAK_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "size": pl.Int64(),
         "address": pl.UInt64(),

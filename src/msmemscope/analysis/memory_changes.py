@@ -17,7 +17,9 @@ import polars as pl
 from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.operator_intervals import NOWHERE, find_operators, order_of_device
 from msmemscope.configuration import Level
-from msmemscope.model.events import DEVICE_NONE, EVENT_WORDS, EventKind, Pool
+from msmemscope.model.devices import DEVICE_NONE
+from msmemscope.model.events import EVENT_WORDS, EventKind
+from msmemscope.model.pools import FRAMEWORK_POOLS
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -31,7 +33,7 @@ CHANGE_SCHEMA: Final = pl.Schema(
         "sequence": pl.UInt64(),
         "event": pl.String(),
         "name": pl.String(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "thread_id": pl.UInt32(),
         "net_bytes": pl.Int64(),
         "peak_bytes": pl.Int64(),
@@ -49,11 +51,10 @@ total_bytes: in use after it.
 python_stack_id: of its largest allocation, else of the event that begins it; 0 if none was taken.
 """
 
-TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int8(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
+TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
 """One row per memory event, in sequence order: what is in use on its device after it."""
 
 _QUESTIONS: Final = {Level.OP: Question.OPERATORS, Level.KERNEL: Question.KERNELS}
-POOLS_OF_FRAMEWORKS: Final = (Pool.HOST, Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +105,7 @@ def find_memory_changes(dataset: Dataset, levels: AbstractSet[Level] = frozenset
             found.append(_changes(events, on_device, begins, ends, place))
         parts.append(
             pl.concat(found)
-            .with_columns(device=pl.lit(device, dtype=pl.Int8))  # its start may name another one
+            .with_columns(device=pl.lit(device, dtype=pl.Int16))  # its start may name another one
             .join(names, on="name_id", how="left", maintain_order="left")
             .with_columns(pl.col("name").fill_null(""))
             .sort("sequence")
@@ -130,7 +131,7 @@ def _memory_rows(events: pl.DataFrame) -> pl.DataFrame:
     is_allocation = pl.col("kind") == EventKind.MALLOC
     # The size of a FREE is known only if its block was seen.
     is_free = (pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)
-    pools = [int(pool) for pool in POOLS_OF_FRAMEWORKS]
+    pools = [int(pool) for pool in FRAMEWORK_POOLS]
     return (
         events.lazy()
         .with_row_index("row")
@@ -160,7 +161,7 @@ class _DeviceMemory:
     def totals(self, device: int) -> pl.DataFrame:
         """Returns a table of TOTAL_SCHEMA."""
         columns = {
-            "device": pl.repeat(device, len(self.rows), dtype=pl.Int8, eager=True),
+            "device": pl.repeat(device, len(self.rows), dtype=pl.Int16, eager=True),
             "sequence": self._sequences,
             "total_bytes": self.before[1:],
         }

@@ -55,7 +55,7 @@ class PatternKind(Enum):
 
 CHURN_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "size": pl.Int64(),
         "call_site": pl.String(),

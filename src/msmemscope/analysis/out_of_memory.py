@@ -12,7 +12,8 @@ from msmemscope.analysis.call_sites import stack_frames
 from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.peak import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
 from msmemscope.analysis.source_lines import source_lines
-from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind, Pool
+from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ FAILURE_SCHEMA: Final = pl.Schema(
     {
         "sequence": pl.UInt64(),
         "timestamp_ns": pl.UInt64(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "thread_id": pl.UInt32(),
         "function": pl.String(),
         "size_bytes": pl.Int64(),

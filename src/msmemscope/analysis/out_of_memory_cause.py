@@ -25,8 +25,11 @@ import polars as pl
 
 from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.analysis.fragmentation import Fragmentation, find_fragmentation
-from msmemscope.analysis.pool_segments import POOLS_WITH_RESERVE, pool_segments
-from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind, Pool, device_name
+from msmemscope.analysis.pool_segments import pool_segments
+from msmemscope.model.devices import device_name, names_of
+from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.owners import DRIVER_MODULE_PATTERN, DRIVER_OWNER_PATTERN, PROGRAM_MODULE
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -39,8 +42,6 @@ LEAST_SHARE: Final = 1 / 16
 
 _FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18})(?=,|$)")
 _IN_PIECES: Final = "halMemCreate"
-_MODULE: Final = re.compile(r"^(CANN@[^@,]+)")
-_OF_PROGRAM: Final = "CANN@APP"
 
 
 class Cause(str, Enum):
@@ -214,12 +215,12 @@ def _with_reserve(
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
     texts = dataset.strings.select(
-        pl.col("id").alias("attribute_id"), module=pl.col("text").str.extract(_MODULE.pattern)
+        pl.col("id").alias("attribute_id"), module=pl.col("text").str.extract(DRIVER_OWNER_PATTERN)
     )
     outside = outside.join(texts, on="attribute_id", how="left", maintain_order="left").with_columns(
         owner=pl.coalesce("owner", "module")
     )
-    is_own = pl.col("owner").fill_null("").str.starts_with(_OF_PROGRAM)
+    is_own = pl.col("owner").fill_null("").str.extract(DRIVER_MODULE_PATTERN).eq(PROGRAM_MODULE).fill_null(value=False)
     grown = outside.filter((pl.col("malloc_sequence") > first) | is_own) if first is not None else outside
     owner = _largest(grown, "owner")
     sites = call_sites(dataset, grown)
@@ -397,12 +398,13 @@ def _unknown(figures: MemoryFigures) -> str:
 
 
 def _advice(cause: Cause, figures: MemoryFigures) -> str:
+    names = names_of(figures.device)
     has_expandable_segments = figures.function == _IN_PIECES
     if cause is Cause.FRAGMENTATION and has_expandable_segments:
         return _ADVICE_IN_PIECES
     if cause is Cause.UNKNOWN and not _missing(figures):
-        return _ADVICE_UNEXPLAINED
-    return _ADVICE[cause]
+        return _ADVICE_UNEXPLAINED.format(names=names)
+    return _ADVICE[cause].format(names=names)
 
 
 def _request(figures: MemoryFigures) -> str:
@@ -447,19 +449,19 @@ _ADVICE: Final[dict[Cause, str]] = {
         "activations, or a model that is split over more devices."
     ),
     Cause.FRAGMENTATION: (
-        "Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True (or max_split_size_mb), or allocate what lives long before "
+        "Set {names.allocator_variable}=expandable_segments:True (or max_split_size_mb), or allocate what lives long before "
         "what lives short, so that it does not pin segments."
     ),
-    Cause.OTHER_PROCESS: "Look with npu-smi info who uses the device, and end it or choose another device.",
+    Cause.OTHER_PROCESS: "Look with {names.look_at_device} who uses the device, and end it or choose another device.",
     Cause.OUTSIDE_FRAMEWORK: (
         "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the "
         "program takes from the runtime itself and keeps."
     ),
     Cause.LIMIT: "Raise or remove the limit, or lower what is in use at this moment.",
-    Cause.UNKNOWN: "Record with memory of the driver (--device=npu, --events=alloc,free) and look at what is missing below.",
+    Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",
 }
 _ADVICE_IN_PIECES: Final = "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned."
 _ADVICE_UNEXPLAINED: Final = (
-    "Compare with npu-smi info while the program runs; look whether streams keep memory of their own, and whether a quota "
+    "Compare with {names.look_at_device} while the program runs; look whether streams keep memory of their own, and whether a quota "
     "of a container or virtual device is smaller than the device."
 )

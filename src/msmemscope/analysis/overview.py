@@ -18,7 +18,9 @@ from msmemscope.analysis.peak import (
     peak_moments,
 )
 from msmemscope.analysis.source_lines import source_lines
-from msmemscope.model.events import MEMORY_KINDS, PINNED, EventKind, Pool
+from msmemscope.model.events import MEMORY_KINDS, PINNED, EventKind
+from msmemscope.model.owners import DRIVER_MODULE_PATTERN
+from msmemscope.model.pools import Pool
 from msmemscope.store import EVENT_SCHEMA, build_blocks
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def modules_of_cann(texts: pl.DataFrame) -> pl.DataFrame:
     Returns:
         `id` and `text` of those that name one; the text is the module.
     """
-    return texts.with_columns(pl.col("text").str.extract(r"^CANN@([^@,]+)")).drop_nulls("text")
+    return texts.with_columns(pl.col("text").str.extract(DRIVER_MODULE_PATTERN)).drop_nulls("text")
 
 
 def _with_pinned_memory_apart(blocks: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:

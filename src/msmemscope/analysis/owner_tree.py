@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from msmemscope.analysis.ownership import SEPARATOR
+from msmemscope.model.owners import SEPARATOR
 
 NODE_SCHEMA: Final = pl.Schema(
     {

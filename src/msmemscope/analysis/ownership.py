@@ -27,18 +27,11 @@ import polars as pl
 
 from msmemscope.analysis.growing_table import GrowingTable
 from msmemscope.analysis.label_table import LabelTable
-from msmemscope.model.events import (
-    ACCESS_KINDS,
-    DEVICE_CPU,
-    NOT_AVAILABLE,
-    PINNED,
-    POOL_WORDS,
-    EventFlag,
-    EventKind,
-    Pool,
-    is_pinned_memory,
-)
+from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
+from msmemscope.model.events import ACCESS_KINDS, PINNED, EventFlag, EventKind
 from msmemscope.model.labels import MODEL_ACTIVATION, OPS_ATEN, LabelLevel
+from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
+from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,23 +39,12 @@ if TYPE_CHECKING:
 
     from msmemscope.eventlog import Capture
 
-SEPARATOR: Final = "@"
-"""Between the parts of an owner."""
-
-DRIVER: Final = "CANN"
-"""First part of the owners of the driver's memory; the module that asked for it follows."""
-UNKNOWN_MODULE: Final = "UNKNOWN"
-"""Module of the driver's memory that names none."""
-PINNED_HOST: Final = "HOST@pinned"
-"""What owners of pinned memory of the host begin with."""
-
 NO_ACCESSES: Final = (
     "activations: counted among the memory of operators, because no accesses of operators were recorded "
     "(--events=alloc,free,access,launch)"
 )
 """What cannot be told if operators were recorded but not what they access."""
 
-_TENSOR_POOLS: Final = (Pool.PTA, Pool.HOST)
 _ALLOCATOR_ATTRIBUTES: Final = re.compile(r"(?:^|,)(?=(?:page_type|alloc_type):|pinned:true$)")
 _FORWARD: Final = 1
 _BACKWARD: Final = 2
@@ -126,7 +108,7 @@ class OwnerFinder:
             {
                 "sequence": np.uint64,
                 "pool": np.uint8,
-                "device": np.int8,
+                "device": np.int16,
                 "attribute_id": np.uint32,
                 "is_of_operator": np.bool_,
                 "is_of_forward": np.bool_,
@@ -243,7 +225,7 @@ class OwnerFinder:
         of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
         of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
         is_pinned, allocator = self._allocator(traits["pool"], traits["device"], traits["attribute_id"])
-        is_tensor = traits["pool"] in _TENSOR_POOLS and not is_pinned
+        is_tensor = traits["pool"] in TENSOR_POOLS and not is_pinned
         if not of_tools and is_tensor and traits["is_of_operator"]:
             of_tools = [MODEL_ACTIVATION if traits["is_activation"] else OPS_ATEN]
         return SEPARATOR.join([allocator, *of_tools, *of_user])
@@ -256,7 +238,7 @@ class OwnerFinder:
             return True, PINNED_HOST
         if named:
             return False, named
-        unnamed = f"{DRIVER}{SEPARATOR}{UNKNOWN_MODULE}" if pool == Pool.HAL else POOL_WORDS.get(pool, NOT_AVAILABLE)
+        unnamed = driver_owner(UNKNOWN_MODULE, device) if pool == Pool.HAL else POOL_WORDS.get(pool, NOT_AVAILABLE)
         return False, unnamed
 
 

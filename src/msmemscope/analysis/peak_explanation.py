@@ -18,12 +18,13 @@ from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.analysis.decomposition import owned_blocks
 from msmemscope.analysis.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.analysis.growth import trends
-from msmemscope.analysis.memory_changes import POOLS_OF_FRAMEWORKS
 from msmemscope.analysis.operator_intervals import NOWHERE, find_operators
 from msmemscope.analysis.out_of_memory_cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.peak_without import peaks_without
 from msmemscope.analysis.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
-from msmemscope.model.events import DEVICE_CPU, EventFlag, EventKind, device_name
+from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import FRAMEWORK_POOLS
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -47,7 +48,7 @@ _COLUMNS: Final = (
 
 POOL_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "size_bytes": pl.Int64(),
         "block_count": pl.Int64(),
@@ -62,7 +63,7 @@ reserved_bytes: what the pool said last that it holds of the driver's memory; nu
 
 OWNER_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "owner": pl.String(),
         "size_bytes": pl.Int64(),
@@ -79,7 +80,7 @@ oldest_sequence: MALLOC of the oldest block.
 
 SITE_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "site": pl.String(),
         "site_path": pl.String(),
@@ -103,7 +104,7 @@ saved_bytes: by how much that is lower than the peak. Less than `size_bytes` whe
 
 RECENT_SCHEMA: Final = pl.Schema(
     {
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "operator": pl.String(),
         "site": pl.String(),
         "size_bytes": pl.Int64(),
@@ -118,7 +119,7 @@ operator: null outside of operators.
 last_sequence: MALLOC of the latest of them.
 """
 
-STEP_PEAK_SCHEMA: Final = pl.Schema({"device": pl.Int8(), "step": pl.Int64(), "peak_bytes": pl.Int64()})
+STEP_PEAK_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "step": pl.Int64(), "peak_bytes": pl.Int64()})
 """One row per step that has ended: the most that was in use in it."""
 
 
@@ -244,7 +245,7 @@ class _DeviceMemory:
         self._device = device
         self._steps = steps
         on_device = blocks.select(_COLUMNS).filter(pl.col("device") == device)
-        of_frameworks = on_device.filter(pl.col("pool").is_in(POOLS_OF_FRAMEWORKS))
+        of_frameworks = on_device.filter(pl.col("pool").is_in(FRAMEWORK_POOLS))
         counted = on_device if of_frameworks.is_empty() else of_frameworks
         # Blocks have numbers of sites: paths are long, and few differ.
         sites = call_sites(dataset, counted).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))

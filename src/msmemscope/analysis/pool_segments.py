@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 
-POOLS_WITH_RESERVE: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 """Pools that take their memory from the driver."""
 
 _LATEST: Final = np.iinfo(np.uint64).max

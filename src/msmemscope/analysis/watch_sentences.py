@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.events import device_name
+from msmemscope.model.devices import device_name
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msmemscope.analysis.inefficient import DEFAULT_IDLE_THRESHOLD, InefficientOptions
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
-from msmemscope.configuration.settings import is_device
 from msmemscope.errors import ConfigurationError, UsageError
-from msmemscope.model.events import DEVICE_CPU
+from msmemscope.model.devices import parse_device_name
 from msmemscope.store import Dataset
 
 if TYPE_CHECKING:
@@ -120,14 +119,12 @@ class PeakConfig:
         """What the analysis takes."""
         if self.device is None:
             return None
-        text = str(self.device).removeprefix("npu:")
-        if text == "cpu":
-            return DEVICE_CPU
-        if not is_device(f"npu:{text}"):
+        device = parse_device_name(str(self.device))
+        if device is None:
             message = "not a device"
-            accepted = "cpu, npu:{id}, or the number of an NPU"
+            accepted = "cpu, npu:{id}, cuda:{id}, or the number of an NPU"
             raise ConfigurationError(message, option="device", value=str(self.device), accepted=accepted)
-        return int(text)
+        return device
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.model.events import DEVICE_CPU, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

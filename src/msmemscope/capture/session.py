@@ -26,7 +26,8 @@ from msmemscope.configuration import (
     with_keywords,
 )
 from msmemscope.errors import MsmemscopeError
-from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE, EventKind
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
+from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from msmemscope.capture.function_trace import FunctionTrace

@@ -10,9 +10,9 @@ from msmemscope import _native
 from msmemscope.capture.decorating import run_within
 from msmemscope.capture.device_figures import accelerators_of_process, host_figures
 from msmemscope.capture.import_hook import when_imported
-from msmemscope.configuration.settings import MAXIMUM_DEVICE
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.events import DEVICE_CPU, OOM_SNAPSHOT_AFTER_NAME, EventKind
+from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND
+from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ LONGEST_NAME = 1024
 
 _ORDER = ("reserved", "max_reserved", "allocated", "max_allocated", "total", "free")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_ACCEPTED_MASK = f"None, a device number from 0 to {MAXIMUM_DEVICE}, or a list or tuple of those"
+_ACCEPTED_MASK = f"None, a device number from 0 to {DEVICES_PER_KIND - 1}, or a list or tuple of those"
 _told: set[str] = set()
 _observed: list[Accelerators] = []
 _awaited: set[str] = set()
@@ -273,7 +273,7 @@ def _checked_mask(mask: object) -> tuple[int, ...] | None:
     numbers = tuple(mask) if isinstance(mask, (list, tuple)) else (mask,)
     for number in numbers:
         is_number = isinstance(number, int) and not isinstance(number, bool)
-        if not is_number or not 0 <= number <= MAXIMUM_DEVICE:
+        if not is_number or not 0 <= number < DEVICES_PER_KIND:
             message = "not a device number" if is_number else f"cannot be or hold {type(number).__name__}"
             raise ConfigurationError(message, option="device_mask", value=repr(mask), accepted=_ACCEPTED_MASK)
     if not numbers:

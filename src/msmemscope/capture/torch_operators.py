@@ -13,7 +13,7 @@ from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.operator_facts import operator_facts
 from msmemscope.capture.watcher import warn_of_concurrent_launches, watches_several_npus
-from msmemscope.model.events import DEVICE_CPU
+from msmemscope.model.devices import DEVICE_CPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,6 +28,7 @@ from msmemscope.configuration.settings import (
     is_device,
 )
 from msmemscope.errors import UsageError
+from msmemscope.model.devices import KIND_WORDS
 from msmemscope.units import parse_size_bytes
 
 if TYPE_CHECKING:
@@ -94,15 +95,14 @@ def parse_steps(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 
 
 def parse_device(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Read the devices; `npu` makes single NPUs needless."""
+    """Read the devices; a kind makes single devices of it needless."""
     tokens = split_list(text)
     if not tokens:
         raise _refuse(accepted, spelling, text, "names no device")
     for token in tokens:
         if not is_device(token):
             raise _refuse(accepted, spelling, token, "not a device")
-    if "npu" in tokens:
-        tokens = [token for token in tokens if not token.startswith("npu:")]
+    tokens = [token for token in tokens if token in KIND_WORDS or token.partition(":")[0] not in tokens]
     return {"devices": tuple(dict.fromkeys(tokens))}
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from msmemscope.configuration import option_values as values
 from msmemscope.configuration import watching
 from msmemscope.configuration.settings import (
+    ACCEPTED_DEVICES,
     DEFAULT_OUTPUT,
     DEFAULT_STACK_DEPTH,
-    MAXIMUM_DEVICE,
     MAXIMUM_STACK_DEPTH,
     Analysis,
     CollectionItem,
@@ -117,9 +117,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "device",
         OptionGroup.COLLECT,
-        "The devices to observe: all NPUs, an NPU by its number, the memory of CPU tensors.",
+        "The devices to observe: all of a kind, one by its index, the memory of CPU tensors.",
         "LIST",
-        f"npu, npu:{{0..{MAXIMUM_DEVICE}}}, cpu, separated by commas",
+        f"{ACCEPTED_DEVICES}, separated by commas",
         "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu",
         values.parse_device,
     ),

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msmemscope.errors import ConfigurationError
+from msmemscope.model.devices import DEVICES_PER_KIND, KIND_WORDS, parse_device_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +29,7 @@ DEFAULT_OUTPUT = "memscopeDumpResults"
 OLDER_OUTPUT = "leaksDumpResults"
 DEFAULT_STACK_DEPTH = 50
 MAXIMUM_STACK_DEPTH = 1000
-MAXIMUM_DEVICE = 31
+ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{DEVICES_PER_KIND - 1}}}"
 DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
 DEFAULT_WATCH_BUDGET_BYTES = 12 << 20
@@ -287,11 +288,8 @@ def _enum_set_kind(members: type[_EnumType]) -> _SettingKind:
 
 
 def is_device(token: str) -> bool:
-    """Whether the token names a device: `cpu`, `npu`, or `npu:` and a number."""
-    kind, colon, number = token.partition(":")
-    if not colon:
-        return kind in {"npu", "cpu"}
-    return kind == "npu" and bool(WHOLE_NUMBER.fullmatch(number)) and int(number) <= MAXIMUM_DEVICE
+    """Whether the token names a device, or all of a kind: `cpu`, `npu`, `cuda:1`."""
+    return token in KIND_WORDS or (":" in token and parse_device_name(token) is not None)
 
 
 def _decode_devices(text: str) -> tuple[str, ...]:
@@ -324,7 +322,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "events": _enum_set_kind(CollectionItem),
     "level": _enum_set_kind(Level),
     "collect_mode": _enum_kind(CollectMode),
-    "devices": _SettingKind("cpu, npu, npu:{id}", ",".join, _decode_devices),
+    "devices": _SettingKind(ACCEPTED_DEVICES, ",".join, _decode_devices),
     "steps": _SettingKind("integers", lambda steps: ",".join(map(str, steps)), _decode_steps),
     "python_stack": _SWITCH,
     "python_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),

@@ -17,22 +17,14 @@ from typing import Final
 import polars as pl
 
 from msmemscope.analysis.ownership import split_allocation_text
-from msmemscope.model.events import (
-    ACCESS_KINDS,
-    DEVICE_CPU,
-    MEMORY_KINDS,
-    PINNED,
-    POOL_WORDS,
-    EventFlag,
-    EventKind,
-    Pool,
-)
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, PINNED, EventFlag, EventKind
+from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
 
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
 _IS_PAIR: Final = re.compile(r"\w+:")
 _HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
 
-_POOLS_WITH_RESERVE: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 """Pools that hold memory of the driver in reserve: `total` is what they hold, `used` what is in use."""
 
 
@@ -137,7 +129,7 @@ def _statistics(form: AttributeForm) -> list[pl.Expr]:
     is_pinned = (pool == Pool.HAL) & (device == DEVICE_CPU)
     # CPU tensors: what is in use is all there is.
     is_cpu_tensor = (pool == Pool.HOST) & (device == DEVICE_CPU)
-    has_reserve = pool.is_in([*_POOLS_WITH_RESERVE])
+    has_reserve = pool.is_in([*POOLS_WITH_RESERVE])
     total = pl.when(is_cpu_tensor).then(live).when(has_reserve).then(pl.col("reserved_bytes").cast(pl.String))
     is_on_device = has_reserve | ((pool == Pool.HAL) & (device >= 0))
     return [

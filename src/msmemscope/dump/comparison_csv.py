@@ -13,7 +13,7 @@ from msmemscope.dump.csv_writer import cell_of
 from msmemscope.dump.naming import timestamp_at
 from msmemscope.dump.output_files import OutputFolder
 from msmemscope.eventlog.event_frame import device_text
-from msmemscope.model.events import NOT_AVAILABLE
+from msmemscope.model.devices import NOT_AVAILABLE
 
 if TYPE_CHECKING:
     from msmemscope.analysis.comparison import Comparison

@@ -32,7 +32,8 @@ from msmemscope.dump.rows import DumpRows
 from msmemscope.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.dump.sqlite_writer import SqliteDump
 from msmemscope.errors import DumpError
-from msmemscope.model.events import DEVICE_CPU, ROWLESS_KINDS, EventKind
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator

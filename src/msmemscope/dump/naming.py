@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from msmemscope.model.events import DEVICE_CPU, device_word
+from msmemscope.model.devices import DEVICE_CPU, device_word
 
 DUMP_FOLDER: Final = "dump"
 """Folder of dump files inside the folder of a device."""
@@ -17,8 +17,8 @@ CONFIG_FILE: Final = "config.json"
 
 
 def device_folder(device: int) -> str:
-    """Returns the folder of a device: `device_0`, `device_cpu`."""
-    return f"device_{device_word(device)}"
+    """Returns the folder of a device: `device_0`, `device_cuda_0`, `device_cpu`."""
+    return f"device_{device_word(device).replace(':', '_')}"
 
 
 def home_device(devices: tuple[int, ...]) -> int:

@@ -14,19 +14,9 @@ from msmemscope.configuration.settings import MAXIMUM_OOM_TOP
 from msmemscope.dump.attributes import AttributeForm, pointer_text
 from msmemscope.dump.rows import COLUMNS, looked_up
 from msmemscope.eventlog.event_frame import EVENT_SCHEMA
-from msmemscope.model.events import (
-    DEVICE_CPU,
-    DEVICE_POOLS,
-    EVENT_WORDS,
-    NOT_AVAILABLE,
-    OOM_RECENT_WORDS,
-    OOM_TOP_WORDS,
-    POOL_WORDS,
-    EventFlag,
-    EventKind,
-    Pool,
-    device_word,
-)
+from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
+from msmemscope.model.events import EVENT_WORDS, OOM_RECENT_WORDS, OOM_TOP_WORDS, EventFlag, EventKind
+from msmemscope.model.pools import DEVICE_POOLS, POOL_WORDS, Pool
 
 if TYPE_CHECKING:
     from msmemscope.eventlog.capture import Capture
@@ -113,7 +103,7 @@ class OutOfMemoryRows:
             _attributes(self._form),
             self._python_stacks(rows).alias("Call Stack(Python)"),
             self._native_stacks(rows).alias("Call Stack(C)"),
-            pl.lit(device, dtype=pl.Int8).alias("device"),
+            pl.lit(device, dtype=pl.Int16).alias("device"),
         ).select(*COLUMNS, "device")
 
     def _python_stacks(self, rows: pl.DataFrame) -> pl.Series:

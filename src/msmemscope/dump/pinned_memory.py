@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.events import PINNED, EventKind, Pool
+from msmemscope.model.events import PINNED, EventKind
+from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from msmemscope.eventlog.capture import Capture

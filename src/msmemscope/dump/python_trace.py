@@ -8,7 +8,8 @@ import polars as pl
 
 from msmemscope.dump.csv_writer import CsvTable
 from msmemscope.dump.naming import python_trace_file
-from msmemscope.model.events import NOT_AVAILABLE, EventFlag, EventKind
+from msmemscope.model.devices import NOT_AVAILABLE
+from msmemscope.model.events import EventFlag, EventKind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,20 +12,18 @@ from msmemscope.dump.last_values import LastValues
 from msmemscope.dump.owner_column import OwnerColumn
 from msmemscope.dump.pinned_memory import PinnedMemory
 from msmemscope.eventlog.event_frame import device_text
+from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
 from msmemscope.model.events import (
     ACCESS_KINDS,
-    DEVICE_CPU,
     EVENT_TYPE_WORDS,
     EVENT_WORDS,
     MEMORY_KINDS,
     MSTX_KINDS,
-    NOT_AVAILABLE,
     OOM_TRIGGER_NAME,
-    POOL_WORDS,
     ROWLESS_KINDS,
     EventKind,
-    Pool,
 )
+from msmemscope.model.pools import POOL_WORDS, Pool
 
 if TYPE_CHECKING:
     from msmemscope.configuration import Config

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from msmemscope.eventlog.layout import RECORD, in_byte_order
+from msmemscope.eventlog.event_frame import devices_of
+from msmemscope.eventlog.layout import FIRST_VERSION_WITH_KINDS, RECORD, in_byte_order
 from msmemscope.eventlog.segment_file import SegmentFile, read_bytes
-from msmemscope.model.events import DEVICE_CPU, LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +33,7 @@ _NOT_KNOWN: Final = -1
 _LAST_VALUES: Final = np.array([int(kind) for kind in LAST_VALUE_KINDS])
 
 _ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
+_NEGATIVE: Final = np.uint32(0xFF000000)
 _SURVEY_ROWS: Final = 1 << 16
 _BUFFERED_ROWS: Final = 1 << 18
 """Records that all open blocks may hold together: 16 MiB."""
@@ -72,7 +75,7 @@ def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile
         kept_files: The `kept` segments.
     """
     kinds = np.zeros(256, dtype=np.int64)
-    devices = np.zeros(256, dtype=np.int64)
+    devices = np.zeros(1 << 16, dtype=np.int64)
     segments = []
     damaged = 0
     for file in files:
@@ -100,7 +103,7 @@ def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile
         devices[:] = 0
         for merged in merged_records(segments, _SURVEY_ROWS):
             _count(merged, kinds, devices)
-    found = np.flatnonzero(devices).astype(np.uint8).view(np.int8)
+    found = np.flatnonzero(devices).astype(np.uint16).view(np.int16)
     return EventSurvey(
         segments=tuple(segments),
         event_count=int(kinds.sum()),
@@ -219,11 +222,23 @@ def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:
             position += count * dtype.itemsize
             if file.big_endian:
                 block = block.astype(RECORD)
+            if file.format_version < FIRST_VERSION_WITH_KINDS:
+                block = _with_kinds(block)
             committed = block["sequence"] != 0
             if not committed.all():
                 block = block[committed]
             if len(block):
                 yield block
+
+
+def _with_kinds(records: Records) -> Records:
+    """Return records of older logs as newer ones have them: devices were one signed byte there, and all of them NPUs."""
+    is_negative = records["device_low"] > np.iinfo(np.int8).max
+    if not is_negative.any():
+        return records
+    changed: Records = records.copy()
+    changed["thread_and_device"] |= np.where(is_negative, _NEGATIVE, np.uint32(0))
+    return changed
 
 
 def _sorted_whole(file: SegmentFile) -> Iterator[Records]:
@@ -240,7 +255,7 @@ def _count(
 ) -> None:
     found = records["kind"]
     kinds += np.bincount(found, minlength=256)
-    placed = records["device"].astype(np.uint8)
+    placed = devices_of(records).view(np.uint16)
     if any(kinds[kind] for kind in ROWLESS_KINDS):
         placed = placed[~np.isin(found, _ROWLESS)]
-    devices += np.bincount(placed, minlength=256)
+    devices += np.bincount(placed, minlength=len(devices))

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """Newest format version that this reader knows; every older one is read too."""
+
+FIRST_VERSION_WITH_KINDS: Final = 5
+"""From here on devices have a kind."""
 
 BYTE_ORDER_MARK: Final = 0x0102030405060708
 """Reads as `0x0807060504030201` where the writer's byte order is the other one."""
@@ -106,8 +109,8 @@ RECORD: Final = np.dtype(
         ("timestamp_ns", "<u8"),
         ("address", "<u8"),
         ("size", "<i8"),
-        ("thread_id", "<u4"),
-        ("device", "i1"),
+        ("thread_and_device", "<u4"),
+        ("device_low", "u1"),
         ("kind", "u1"),
         ("pool", "u1"),
         ("flags", "u1"),

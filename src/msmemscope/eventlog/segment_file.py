@@ -43,6 +43,7 @@ class SegmentFile:
 
     path: Path
     big_endian: bool
+    format_version: int
     number: int
     extents: tuple[Extent, ...]
     """Data after the segment's header, in file order."""
@@ -75,8 +76,9 @@ def open_segment(path: Path, magic: int) -> SegmentFile | None:
             message = f"{path} is not a segment of an event log: it begins with {content[:8]!r}, not {name!r}"
             raise ForeignSegmentError(message)
         header = np.frombuffer(content, dtype=in_byte_order(SEGMENT_HEADER, big_endian=big_endian))[0]
-        check_version(int(header["format_version"]), path)
-        return SegmentFile(path, big_endian, int(header["segment_number"]), _extents(descriptor, size))
+        version = int(header["format_version"])
+        check_version(version, path)
+        return SegmentFile(path, big_endian, version, int(header["segment_number"]), _extents(descriptor, size))
 
 
 def read_bytes(segment: SegmentFile, start: int, size: int) -> bytes:

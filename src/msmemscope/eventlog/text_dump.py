@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.eventlog.event_frame import device_text
-from msmemscope.model.events import POOL_WORDS, EventFlag, EventKind
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import POOL_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

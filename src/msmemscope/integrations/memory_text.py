@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from msmemscope.model.events import device_name, pool_word
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:

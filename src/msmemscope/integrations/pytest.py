@@ -15,11 +15,12 @@ import pytest
 from msmemscope import _native
 from msmemscope.capture.session import session
 from msmemscope.configuration import observable_devices
-from msmemscope.configuration.settings import is_device
+from msmemscope.configuration.settings import ACCEPTED_DEVICES, is_device
 from msmemscope.errors import MsmemscopeError, UsageError
 from msmemscope.integrations.memory_text import counted_blocks, rank_source_lines, ranking_lines, where
 from msmemscope.integrations.observed_region import ObservedRegion, collect_into_scratch_folder, open_capture
-from msmemscope.model.events import DEVICE_CPU, Pool, device_name
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import Pool
 from msmemscope.units import SIZE_FORMS, format_bytes, parse_size_bytes
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _leaks_of(item: pytest.Item, mark: pytest.Mark) -> tuple[tuple[str, ...], st
 def _device_of(item: pytest.Item, mark: pytest.Mark, keywords: dict[str, Any]) -> str | None:
     device = keywords.pop("device", None)
     if device is not None and not (isinstance(device, str) and is_device(device)):
-        accepted = "npu for each of them, npu:{0..31}, cpu"
+        accepted = f"{ACCEPTED_DEVICES}; a kind for each of its devices"
         raise _refuse(item, mark, f"not a device: {device!r} (accepted: {accepted})")
     return device
 
@@ -215,13 +216,13 @@ def _window_of(checks: _Checks, region: ObservedRegion) -> MemoryWindow:
 
 
 def _is_observed(device: str, observed: Iterable[str]) -> bool:
-    return device in observed or (device.startswith("npu:") and "npu" in observed)
+    return device in observed or device.partition(":")[0] in observed
 
 
 def _is_device(number: int, named: str | None) -> bool:
     if named is None:
         return True
-    return number >= 0 if named == "npu" else named == ("cpu" if number == DEVICE_CPU else device_name(number))
+    return named in {device_name(number), device_name(number).partition(":")[0]}
 
 
 def _judged_pools(window: MemoryWindow, named: str | None) -> list[PoolWindow]:

@@ -1,4 +1,4 @@
-"""Kinds of events, memory pools and flags, and the words that dumps use for them.
+"""Kinds of events and flags, and the words that dumps use for them.
 
 The values are those of the event log (`native/core/format/record.h`); a contract test
 compares the two. This module is imported inside the observed process, so it
@@ -48,18 +48,6 @@ class EventKind(IntEnum):
     FUNCTION_CALL = 60
 
 
-class Pool(IntEnum):
-    """Which allocator the bytes of an event belong to."""
-
-    NONE = 0
-    HAL = 1
-    HOST = 2
-    PTA = 3
-    PTA_WORKSPACE = 4
-    ATB = 5
-    MIND_SPORE = 6
-
-
 class EventFlag(IntFlag):
     """What is particular about one event."""
 
@@ -77,26 +65,8 @@ class EventFlag(IntFlag):
     """WATCH: what the operator may write is not known: a kernel, or no operator at all."""
 
 
-DEVICE_NONE: Final = -1
-"""Value of an event's device when it belongs to none."""
-DEVICE_CPU: Final = -2
-"""Value of an event's device for memory of the host."""
-
-NOT_AVAILABLE: Final = "N/A"
-"""What dumps write where a value does not exist or is not known."""
-
 PINNED: Final = "pinned:true"
 """Attribute text of a MALLOC of pinned memory of the host."""
-
-POOL_WORDS: Final[dict[int, str]] = {
-    Pool.HAL: "HAL",
-    Pool.HOST: "HOST",
-    Pool.PTA: "PTA",
-    Pool.PTA_WORKSPACE: "PTA_WORKSPACE",
-    Pool.ATB: "ATB",
-    Pool.MIND_SPORE: "MINDSPORE",
-}
-"""Pool to its word: column `Event Type` of MALLOC and FREE, `type` of ACCESS. See `pool_word`."""
 
 EVENT_WORDS: Final[dict[int, str]] = {
     EventKind.MALLOC: "MALLOC",
@@ -177,31 +147,7 @@ MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
 LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)
 """Kinds that tell a value which holds until the next of them."""
-DEVICE_POOLS: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE, Pool.HAL)
-"""Pools of memory of a device: those of frameworks, and the driver's, which they are made of."""
 ACCESS_KINDS: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
 """Kinds that tell of a use of memory."""
 MSTX_KINDS: Final = (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)
 """Kinds whose name is free text of the observed program."""
-
-
-def device_word(device: int) -> str:
-    """Returns how dumps write a device: its index, `cpu`, or `N/A` for none."""
-    if device == DEVICE_CPU:
-        return "cpu"
-    return str(device) if device >= 0 else NOT_AVAILABLE
-
-
-def device_name(device: int) -> str:
-    """Returns how people are told of a device: as the option `--device` names it."""
-    return f"npu:{device}" if device >= 0 else device_word(device)
-
-
-def is_pinned_memory(pool: int, device: int) -> bool:
-    """Whether memory of a pool on a device is pinned memory of the host: the driver's, on the cpu."""
-    return pool == Pool.HAL and device == DEVICE_CPU
-
-
-def pool_word(pool: int, device: int) -> str:
-    """Returns how people are told of a pool on a device."""
-    return "HOST, pinned" if is_pinned_memory(pool, device) else POOL_WORDS.get(pool, "?")

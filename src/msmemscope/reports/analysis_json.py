@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from msmemscope.model.events import device_name, pool_word
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
 
 if TYPE_CHECKING:
     from msmemscope.store import Dataset

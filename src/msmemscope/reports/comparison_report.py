@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.model.events import device_name
+from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 

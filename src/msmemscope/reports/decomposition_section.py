@@ -9,9 +9,10 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from msmemscope.analysis.ownership import DRIVER, PINNED_HOST, SEPARATOR
-from msmemscope.model.events import Pool, device_name, pool_word
+from msmemscope.model.devices import device_name, names_of
 from msmemscope.model.labels import MODEL_ACTIVATION, MODEL_GRADIENT, MODEL_OPTIMIZER_STATE, MODEL_WEIGHT, OPS_ATEN
+from msmemscope.model.owners import PINNED_HOST, SEPARATOR
+from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.plain_text import cut_end
 from msmemscope.units import format_bytes, format_count
 
@@ -112,7 +113,11 @@ def _print_ledger(decomposition: Decomposition, device: int, console: Console) -
     console.print(Text(heading, _HEADING), soft_wrap=True)
     table = _table("by use")
     width = max(console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
-    for part, word in (("pool", "held by pools"), ("module", f"modules of {DRIVER}"), ("unknown", "unknown")):
+    for part, word in (
+        ("pool", "held by pools"),
+        ("module", f"modules of {names_of(device).runtime}"),
+        ("unknown", "unknown"),
+    ):
         rows = ledger.filter(pl.col("part") == part).sort("size_bytes", "name", descending=[True, False])
         if rows.is_empty():
             continue

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.finding_rows import by_call_site
-from msmemscope.model.events import device_name, pool_word
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 

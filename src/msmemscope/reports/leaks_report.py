@@ -11,7 +11,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.events import DEVICE_CPU, DEVICE_NONE, Pool, device_name, device_word, is_pinned_memory, pool_word
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word
+from msmemscope.model.owners import driver_owner
+from msmemscope.model.pools import Pool, is_pinned_memory, pool_word
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -264,7 +266,7 @@ def _driver(writer: ReportWriter, found: DriverLeaks) -> None:
             format_bytes(row["leaked_bytes"]),
             format_count(row["leaked_blocks"]),
             device_name(row["device"]),
-            f"CANN@{row['module']}",
+            driver_owner(row["module"], row["device"]),
         )
         for row in modules.head(MOST_SITES).iter_rows(named=True)
     ]

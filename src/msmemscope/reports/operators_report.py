@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.call_sites import NO_CALL_SITE, call_sites
-from msmemscope.model.events import device_name
+from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 

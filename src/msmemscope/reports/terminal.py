@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from msmemscope.model.events import EVENT_WORDS, EventKind, device_name, pool_word
+from msmemscope.model.devices import device_name
+from msmemscope.model.events import EVENT_WORDS, EventKind
+from msmemscope.model.pools import pool_word
 from msmemscope.reports.plain_text import cut_end, printable
 from msmemscope.units import format_bytes, format_count
 

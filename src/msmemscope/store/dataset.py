@@ -25,7 +25,7 @@ STEP_SCHEMA: Final = pl.Schema(
         "number": pl.Int64(),
         "begin_sequence": pl.UInt64(),
         "end_sequence": pl.UInt64(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
     }
 )
 """One row per step of a program, in the order of their begins. See `steps`."""

@@ -15,7 +15,7 @@ BLOCK_SCHEMA: Final = pl.Schema(
         "allocation_id": pl.UInt64(),
         "address": pl.UInt64(),
         "size": pl.Int64(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "pool": pl.UInt8(),
         "flags": pl.UInt8(),
         "allocated_ns": pl.UInt64(),

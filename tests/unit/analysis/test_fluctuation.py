@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.fluctuation import find_fluctuation
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
 
 PLACES = [(0, Pool.PTA), (1, Pool.PTA), (DEVICE_CPU, Pool.HOST)]

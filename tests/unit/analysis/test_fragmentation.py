@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.fragmentation import GAP_SCHEMA, SEGMENT_SCHEMA, TOTAL_SCHEMA, find_fragmentation
-from msmemscope.model.events import DEVICE_CPU, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
 
 MEBIBYTE = 1 << 20

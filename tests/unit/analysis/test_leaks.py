@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
 
 SITE = "/home/me/train.py(10): step\n/home/me/train.py(40): main"

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.mark_leaks import find_leaks_between_marks
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
 
 SITE = "/home/me/train.py(10): step"

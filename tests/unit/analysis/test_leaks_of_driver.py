@@ -6,8 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from msmemscope.analysis.driver_leaks import UNKNOWN_MODULE, find_driver_leaks
-from msmemscope.model.events import DEVICE_CPU, Pool
+from msmemscope.analysis.driver_leaks import find_driver_leaks
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.owners import UNKNOWN_MODULE
+from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
 
 

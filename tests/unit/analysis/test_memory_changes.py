@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.memory_changes import CHANGE_SCHEMA, find_memory_changes
 from msmemscope.configuration import Level
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
 
 

@@ -10,7 +10,8 @@ from msmemscope.analysis.out_of_memory import (
     OutOfMemoryResult,
     analyze_out_of_memory,
 )
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset
 
 TEXTS = {

@@ -20,7 +20,9 @@ from msmemscope.analysis.peak_explanation import (
     PeakGrowth,
     explain_peak,
 )
-from msmemscope.model.events import DEVICE_CPU, OOM_SNAPSHOT_NAME, EventFlag, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import Dataset
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.inefficient_oracle import Row

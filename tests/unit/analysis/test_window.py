@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.window import MemoryWindow, PoolWindow, memory_window
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 
 CPU = -2

@@ -12,7 +12,7 @@ from msmemscope.capture.device_figures import Accelerators, accelerators_of_proc
 from msmemscope.capture.snapshot import TakeSnapshot, attributes_text, take_snapshot
 from msmemscope.errors import ConfigurationError
 
-ACCEPTED = "None, a device number from 0 to 31, or a list or tuple of those"
+ACCEPTED = "None, a device number from 0 to 1023, or a list or tuple of those"
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ ACCEPTED = "None, a device number from 0 to 31, or a list or tuple of those"
         ([0, None], r"cannot be or hold NoneType: '[0, None]'"),
         ({0}, "cannot be or hold set: '{0}'"),
         (-1, "not a device number: '-1'"),
-        (32, "not a device number: '32'"),
-        ((0, 99), "not a device number: '(0, 99)'"),
+        (1024, "not a device number: '1024'"),
+        ((0, 9999), "not a device number: '(0, 9999)'"),
         ([], "names no device: '[]'"),
     ],
 )

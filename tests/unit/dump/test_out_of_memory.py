@@ -171,7 +171,7 @@ def test_a_hundred_thousand_blocks(builder: EventLogBuilder) -> None:
             "sequence": pl.int_range(1, events + 1, dtype=pl.UInt64, eager=True),
             "timestamp_ns": pl.int_range(1, events + 1, dtype=pl.UInt64, eager=True),
             "thread_id": pl.repeat(1, events, dtype=pl.UInt32, eager=True),
-            "device": pl.repeat(0, events, dtype=pl.Int8, eager=True),
+            "device": pl.repeat(0, events, dtype=pl.Int16, eager=True),
             "kind": pl.repeat(MALLOC, events, dtype=pl.UInt8, eager=True),
             "pool": pl.repeat(PTA, events, dtype=pl.UInt8, eager=True),
             "flags": pl.repeat(0, events, dtype=pl.UInt8, eager=True),

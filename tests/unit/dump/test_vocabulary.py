@@ -9,17 +9,9 @@ import pytest
 
 from msmemscope.configuration import DataFormat
 from msmemscope.model.cell_texts import text_of_cell
-from msmemscope.model.events import (
-    EVENT_TYPE_WORDS,
-    EVENT_WORDS,
-    MEMORY_KINDS,
-    POOL_WORDS,
-    ROWLESS_KINDS,
-    EventFlag,
-    EventKind,
-    Pool,
-    device_word,
-)
+from msmemscope.model.devices import device_word
+from msmemscope.model.events import EVENT_TYPE_WORDS, EVENT_WORDS, MEMORY_KINDS, ROWLESS_KINDS, EventFlag, EventKind
+from msmemscope.model.pools import POOL_WORDS, Pool
 from tests.fakes.event_log_builder import EventLogBuilder
 from tests.unit.dump.conftest import csv_rows, db_rows
 
@@ -152,9 +144,9 @@ def test_unknown_kinds_and_ids_stay_visible(builder: EventLogBuilder, dump: Dump
 
 def test_numbers_keep_all_their_bits(builder: EventLogBuilder, dump: Dump) -> None:
     """Addresses and times of a damaged log do not fail the export."""
-    builder.malloc(2**64 - 1, 2**50, timestamp_ns=2**63 - 1, thread_id=2**32 - 1)
+    builder.malloc(2**64 - 1, 2**50, timestamp_ns=2**63 - 1, thread_id=2**24 - 1)
     (row,) = csv_rows(dump(DataFormat.CSV).csv_files[0])
-    assert [row["Ptr"], row["Timestamp(ns)"], row["Thread Id"]] == ["0x" + "f" * 16, str(2**63 - 1), str(2**32 - 1)]
+    assert [row["Ptr"], row["Timestamp(ns)"], row["Thread Id"]] == ["0x" + "f" * 16, str(2**63 - 1), str(2**24 - 1)]
     (entry,) = db_rows(dump(DataFormat.DB).db_files[0])
     assert entry["Ptr"] == "0x" + "f" * 16
     assert entry["Timestamp(ns)"] == 2**63 - 1

@@ -13,7 +13,8 @@ import pytest
 
 from msmemscope.errors import EventLogError
 from msmemscope.eventlog import EVENT_SCHEMA, Capture, CaptureState, PythonFrame
-from msmemscope.model.events import DEVICE_CPU, EventKind
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
 from tests.fakes.event_log_builder import (
     ATEN_START,
     DEVICE_USAGE,
@@ -51,7 +52,7 @@ def test_every_field_is_read(builder: EventLogBuilder, *, big_endian: bool) -> N
     """All fields keep their values, in both byte orders."""
     builder.big_endian = big_endian
     event = Event(
-        sequence=2**63 - 5, kind=MALLOC, timestamp_ns=2**60, address=2**64 - 1, size=2**50, thread_id=2**32 - 1,
+        sequence=2**63 - 5, kind=MALLOC, timestamp_ns=2**60, address=2**64 - 1, size=2**50, thread_id=2**24 - 1,
         device=-2, pool=PTA, flags=3, name_id=7, attribute_id=8, python_stack_id=9, native_stack_id=10, extra=2**64 - 2,
     )  # fmt: skip
     builder.events[0] = [event]
@@ -246,7 +247,7 @@ def test_other_directories_are_refused(tmp_path: Path) -> None:
     [
         (0, b"#!/bin/sh\nexit 0\n", "is not the header of an event log"),
         (8, bytes(8), "is not the header of an event log"),
-        (16, (99).to_bytes(4, "little"), r"version 99.*up to 4"),
+        (16, (99).to_bytes(4, "little"), r"version 99.*up to 5"),
         (16, bytes(4), "version 0"),
         (24, (80).to_bytes(4, "little"), "80 bytes"),
         (28, (77).to_bytes(4, "little"), "unknown capture state"),
@@ -276,9 +277,9 @@ def test_header_cut_short_is_refused(builder: EventLogBuilder) -> None:
 def test_newer_segment_is_refused(builder: EventLogBuilder) -> None:
     """A segment of a newer version is not skipped in silence."""
     builder.add(ATEN_START)
-    builder.format_version = 5
+    builder.format_version = 6
     directory = builder.write(header=False)
-    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 5.*up to 4"):
+    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 6.*up to 5"):
         Capture(directory)
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from msmemscope.analysis.leak_overview import LeakOverview, find_leaks
 from msmemscope.analysis.mark_leaks import find_leaks_between_marks
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.reports.leaks_report import MOST_BLOCKS, render_leaks, render_mark_leaks
 from tests.fakes.traces import Trace
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msmemscope.analysis.out_of_memory import AliveBlock, AlivePool, OutOfMemory, OutOfMemoryResult
 from msmemscope.analysis.overview import MemoryOverview
 from msmemscope.analysis.peak import BlockSet, Ranking, Share
-from msmemscope.model.events import Pool
+from msmemscope.model.pools import Pool
 from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 from msmemscope.reports.terminal import render_run
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from msmemscope.analysis.peak_explanation import explain_peak
-from msmemscope.model.events import DEVICE_CPU, OOM_SNAPSHOT_NAME, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.reports.peak_report import MOST_ROWS, render_peak
 from tests.fakes.traces import Trace
 

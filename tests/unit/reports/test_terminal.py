@@ -8,7 +8,9 @@ from pathlib import Path
 
 from msmemscope.analysis.overview import MemoryOverview
 from msmemscope.analysis.peak import BlockSet, NeverFreed, PoolPeak, Ranking, Share
-from msmemscope.model.events import DEVICE_CPU, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile, RunSummary
 from msmemscope.reports.terminal import render_run
 

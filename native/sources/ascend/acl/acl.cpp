@@ -5,18 +5,18 @@
 #include <cstdio>
 #include <iterator>
 
+#include "core/writer/keep_errno.h"
+#include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/kernel_launch/kernel_launch.h"
-#include "core/writer/keep_errno.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope::acl {
 
 namespace {
 
-// Devices that were noted as used: a bit for each of the first 64.
-std::atomic<std::uint64_t> noted_devices{0};
+// Devices that were noted as used.
+std::atomic<bool> noted_devices[format::kDevicesPerKind];
 
 // A function that different versions of CANN have under different names.
 struct Candidate {
@@ -77,12 +77,8 @@ void record_system_event(format::EventKind kind) noexcept {
 }
 
 void note_device(int logical) noexcept {
-    if (logical < 0 || logical >= 64) {
-        return;
-    }
-    const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(logical);
-    if ((noted_devices.load(std::memory_order_relaxed) & bit) != 0 ||
-        (noted_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) {
+    if (logical < 0 || logical >= format::kDevicesPerKind || noted_devices[logical].load(std::memory_order_relaxed) ||
+        noted_devices[logical].exchange(true, std::memory_order_relaxed)) {
         return;
     }
     const KeepErrno keep_errno;

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/format/record.h"
+
 namespace msmemscope::acl {
 
 class VisibleDevices {
 public:
-    static constexpr std::size_t kMost = 128;
+    static constexpr std::size_t kMost = format::kDevicesPerKind;
 
     // Null or empty: every device, under its own number. False if the text is no list of numbers; then the same.
     bool parse(const char* text) noexcept;

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/writer/keep_errno.h"
+#include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "sources/ascend/atb/events.h"
 #include "sources/ascend/atb/strings.h"
 #include "sources/ascend/atb/watching.h"
 #include "watch/watch.h"
-#include "core/writer/keep_errno.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope::atb {
 

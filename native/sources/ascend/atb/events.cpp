@@ -4,14 +4,15 @@
 #include <cstring>
 #include <utility>
 
+#include "core/writer/hash.h"
+#include "core/writer/recorder.h"
 #include "sources/ascend/acl/acl.h"
 #include "sources/ascend/atb/enum_names.h"
 #include "sources/ascend/atb/layouts.h"
 #include "sources/ascend/atb/path_budget.h"
 #include "sources/ascend/atb/watching.h"
+#include "sources/ascend/npu.h"
 #include "watch/watch.h"
-#include "core/writer/hash.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope::atb {
 namespace {
@@ -26,15 +27,12 @@ constexpr std::size_t kMostShapeBytes = 512;
 // No dtype and no format has a larger value.
 constexpr std::int32_t kLargestEnum = 255;
 
-bool is_recorded(std::int8_t device) noexcept {
-    return device == format::kDeviceNone || recorder::settings().observes_npu(device);
+bool is_recorded(format::Device device) noexcept {
+    return device == format::kDeviceNone || recorder::settings().observes(device);
 }
 
 // kDeviceNone if the thread has none.
-std::int8_t current_device() noexcept {
-    const int device = acl::current_device();
-    return device >= 0 && device <= 127 ? static_cast<std::int8_t>(device) : format::kDeviceNone;
-}
+format::Device current_device() noexcept { return npu(acl::current_device()); }
 
 // A tensor, whichever library's it is.
 struct Access {
@@ -79,7 +77,7 @@ std::uint64_t block_of(std::uint64_t address) noexcept {
     return sequence;
 }
 
-void write_access(const RecordingScope& scope, const Access& access, std::int8_t device,
+void write_access(const RecordingScope& scope, const Access& access, format::Device device,
                   std::uint32_t name_id) noexcept {
     if (access.address == 0) {
         return;  // ATB's way to leave a tensor out
@@ -102,8 +100,8 @@ void write_access(const RecordingScope& scope, const Access& access, std::int8_t
     recorder::append(scope, event);
 }
 
-void write_tensors(const RecordingScope& scope, const SmallVector<Tensor>& tensors, EventKind kind, std::int8_t device,
-                   std::uint32_t name_id) noexcept {
+void write_tensors(const RecordingScope& scope, const SmallVector<Tensor>& tensors, EventKind kind,
+                   format::Device device, std::uint32_t name_id) noexcept {
     const Tensor* const elements = tensors.elements();
     for (std::uint64_t index = 0; index < tensors.count(); ++index) {
         const Tensor& tensor = elements[index];
@@ -117,7 +115,7 @@ void write_tensors(const RecordingScope& scope, const SmallVector<Tensor>& tenso
     }
 }
 
-void write_pack(const RecordingScope& scope, const void* variant_pack, std::int8_t device,
+void write_pack(const RecordingScope& scope, const void* variant_pack, format::Device device,
                 std::uint32_t name_id) noexcept {
     const auto& pack = *static_cast<const VariantPackStart*>(variant_pack);
     write_tensors(scope, pack.in_tensors, EventKind::kAccessUnknown, device, name_id);
@@ -132,7 +130,7 @@ Value read_at(const void* start, std::size_t offset) noexcept {
 }
 
 void write_mki_tensors(const RecordingScope& scope, const void* tensors, const MkiLayout& layout, EventKind kind,
-                       std::int8_t device, std::uint32_t name_id) noexcept {
+                       format::Device device, std::uint32_t name_id) noexcept {
     const auto count = read_at<std::uint64_t>(tensors, layout.vector_count);
     for (std::uint64_t index = 0; index < count && index < MkiLayout::kMostTensors; ++index) {
         const char* const tensor = static_cast<const char*>(tensors) + index * layout.tensor_bytes;
@@ -147,7 +145,7 @@ void write_mki_tensors(const RecordingScope& scope, const void* tensors, const M
     }
 }
 
-void write_event(const RecordingScope& scope, EventKind kind, std::int8_t device, std::uint32_t name_id,
+void write_event(const RecordingScope& scope, EventKind kind, format::Device device, std::uint32_t name_id,
                  std::uint32_t attribute_id) noexcept {
     Event event{kind};
     event.device = device;
@@ -247,7 +245,7 @@ bool collects_kernels() noexcept {
 
 bool collects_accesses() noexcept { return recorder::is_selected(kSelectAccess); }
 
-std::int8_t device_of_operator() noexcept { return current_device(); }
+format::Device device_of_operator() noexcept { return current_device(); }
 
 OperatorCall record_operator_start(const OperatorTexts& texts, const void* variant_pack) noexcept {
     tell_of_paths();
@@ -308,7 +306,7 @@ KernelPlace kernel_place_of(Characters folder) noexcept {
 void record_kernel(Characters folder, const void* input_tensors, const void* output_tensors) noexcept {
     tell_of_paths();
     const KernelPlace place = kernel_place_of(folder);
-    const std::int8_t device = current_device();
+    const format::Device device = current_device();
     if (place.name.bytes == 0 || !is_recorded(device)) {
         return;
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/format/record.h"
 #include "sources/ascend/atb/strings.h"
 
 namespace msmemscope::atb {
@@ -26,7 +27,7 @@ struct OperatorCall {
     bool watched;
     // Of the operator around it.
     OperatorBuffers outer;
-    std::int8_t device;
+    format::Device device;
     std::uint32_t name_id;
     std::uint32_t attribute_id;
     // Ids are valid in one epoch.
@@ -34,7 +35,7 @@ struct OperatorCall {
 };
 
 // The device of the calling thread; kDeviceNone if it has none.
-std::int8_t device_of_operator() noexcept;
+format::Device device_of_operator() noexcept;
 
 struct OperatorTexts {
     const char* name;

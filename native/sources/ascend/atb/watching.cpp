@@ -18,7 +18,7 @@ struct Outputs {
     std::size_t count = 0;
     std::size_t range_count = 0;
 
-    void add(std::uint64_t address, std::uint64_t bytes, std::int8_t device) noexcept {
+    void add(std::uint64_t address, std::uint64_t bytes, format::Device device) noexcept {
         if (address == 0 || bytes == 0 || count == kMostOutputs) {
             return;
         }
@@ -34,7 +34,7 @@ struct Outputs {
     }
 };
 
-void read_pack(const void* variant_pack, std::int8_t device, Outputs& outputs) noexcept {
+void read_pack(const void* variant_pack, format::Device device, Outputs& outputs) noexcept {
     const auto& pack = *static_cast<const VariantPackStart*>(variant_pack);
     for (std::uint64_t index = 0; index < pack.out_tensors.count(); ++index) {
         const Tensor& tensor = pack.out_tensors.elements()[index];
@@ -44,7 +44,7 @@ void read_pack(const void* variant_pack, std::int8_t device, Outputs& outputs) n
     outputs.add_range(reinterpret_cast<std::uint64_t>(pack.intermediate), pack.intermediate_bytes);
 }
 
-watch::Operator described(watch::Source source, Characters name, std::int8_t device) noexcept {
+watch::Operator described(watch::Source source, Characters name, format::Device device) noexcept {
     return watch::Operator{source, name.data, name.bytes, 0, device};
 }
 
@@ -61,29 +61,30 @@ Characters watched_name_of(Characters folder, bool is_kernel) noexcept {
     return name;
 }
 
-void watch_operator_begins(Characters folder, const void* variant_pack, std::int8_t device) noexcept {
+void watch_operator_begins(Characters folder, const void* variant_pack, format::Device device) noexcept {
     Outputs outputs;
     read_pack(variant_pack, device, outputs);
     watch::Writes writes;
     writes.ranges = outputs.ranges;
     writes.count = outputs.range_count;
-    if (watch::concerns_npu()) {
+    if (watch::concerns_device()) {
         watch::synchronize_devices();
     }
     watch::operator_begins(described(watch::Source::kAtb, watched_name_of(folder, false), device), writes);
 }
 
-void watch_operator_ends(Characters folder, const void* variant_pack, std::int8_t device) noexcept {
+void watch_operator_ends(Characters folder, const void* variant_pack, format::Device device) noexcept {
     Outputs outputs;
     read_pack(variant_pack, device, outputs);
-    if (watch::concerns_npu()) {
+    if (watch::concerns_device()) {
         watch::synchronize_devices();
     }
     watch::operator_ends(described(watch::Source::kAtb, watched_name_of(folder, false), device), watch::Writes{},
                          outputs.list, outputs.count);
 }
 
-void watch_kernel(Characters folder, const void* inputs, const void* outputs_of_launch, std::int8_t device) noexcept {
+void watch_kernel(Characters folder, const void* inputs, const void* outputs_of_launch,
+                  format::Device device) noexcept {
     const bool is_before = kernel_place_of(folder).is_before;
     Outputs outputs;
     const MkiLayout* const layout =
@@ -100,7 +101,7 @@ void watch_kernel(Characters folder, const void* inputs, const void* outputs_of_
             outputs.add(address, bytes, device);
         }
     }
-    if (watch::concerns_npu()) {
+    if (watch::concerns_device()) {
         watch::synchronize_devices();
     }
     const watch::Operator kernel = described(watch::Source::kAtbKernel, watched_name_of(folder, true), device);

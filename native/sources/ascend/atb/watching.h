@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/format/record.h"
 #include "sources/ascend/atb/strings.h"
 
 namespace msmemscope::atb {
@@ -11,10 +12,10 @@ namespace msmemscope::atb {
 // ("0/0_GraphOperation/1_ElewiseOperation" of "0_1967120/0/0_GraphOperation/1_ElewiseOperation").
 Characters watched_name_of(Characters folder, bool is_kernel) noexcept;
 
-void watch_operator_begins(Characters folder, const void* variant_pack, std::int8_t device) noexcept;
-void watch_operator_ends(Characters folder, const void* variant_pack, std::int8_t device) noexcept;
+void watch_operator_begins(Characters folder, const void* variant_pack, format::Device device) noexcept;
+void watch_operator_ends(Characters folder, const void* variant_pack, format::Device device) noexcept;
 
 // Before or after a kernel, as the last part of its folder says. outputs: null where they cannot be read.
-void watch_kernel(Characters folder, const void* inputs, const void* outputs, std::int8_t device) noexcept;
+void watch_kernel(Characters folder, const void* inputs, const void* outputs, format::Device device) noexcept;
 
 }  // namespace msmemscope::atb

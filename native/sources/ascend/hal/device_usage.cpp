@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sources/ascend/npu.h"
 #include "sources/memory_usage.h"
 
 namespace msmemscope::hal {
@@ -30,7 +31,7 @@ static_assert(sizeof(ProcessUsage) == 16);
 
 constexpr int kMostCards = 32;
 constexpr int kMostProcesses = 64;
-constexpr unsigned kMostDevices = 64;
+constexpr unsigned kMostDevices = format::kDevicesPerKind;
 
 int (*initialise)() = nullptr;
 int (*get_cards)(int*, int*, int) = nullptr;
@@ -159,7 +160,7 @@ void record_device_usage(unsigned device) noexcept {
         // What the interface allocates from here on is not the program's.
         const RecordingScope scope(false);
         if (scope && is_ready(recorder::epoch(), loaded) && places[device].known) {
-            append_usage(scope, static_cast<std::int8_t>(device), written[device], device_bytes(places[device]),
+            append_usage(scope, npu(static_cast<int>(device)), written[device], device_bytes(places[device]),
                          process_bytes(places[device]));
         }
     }

@@ -1,16 +1,17 @@
 #include "sources/ascend/hal/hal.h"
-#include "core/observe/blocks.h"
 
 #include <atomic>
 #include <cstring>
 
-#include "sources/ascend/hal/device_usage.h"
-#include "sources/torch_cpu/host_memory.h"
+#include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
+#include "sources/ascend/hal/device_usage.h"
+#include "sources/ascend/npu.h"
+#include "sources/torch_cpu/host_memory.h"
 
 namespace msmemscope::hal {
 
@@ -72,19 +73,19 @@ void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site)
 void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
                      const CallSite& site) noexcept {
     if (allocation.on_host) {
-        if (recorder::settings().observe_cpu) {
+        if (recorder::settings().devices.cpu) {
             note_pinned(address, bytes, site);
         }
         return;
     }
-    if (!recorder::observes_npu(static_cast<int>(allocation.device))) {
+    if (!recorder::observes(npu(static_cast<int>(allocation.device)))) {
         return;
     }
     const KeepErrno keep_errno;
     if (recorder::is_selected(kSelectAlloc)) {
         record_device_usage(allocation.device);  // before the MALLOC, which shows what is in use with it
     }
-    recorder::observe_allocation(format::Pool::kHal, static_cast<std::int8_t>(allocation.device), number_of(address),
+    recorder::observe_allocation(format::Pool::kHal, npu(static_cast<int>(allocation.device)), number_of(address),
                                  bytes, site, attributes_of(place_of(allocation), &allocation));
 }
 
@@ -92,8 +93,8 @@ void note_out_of_memory(const char* function, const Allocation& allocation, std:
                         const CallSite& site) noexcept {
     if (allocation.on_host) {
         out_of_memory::record({function, format::kDeviceCpu, bytes, flag}, site);
-    } else if (recorder::settings().observes_npu(static_cast<int>(allocation.device))) {
-        out_of_memory::record({function, static_cast<std::int8_t>(allocation.device), bytes, flag}, site);
+    } else if (observes_npu(static_cast<int>(allocation.device))) {
+        out_of_memory::record({function, npu(static_cast<int>(allocation.device)), bytes, flag}, site);
     }
 }
 
@@ -104,7 +105,7 @@ void note_usage_after_end(const LiveBlock& block) noexcept {
     if (block.device == format::kDeviceCpu) {
         torch_cpu::record_host_usage();
     } else {
-        record_device_usage(static_cast<unsigned>(block.device));
+        record_device_usage(static_cast<unsigned>(format::index_of(block.device)));
     }
 }
 
@@ -170,7 +171,7 @@ int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, vo
     LiveBlock block{};
     // A CPU tensor that becomes pinned is recorded already.
     if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
-        recorder::settings().observe_cpu &&
+        recorder::settings().devices.cpu &&
         !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
         !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
         note_pinned(pointer, size, call.site);

@@ -5,13 +5,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/keep_errno.h"
+#include "core/writer/recorder.h"
 #include "sources/ascend/acl/acl.h"
 #include "sources/ascend/kernel_launch/kernel_names.h"
 #include "sources/ascend/kernel_launch/kernel_reports.h"
 #include "sources/ascend/kernel_launch/task_channel.h"
+#include "sources/ascend/npu.h"
 #include "watch/watch.h"
-#include "core/writer/keep_errno.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope::kernel_launch {
 
@@ -27,7 +28,7 @@ struct Launch {
     bool is_watched;
     // Of the kernel, once the runtime has reported it; 0 until then.
     std::uint64_t kernel_name;
-    std::int8_t device;
+    format::Device device;
 };
 __attribute__((tls_model("initial-exec"))) __thread Launch this_launch;
 
@@ -41,7 +42,7 @@ __attribute__((noinline)) void begin_launch() noexcept {
     }
     register_callbacks();
     const int device = acl::current_device();
-    if (recorder::settings().observes_npu(device)) {
+    if (observes_npu(device)) {
         open_task_channel(device);
     }
     timespec now{};
@@ -150,7 +151,7 @@ const HookTable kHooks = table_of(kHookList);
 
 std::uint64_t launch_began_ns() noexcept { return this_launch.began_ns; }
 
-void note_launched_kernel(std::uint64_t kernel_name, std::int8_t device) noexcept {
+void note_launched_kernel(std::uint64_t kernel_name, format::Device device) noexcept {
     this_launch.kernel_name = kernel_name;
     this_launch.device = device;
 }

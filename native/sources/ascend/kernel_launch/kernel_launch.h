@@ -19,7 +19,7 @@ extern const HookTable kHooks;
 std::uint64_t launch_began_ns() noexcept;
 
 // The runtime has reported which kernel the launch that the calling thread is in was of.
-void note_launched_kernel(std::uint64_t kernel_name, std::int8_t device) noexcept;
+void note_launched_kernel(std::uint64_t kernel_name, format::Device device) noexcept;
 
 // The device goes: what it logged is read, and the log closed. The next launch opens it again.
 void finish() noexcept;

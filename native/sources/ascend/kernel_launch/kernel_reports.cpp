@@ -2,12 +2,13 @@
 
 #include <atomic>
 
+#include "core/writer/keep_errno.h"
+#include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "sources/ascend/kernel_launch/kernel_launch.h"
 #include "sources/ascend/kernel_launch/kernel_names.h"
 #include "sources/ascend/kernel_launch/turn.h"
-#include "core/writer/keep_errno.h"
-#include "core/writer/recorder.h"
+#include "sources/ascend/npu.h"
 
 namespace msmemscope::kernel_launch {
 namespace {
@@ -47,23 +48,23 @@ std::uint64_t take_name(const char* text, std::size_t bytes) noexcept {
 
 void record_launch(const TaskTrack& track) noexcept {
     const auto device = static_cast<int>(track.device);
-    if (!recorder::settings().observes_npu(device)) {
+    if (!observes_npu(device)) {
         return;
     }
     const KeepErrno keep_errno;
-    note_launched_kernel(track.kernel_name, static_cast<std::int8_t>(device));
+    note_launched_kernel(track.kernel_name, npu(device));
     const RecordingScope scope(true);
     if (!scope) {
         return;
     }
     const auto task = static_cast<std::uint16_t>(track.task);
     Event event{format::EventKind::kKernelLaunch};
-    event.device = static_cast<std::int8_t>(device);
+    event.device = npu(device);
     event.name_id = kernel_names().string_id(scope, track.kernel_name);
     event.extra = static_cast<std::uint64_t>(track.stream) << 32U | task;
     event.timestamp_ns = launch_began_ns();
     if (recorder::append(scope, event) != 0) {
-        tasks.put({static_cast<std::uint8_t>(device), log_format() == LogFormat::kLong, track.stream, task},
+        tasks.put({static_cast<std::uint16_t>(device), log_format() == LogFormat::kLong, track.stream, task},
                   {event.name_id, track.stream});
     }
 }

@@ -12,7 +12,7 @@ namespace msmemscope::kernel_launch {
 
 // The device's log may not tell streams: then the key has none.
 struct TaskKey {
-    std::uint8_t device;
+    std::uint16_t device;
     bool has_stream;
     std::uint16_t stream;
     std::uint16_t task;

@@ -14,16 +14,17 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "sources/ascend/kernel_launch/kernel_reports.h"
 #include "sources/ascend/kernel_launch/turn.h"
-#include "core/writer/recorder.h"
+#include "sources/ascend/npu.h"
 
 namespace msmemscope::kernel_launch {
 namespace {
 
 constexpr unsigned kChannel = 50;
-constexpr int kMostDevices = 64;
+constexpr int kMostDevices = format::kDevicesPerKind;
 constexpr std::size_t kBufferBytes = std::size_t{2} << 20U;
 constexpr std::size_t kLongestRecord = 64;
 constexpr std::uint64_t kSecond = 1000000000ULL;
@@ -103,8 +104,8 @@ constexpr std::size_t kMostEarlyRecords = 1024;
 struct State {
     std::atomic<std::uint64_t> epoch;
     pid_t process;
-    std::atomic<std::uint64_t> tried;   // a bit for each device whose opening is done, with success or without
-    std::atomic<std::uint64_t> opened;  // and for each that is open
+    std::atomic<bool> tried[kMostDevices];  // the opening is done, with success or without
+    std::atomic<bool> opened[kMostDevices];
     std::atomic<bool> stop;
     bool has_reader;
     sem_t wake;
@@ -173,13 +174,13 @@ std::uint64_t time_of(const Device& device, std::uint64_t counter) noexcept {
 
 // False if no launch of that task is known.
 bool record_moment(const RecordingScope& scope, int number, const TaskMoment& moment) noexcept {
-    const TaskKey key{static_cast<std::uint8_t>(number), moment.has_stream, moment.stream, moment.task};
+    const TaskKey key{static_cast<std::uint16_t>(number), moment.has_stream, moment.stream, moment.task};
     PendingTask task{};
     if (!(moment.ends ? pending_tasks().take(key, task) : pending_tasks().find(key, task))) {
         return false;
     }
     Event event{moment.ends ? format::EventKind::kKernelExecuteEnd : format::EventKind::kKernelExecuteStart};
-    event.device = static_cast<std::int8_t>(number);
+    event.device = npu(number);
     event.name_id = task.name_id;
     event.extra = static_cast<std::uint64_t>(task.stream) << 32U | moment.task;
     event.timestamp_ns = time_of(state.devices[number], moment.counter);
@@ -231,11 +232,17 @@ std::size_t read_log(int number) noexcept {
     return static_cast<std::size_t>(read);
 }
 
+void forget_devices() noexcept {
+    for (int number = 0; number < kMostDevices; ++number) {
+        state.opened[number].store(false, std::memory_order_relaxed);
+        state.tried[number].store(false, std::memory_order_relaxed);
+    }
+}
+
 template <typename Action>
 void for_each_opened(Action action) noexcept {
-    const std::uint64_t opened = state.opened.load(std::memory_order_acquire);
     for (int number = 0; number < kMostDevices; ++number) {
-        if ((opened >> static_cast<unsigned>(number) & 1U) != 0) {
+        if (state.opened[number].load(std::memory_order_acquire)) {
             action(number);
         }
     }
@@ -325,10 +332,12 @@ void note_missing(int device, const char* what, int code) noexcept {
 }
 
 void note_opened() noexcept {
-    char text[kMostDevices * 4 + 32] = "log of tasks of device";
+    char text[512] = "log of tasks of device";
     std::size_t length = std::strlen(text);
     for_each_opened([&](int number) noexcept {
-        length += static_cast<std::size_t>(std::snprintf(text + length, sizeof(text) - length, " %d", number));
+        if (length + 16 < sizeof(text)) {
+            length += static_cast<std::size_t>(std::snprintf(text + length, sizeof(text) - length, " %d", number));
+        }
     });
     recorder::note_fact(kSource, text);
 }
@@ -393,7 +402,7 @@ void open_log(int number) noexcept {
         driver.stop(static_cast<unsigned>(number), kChannel);
         return;
     }
-    state.opened.fetch_or(std::uint64_t{1} << static_cast<unsigned>(number), std::memory_order_release);
+    state.opened[number].store(true, std::memory_order_release);
     note_opened();
 }
 
@@ -415,8 +424,7 @@ void take_possession(std::uint64_t epoch) noexcept {
         state.process = getpid();
         state.has_reader = false;
         state.early_count = 0;
-        state.opened.store(0, std::memory_order_relaxed);
-        state.tried.store(0, std::memory_order_relaxed);
+        forget_devices();
     }
     state.epoch.store(epoch, std::memory_order_release);
 }
@@ -434,11 +442,9 @@ void open_task_channel(int device) noexcept {
     if (device < 0 || device >= kMostDevices) {
         return;
     }
-    const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(device);
     const std::uint64_t epoch = recorder::epoch();
     if (epoch == 0 || process_ends.load(std::memory_order_relaxed) ||
-        (state.epoch.load(std::memory_order_acquire) == epoch &&
-         (state.tried.load(std::memory_order_acquire) & bit) != 0)) {
+        (state.epoch.load(std::memory_order_acquire) == epoch && state.tried[device].load(std::memory_order_acquire))) {
         return;
     }
     // The runtime reports no launch before it is told to: those of other threads wait until it is.
@@ -453,9 +459,9 @@ void open_task_channel(int device) noexcept {
     if (state.epoch.load(std::memory_order_relaxed) != epoch) {
         take_possession(epoch);
     }
-    if ((state.tried.load(std::memory_order_relaxed) & bit) == 0) {
+    if (!state.tried[device].load(std::memory_order_relaxed)) {
         open_log(device);
-        state.tried.fetch_or(bit, std::memory_order_release);
+        state.tried[device].store(true, std::memory_order_release);
     }
 }
 
@@ -486,8 +492,7 @@ void close_task_channels() noexcept {
         }
         state.has_reader = false;
     }
-    state.opened.store(0, std::memory_order_relaxed);
-    state.tried.store(0, std::memory_order_relaxed);
+    forget_devices();
 }
 
 }  // namespace msmemscope::kernel_launch

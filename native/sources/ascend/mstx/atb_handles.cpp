@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "core/format/record.h"
+
 namespace msmemscope::mstx {
 namespace {
 
@@ -19,7 +21,7 @@ struct HeapSlot {
     std::atomic<int> device;
 };
 HeapSlot heaps[kHeaps];
-std::atomic<std::int64_t> heaps_of_device[32];
+std::atomic<std::int64_t> heaps_of_device[format::kDevicesPerKind];
 
 struct RegionSlot {
     Turn turn;

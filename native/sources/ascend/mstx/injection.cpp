@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/keep_errno.h"
+#include "core/writer/recorder.h"
 #include "sources/ascend/mstx/marks.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/mstx/pools.h"
-#include "core/writer/keep_errno.h"
-#include "core/writer/recorder.h"
 
 namespace msmemscope::mstx {
 namespace {
@@ -49,7 +49,7 @@ const char* path_of(const void* code) noexcept {
 // LD_PRELOAD as the program has it, with libascend_kernel_hook.so of our own folder in front.
 char* answer_getenv(const Call<char*(const char*)>& call, const char* name) {
     char* const real = call.real(name);
-    if (std::strcmp(name, "LD_PRELOAD") != 0 || recorder::settings().npu_mask == 0) {
+    if (std::strcmp(name, "LD_PRELOAD") != 0 || !recorder::settings().devices.has_some(format::DeviceKind::kNpu)) {
         return real;
     }
     static char answer[16384];  // the callers ask once, under a lock of their own

@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/writer/recorder.h"
+#include "core/writer/steps.h"
 #include "sources/ascend/acl/acl.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/mstx/protocol.h"
-#include "core/writer/recorder.h"
-#include "core/writer/steps.h"
+#include "sources/ascend/npu.h"
 
 namespace msmemscope::mstx {
 namespace {
@@ -38,10 +39,10 @@ void record(const RecordingScope& scope, format::EventKind kind, const char* mes
     Event event{kind};
     const int device = acl::current_device();
     if (device >= 0) {
-        if (!recorder::settings().observes_npu(device)) {
+        if (!observes_npu(device)) {
             return;
         }
-        event.device = static_cast<std::int8_t>(device);
+        event.device = npu(device);
     }
     if (message != nullptr && *message != '\0') {
         event.name_id = recorder::intern_string(scope, message, std::strlen(message));

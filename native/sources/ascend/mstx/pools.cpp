@@ -1,13 +1,14 @@
 #include "sources/ascend/mstx/pools.h"
-#include "core/observe/blocks.h"
 
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 
+#include "core/observe/blocks.h"
+#include "core/writer/recorder.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/mstx/atb_handles.h"
-#include "core/writer/recorder.h"
+#include "sources/ascend/npu.h"
 
 namespace msmemscope::mstx {
 namespace {
@@ -21,7 +22,7 @@ enum class Kind : std::uint8_t {
     kHeaps,
 };
 
-constexpr std::size_t kDevices = 32;
+constexpr std::size_t kDevices = format::kDevicesPerKind;
 
 struct Domain {
     const char* name;
@@ -61,7 +62,7 @@ Domain* domain_of(void* handle) noexcept {
 // The device of a range if it is observed, else -1.
 int observed_device(const VirtualRange& range) noexcept {
     const int device = acl::physical_device(static_cast<std::int8_t>(range.device));
-    return recorder::settings().observes_npu(device) ? device : -1;
+    return observes_npu(device) ? device : -1;
 }
 
 // Writes what the domain has reserved on the device, if that is not in the log yet.
@@ -80,7 +81,7 @@ void report_reserved(Domain& domain, int device) noexcept {
     }
     Event event{format::EventKind::kReserved};
     event.pool = domain.pool;
-    event.device = static_cast<std::int8_t>(device);
+    event.device = npu(device);
     event.size = bytes;
     if (recorder::append(scope, event) != 0) {
         domain.written[device].store(bytes, std::memory_order_relaxed);
@@ -97,7 +98,7 @@ void tell_total(Domain& domain, const VirtualRange& range) noexcept {
     const int device = acl::physical_device(static_cast<int>(range.device));
     if (device >= 0 && static_cast<std::size_t>(device) < kDevices) {
         domain.reserved[device].store(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
-        if (recorder::settings().observes_npu(device)) {
+        if (observes_npu(device)) {
             report_reserved(domain, device);
         }
     }
@@ -109,7 +110,8 @@ void end_block(Domain& domain, void* pointer, const CallSite* site) noexcept {
     if (domain.kind == Kind::kTotalsAndSums) {
         LiveBlock block{};
         if (recorder::find_live_block(domain.pool, address, block) && block.device >= 0) {
-            domain.used[block.device].fetch_sub(static_cast<std::int64_t>(block.size_bytes), std::memory_order_relaxed);
+            domain.used[format::index_of(block.device)].fetch_sub(static_cast<std::int64_t>(block.size_bytes),
+                                                                  std::memory_order_relaxed);
         }
     }
     if (site != nullptr) {
@@ -140,7 +142,7 @@ void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site
         domain.used[device].fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
     report_reserved(domain, device);
-    recorder::observe_allocation(domain.pool, static_cast<std::int8_t>(device), address, bytes, site);
+    recorder::observe_allocation(domain.pool, npu(device), address, bytes, site);
 }
 
 void* known(Domain& domain) noexcept {

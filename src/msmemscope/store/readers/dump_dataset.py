@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventFlag, EventKind, Pool
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventFlag, EventKind
+from msmemscope.model.pools import POOLS_WITH_RESERVE
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences, outermost_operators, range_numbers
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _MICROSECONDS: Final = (10**14, (1 << 63) // 1000)
 """Times since 1970 that make sense as microseconds (years 1973 to 2262) and not as nanoseconds (1970 to 1973)."""
 
-_HOLDERS: Final = (Pool.PTA, Pool.PTA_WORKSPACE, Pool.ATB, Pool.MIND_SPORE)
 """Pools whose attribute `total` is what they hold of the driver's memory."""
 
 _SYSTEM_KINDS: Final = (EventKind.ACL_INIT, EventKind.ACL_FINI, EventKind.START_TRACE, EventKind.STOP_TRACE)
@@ -268,7 +268,7 @@ def _totals(rows: pl.DataFrame) -> pl.DataFrame:
     """
     said = rows.lazy().filter(pl.col("kind").is_in([*MEMORY_KINDS]) & pl.any_horizontal(pl.col(*_TOTALS).is_not_null()))
     reserved = _changes(
-        said.filter(pl.col("pool").is_in([*_HOLDERS]) & pl.col("total").is_not_null()), ["device", "pool"], ["total"]
+        said.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]) & pl.col("total").is_not_null()), ["device", "pool"], ["total"]
     ).select(
         "sequence", "timestamp_ns", "thread_id", "device", "pool",
         pl.lit(int(EventKind.RESERVED), dtype=pl.UInt8).alias("kind"), pl.col("total").alias("size"),

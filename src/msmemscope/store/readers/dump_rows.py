@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.eventlog.event_segments import MOST_BYTES
-from msmemscope.model.events import (
-    ACCESS_KINDS,
-    DEVICE_CPU,
-    DEVICE_NONE,
-    MEMORY_KINDS,
-    MSTX_KINDS,
-    NOT_AVAILABLE,
-    EventKind,
-    Pool,
-)
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, NOT_AVAILABLE
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, MSTX_KINDS, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store.readers.dump_attributes import attribute_columns
 from msmemscope.store.readers.interning import LocalTexts, local_texts, without_unused
 from msmemscope.store.readers.problems import Problems
@@ -317,7 +310,7 @@ def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Se
     }
     checks = rows.select(is_left_out.alias("left_out"), *(lack.alias(reason) for reason, lack in lacks.items()))
     kept = rows.with_columns(
-        pl.col("size").fill_null(0), pl.col("address").fill_null(0), pl.col("device").cast(pl.Int8)
+        pl.col("size").fill_null(0), pl.col("address").fill_null(0), pl.col("device").cast(pl.Int16)
     )
     if not any(checks.select(pl.all().any()).row(0)):
         return kept, None, {}

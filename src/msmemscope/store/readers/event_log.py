@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.events import DEVICE_CPU, PINNED, EventKind, Pool
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import PINNED, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store.build_tables import build_blocks, build_tables
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.schema import STRING_SCHEMA
@@ -57,7 +59,7 @@ def _with_pinned_memory_apart(events: pl.DataFrame, strings: pl.DataFrame) -> pl
     is_end = (pl.col("kind") == EventKind.FREE) & pl.col("extra").is_in(pinned.implode())
     return events.with_columns(
         pool=pl.when(is_begin | is_end).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise("pool"),
-        device=pl.when(is_begin | is_end).then(pl.lit(DEVICE_CPU, dtype=pl.Int8)).otherwise("device"),
+        device=pl.when(is_begin | is_end).then(pl.lit(DEVICE_CPU, dtype=pl.Int16)).otherwise("device"),
         # What the pool says need not be said again.
         attribute_id=pl.when(is_begin).then(pl.lit(0, dtype=pl.UInt32)).otherwise("attribute_id"),
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 import polars as pl
 
 from msmemscope.eventlog.event_segments import MOST_BYTES
+from msmemscope.model.devices import DeviceKind, device_number
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.store.readers.dump_rows import excerpt
 from msmemscope.store.readers.interning import Interner
@@ -30,7 +31,6 @@ KINDS: Final = {
 """Actions of entries that are known."""
 
 _ALIVE: Final = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
-_HIGHEST_DEVICE: Final = 127
 _FEWEST_BYTES_OF_ROW: Final = 8
 """What any entry takes in a file at least."""
 _FEW_LETTERS: Final = 16 << 20
@@ -40,7 +40,7 @@ _NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".s
 ROW_SCHEMA: Final = pl.Schema(
     {
         "action": pl.String(),
-        "device": pl.Int8(),
+        "device": pl.Int16(),
         "address": pl.UInt64(),
         "size": pl.Int64(),
         "timestamp_ns": pl.UInt64(),
@@ -90,9 +90,11 @@ class SnapshotRows:
     Args:
         strings: Where names and attributes of events get their ids.
         size_bytes: Of the file, unpacked; bounds the rows and texts, since objects can be shared.
+        kind: Of the devices.
     """
 
-    def __init__(self, strings: Interner, size_bytes: int) -> None:
+    def __init__(self, strings: Interner, size_bytes: int, kind: DeviceKind) -> None:
+        self._kind = kind
         self.strings = strings
         self.python_stacks = Interner()
         self.native_stacks = Interner()
@@ -130,7 +132,7 @@ class SnapshotRows:
         self._add(
             {
                 "action": [entry["action"] for entry in entries],
-                "device": [device] * len(entries),
+                "device": [device_number(self._kind, device)] * len(entries),
                 # An allocation that failed has no address.
                 "address": [_number(entry, "addr", 0) if entry["action"] != "oom" else 0 for entry in entries],
                 "size": [_number(entry, "size", 0) for entry in entries],
@@ -143,7 +145,7 @@ class SnapshotRows:
 
     def add_segment(self, segment: dict[str, Any]) -> None:
         """Adds a segment and the blocks that are alive in it."""
-        device = _number(segment, "device", 0)
+        device = device_number(self._kind, _number(segment, "device", 0))
         address = _number(segment, "address", 0)
         rows = [("segment_alloc", device, address, _number(segment, "total_size"), segment.get("frames", ()))]
         for block in _entries(segment["blocks"], "blocks"):
@@ -180,10 +182,6 @@ class SnapshotRows:
         if self._rows_left < 0:
             message = "it refers to its entries more often than its size allows"
             raise ValueError(message)
-        for device in set(columns["device"]):
-            if not 0 <= device <= _HIGHEST_DEVICE:
-                message = f"no device: {device}"
-                raise ValueError(message)
         for size in columns["size"]:
             if not 0 <= size <= MOST_BYTES:
                 message = f"no size of memory: {size}"

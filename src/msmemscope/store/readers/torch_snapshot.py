@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 
 from msmemscope.errors import InputError
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.devices import KIND_NAMES, DeviceKind
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.store.build_tables import build_blocks
 from msmemscope.store.dataset import DATASET_BLOCK_SCHEMA, Dataset
 from msmemscope.store.readers.block_pairing import block_sequences
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SEGMENT: Final = "segment_"
+_FEW_ENTRIES: Final = 64
+_LONGEST_WORD: Final = 4096
 
 
 def dataset_of_snapshot(path: Path) -> Dataset:
@@ -44,7 +48,8 @@ def dataset_of_snapshot(path: Path) -> Dataset:
     content = read_plain_pickle(path)
     traces, segments = _parts(content.value, path)
     strings = Interner()
-    rows = SnapshotRows(strings, content.size_bytes)
+    kind, is_certain = _device_kind(content.value, traces, segments)
+    rows = SnapshotRows(strings, content.size_bytes, kind)
     try:
         for device, trace in enumerate(traces):
             rows.add_history(trace, device)
@@ -56,7 +61,7 @@ def dataset_of_snapshot(path: Path) -> Dataset:
         reason = str(error).partition("\n")[0]  # Polars adds pages of advice
         message = f"{path} is no memory snapshot: {type(error).__name__}: {reason}"
         raise InputError(message) from error
-    events, before = _events(history, present)
+    events, before = _events(history, present, CACHING_POOLS[kind])
     blocks = build_blocks(events, strings.frame()).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Dataset(
         source=str(path),
@@ -67,7 +72,7 @@ def dataset_of_snapshot(path: Path) -> Dataset:
         strings=strings.frame(),
         python_stacks=rows.python_stacks.frame(),
         native_stacks=rows.native_stacks.frame(),
-        coverage=tuple(_notes(traces, before)),
+        coverage=tuple(_notes(traces, before, kind if not is_certain else None)),
         problems=tuple(rows.problems()),
     )
 
@@ -92,10 +97,37 @@ def _parts(content: Any, path: Path) -> tuple[list[Any], list[Any]]:
     return traces, segments
 
 
-def _notes(traces: list[Any], before: int) -> list[str]:
+def _device_kind(content: Any, traces: list[Any], segments: list[Any]) -> tuple[DeviceKind, bool]:
+    """Return the kind of devices that a snapshot is of, and whether the snapshot says so.
+
+    No field names it. The settings of the allocator name their environment variable, stacks name files of the allocator
+    or of torch_npu, and of the two only CUDA's allocator notes times.
+    """
+    settings = content.get("allocator_settings") if isinstance(content, dict) else None
+    words = [key for key in settings if isinstance(key, str)] if isinstance(settings, dict) else []
+    entries = [entry for trace in traces for entry in trace[:_FEW_ENTRIES]] + segments[:_FEW_ENTRIES]
+    for entry in entries:
+        frames = entry.get("frames") if isinstance(entry, dict) else None
+        for frame in frames[:_FEW_ENTRIES] if isinstance(frames, (list, tuple)) else ():
+            if isinstance(frame, dict):
+                texts = frame.get("filename"), frame.get("name")
+                words.extend(text[:_LONGEST_WORD] for text in texts if isinstance(text, str))
+    for kind in CACHING_POOLS:
+        names = KIND_NAMES[kind]
+        marks = (names.allocator, names.allocator_variable, f"/{names.extension}/")
+        if any(mark in word for word in words for mark in marks):
+            return kind, True
+    has_times = any(isinstance(entry, dict) and "time_us" in entry for entry in entries)
+    return (DeviceKind.CUDA, True) if has_times or settings is not None else (DeviceKind.NPU, bool(any(traces)))
+
+
+def _notes(traces: list[Any], before: int, guessed: DeviceKind | None) -> list[str]:
     notes = [
         "memory of the caching allocator only: what the driver, libraries and other allocators hold is not in a snapshot",
     ]
+    if guessed is not None:
+        names = KIND_NAMES[guessed]
+        notes.append(f"the kind of its devices is not in the snapshot: they are taken for devices of {names.runtime}")
     if not any(traces):
         notes.append("no history: it was not recorded (_record_memory_history), only what was alive is known")
     elif not any("time_us" in entry for trace in traces for entry in trace[:1]):
@@ -107,25 +139,25 @@ def _notes(traces: list[Any], before: int) -> list[str]:
     return notes
 
 
-def _events(history: pl.DataFrame, present: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _events(history: pl.DataFrame, present: pl.DataFrame, pool: Pool) -> tuple[pl.DataFrame, int]:
     """Returns EVENT_SCHEMA, and how many blocks and segments are older than the history."""
     history = _frees_once(history.sort("timestamp_ns", maintain_order=True))
-    events = _numbered(history, 1)
+    events = _numbered(history, 1, pool)
     events = events.with_columns(extra=block_sequences(events.with_columns(allocation_id=pl.lit(0, dtype=pl.UInt64))))
     # What is alive at the end and was allocated within the history.
     ended = events.filter(pl.col("kind") == EventKind.FREE)["extra"]
     alive = events.filter((pl.col("kind") == EventKind.MALLOC) & ~pl.col("sequence").is_in(ended.implode()))
-    older = _not_in_history(_numbered(present, 1), alive)
+    older = _not_in_history(_numbered(present, 1, pool), alive)
     first = history["timestamp_ns"].min() if len(history) else 0
     older = older.with_columns(
         timestamp_ns=pl.lit(first, dtype=pl.UInt64),
         flags=pl.lit(int(EventFlag.SHADOW), dtype=pl.UInt8),
         sequence=pl.int_range(1, len(older) + 1, dtype=pl.UInt64, eager=True),
     )
-    events = pl.concat([older, _numbered(history, len(older) + 1)])
+    events = pl.concat([older, _numbered(history, len(older) + 1, pool)])
     extra = block_sequences(events.with_columns(allocation_id=pl.lit(0, dtype=pl.UInt64)))
     events = events.with_columns(extra=extra)
-    return _with_reserved(events), len(older)
+    return _with_reserved(events, pool), len(older)
 
 
 def _not_in_history(present: pl.DataFrame, alive: pl.DataFrame) -> pl.DataFrame:
@@ -168,7 +200,7 @@ def _frees_once(history: pl.DataFrame) -> pl.DataFrame:
     return history.filter(~is_second.fill_null(value=False))
 
 
-def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
+def _numbered(rows: pl.DataFrame, first: int, caching: Pool) -> pl.DataFrame:
     """Returns rows as EVENT_SCHEMA."""
     action = pl.col("action")
     pool = (
@@ -176,7 +208,7 @@ def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
         .then(int(Pool.HAL))
         .when(action.is_in(["oom", "snapshot"]))
         .then(0)
-        .otherwise(int(Pool.PTA))
+        .otherwise(int(caching))
     )
     zeros = {name: pl.lit(0, dtype=dtype) for name, dtype in EVENT_SCHEMA.items() if name not in rows.columns}
     return (
@@ -190,7 +222,7 @@ def _numbered(rows: pl.DataFrame, first: int) -> pl.DataFrame:
     )
 
 
-def _with_reserved(events: pl.DataFrame) -> pl.DataFrame:
+def _with_reserved(events: pl.DataFrame, caching: Pool) -> pl.DataFrame:
     """Adds what the allocator holds of the driver's memory, after each change of its segments.
 
     The records take numbers of their own, so all are numbered anew.
@@ -202,7 +234,7 @@ def _with_reserved(events: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             size=held.cum_sum().over("device"),
             kind=pl.lit(int(EventKind.RESERVED), dtype=pl.UInt8),
-            pool=pl.lit(int(Pool.PTA), dtype=pl.UInt8),
+            pool=pl.lit(int(caching), dtype=pl.UInt8),
             address=pl.lit(0, dtype=pl.UInt64), extra=pl.lit(0, dtype=pl.UInt64), flags=pl.lit(0, dtype=pl.UInt8),
             python_stack_id=pl.lit(0, dtype=pl.UInt32), native_stack_id=pl.lit(0, dtype=pl.UInt32),
         )

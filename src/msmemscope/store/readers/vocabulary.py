@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from msmemscope.model.events import (
-    DEVICE_CPU,
-    DEVICE_NONE,
-    EVENT_TYPE_WORDS,
-    OOM_RECENT_WORDS,
-    OOM_TOP_WORDS,
-    POOL_WORDS,
-    EventKind,
-    Pool,
-)
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, parse_device_name
+from msmemscope.model.events import EVENT_TYPE_WORDS, OOM_RECENT_WORDS, OOM_TOP_WORDS, EventKind
+from msmemscope.model.pools import POOL_WORDS, Pool
 
 POOL_OF_WORD: Final[dict[str, int]] = {
     **{word: pool for pool, word in POOL_WORDS.items()},
@@ -35,9 +28,8 @@ _ACCESS_KINDS: Final = {
 }
 _DEVICE_WORDS: Final = {
     "": DEVICE_NONE, "n/a": DEVICE_NONE, "9999": DEVICE_NONE,
-    "cpu": DEVICE_CPU, "host": DEVICE_CPU, "10000": DEVICE_CPU,
+    "host": DEVICE_CPU, "10000": DEVICE_CPU,
 }  # fmt: skip
-_HIGHEST_DEVICE: Final = 127
 
 
 class RowKind(NamedTuple):
@@ -78,8 +70,5 @@ def kind_of(words: str) -> RowKind:
 
 def device_of(word: str) -> int | None:
     """Returns a device as events have it; None if the word of column `Device Id` is none."""
-    word = word.strip().lower().removeprefix("npu:")
-    if word in _DEVICE_WORDS:
-        return _DEVICE_WORDS[word]
-    is_number = word.isascii() and word.isdecimal() and len(word) <= len(str(_HIGHEST_DEVICE))
-    return int(word) if is_number and int(word) <= _HIGHEST_DEVICE else None
+    word = word.strip().lower()
+    return _DEVICE_WORDS[word] if word in _DEVICE_WORDS else parse_device_name(word)

@@ -12,7 +12,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.store.readers.block_pairing import block_sequences, outermost_operators, range_numbers
 
 SCHEMA = {
-    "sequence": pl.UInt64(), "kind": pl.UInt8(), "pool": pl.UInt8(), "device": pl.Int8(), "address": pl.UInt64(),
+    "sequence": pl.UInt64(), "kind": pl.UInt8(), "pool": pl.UInt8(), "device": pl.Int16(), "address": pl.UInt64(),
     "size": pl.Int64(), "allocation_id": pl.UInt64(),
 }  # fmt: skip
 MALLOC, FREE, READ = EventKind.MALLOC, EventKind.FREE, EventKind.ACCESS_READ
@@ -83,7 +83,7 @@ def ranges(*rows: tuple[int, int, int]) -> pl.DataFrame:
         {
             "sequence": pl.Series(range(1, len(rows) + 1), dtype=pl.UInt64),
             "kind": pl.Series([kind for kind, _, _ in rows], dtype=pl.UInt8),
-            "device": pl.Series([device for _, device, _ in rows], dtype=pl.Int8),
+            "device": pl.Series([device for _, device, _ in rows], dtype=pl.Int16),
             "extra": pl.Series([number for _, _, number in rows], dtype=pl.UInt64),
         }
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from msmemscope.model.events import EventKind, Pool
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, load, load_dataset, steps
 from tests.golden.dump_inputs import DRIVER, PROCESS_ID, PYTHON_STACK, WRITERS, A, B
 

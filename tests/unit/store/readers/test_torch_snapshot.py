@@ -12,10 +12,13 @@ import polars as pl
 import pytest
 
 from msmemscope.analysis.out_of_memory import analyze_out_of_memory
-from msmemscope.model.events import EventFlag, EventKind, Pool
+from msmemscope.model.devices import DeviceKind, device_number
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, load
 
 SEGMENT, FIRST = 0x7F0000000000, 0x7F0000000000
+CUDA_1 = device_number(DeviceKind.CUDA, 1)
 FRAMES = [
     {"filename": "/torch/nn/linear.py", "line": 12, "name": "forward"},
     {"filename": "train.py", "line": 40, "name": "<module>"},
@@ -65,11 +68,11 @@ def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
     assert dataset.blocks.schema == DATASET_BLOCK_SCHEMA
     rows = dataset.blocks.select("pool", "address", "size", "flags", pl.col("freed_ns")).rows()
     assert rows == [
-        (Pool.PTA, FIRST + 1024, 512, int(EventFlag.SHADOW), None),
+        (Pool.CUDA, FIRST + 1024, 512, int(EventFlag.SHADOW), None),
         (Pool.HAL, SEGMENT, 2 << 20, 0, None),
-        (Pool.PTA, FIRST, 512, 0, 1_000_003_000),
-        (Pool.PTA, FIRST + 512, 512, 0, None),
-        (Pool.PTA, FIRST, 256, 0, None),
+        (Pool.CUDA, FIRST, 512, 0, 1_000_003_000),
+        (Pool.CUDA, FIRST + 512, 512, 0, None),
+        (Pool.CUDA, FIRST, 256, 0, None),
     ]
     assert dict(dataset.python_stacks.rows())[dataset.blocks["python_stack_id"][1]] == STACK
     assert any("1 block or segment is older than the history: when it was" in line for line in dataset.coverage)
@@ -78,7 +81,7 @@ def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
     oom = dataset.events.filter(pl.col("kind") == EventKind.OOM)
     assert oom["size"].to_list() == [1 << 40]
     reserved = dataset.events.filter(pl.col("kind") == EventKind.RESERVED)
-    assert reserved.select("pool", "size").rows() == [(Pool.PTA, 2 << 20)]
+    assert reserved.select("pool", "size").rows() == [(Pool.CUDA, 2 << 20)]
     assert dataset.events["sequence"].to_list() == list(range(1, len(dataset.events) + 1))
 
 
@@ -99,8 +102,9 @@ def test_other_forms_of_snapshots(form: str, tmp_path: Path) -> None:
         path.write_bytes(pickle.dumps(content, 2))
     dataset = load(path)
     alive = dataset.blocks.filter(pl.col("free_sequence").is_null()).select("pool", "address", "size").rows()
+    pool = Pool.PTA if form in {"no times", "segments alone"} else Pool.CUDA
     assert sorted(alive) == [
-        (Pool.HAL, SEGMENT, 2 << 20), (Pool.PTA, FIRST, 256), (Pool.PTA, FIRST + 512, 512), (Pool.PTA, FIRST + 1024, 512),
+        (Pool.HAL, SEGMENT, 2 << 20), (pool, FIRST, 256), (pool, FIRST + 512, 512), (pool, FIRST + 1024, 512),
     ]  # fmt: skip
     assert any("no times" in line for line in dataset.coverage) == (form == "no times")
     assert any("no history" in line for line in dataset.coverage) == (form == "segments alone")
@@ -117,7 +121,7 @@ def test_segments_that_grew_before_and_within_the_history(tmp_path: Path) -> Non
     path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[], trace]}))
     dataset = load(path)
     assert dataset.blocks.select("device", "pool", "size").rows() == [
-        (1, Pool.HAL, 4 << 20), (1, Pool.HAL, 2 << 20), (1, Pool.HAL, 2 << 20),
+        (CUDA_1, Pool.HAL, 4 << 20), (CUDA_1, Pool.HAL, 2 << 20), (CUDA_1, Pool.HAL, 2 << 20),
     ]  # fmt: skip
     reserved = dataset.events.filter(pl.col("kind") == EventKind.RESERVED)
     assert reserved["size"].to_list() == [4 << 20, 6 << 20, 8 << 20]
@@ -135,11 +139,11 @@ def test_a_failed_allocation_says_how_much_the_device_had(tmp_path: Path) -> Non
     path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[], trace]}))
     dataset = load(path)
     first, second = analyze_out_of_memory(dataset).failures
-    assert (first.device, first.size_bytes, first.state) == (1, 1 << 40, {"free": 6 << 20})
-    assert (second.device, second.size_bytes) == (1, 1 << 41)
+    assert (first.device, first.size_bytes, first.state) == (CUDA_1, 1 << 40, {"free": 6 << 20})
+    assert (second.device, second.size_bytes) == (CUDA_1, 1 << 41)
     assert [pool.blocks.size_bytes for pool in first.alive] == [2 << 20, 512]
     snapshots = dataset.events.filter(pl.col("kind") == EventKind.SNAPSHOT)
-    assert snapshots.select("sequence", "device").rows() == [(first.sequence - 1, 1)]
+    assert snapshots.select("sequence", "device").rows() == [(first.sequence - 1, CUDA_1)]
 
 
 def test_stacks_are_the_same_however_frames_are_shared(tmp_path: Path) -> None:

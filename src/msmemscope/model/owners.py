@@ -1,0 +1,30 @@
+"""Owners: texts whose parts stand from the coarsest to the finest, as MindStudio Insight shows them (`PTA@ops@aten`).
+
+Owners of the driver's memory are the vendor's software and the module of it that asked: `CANN@RUNTIME`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msmemscope.model.devices import KIND_NAMES, names_of
+
+SEPARATOR: Final = "@"
+"""Between the parts of an owner."""
+UNKNOWN_MODULE: Final = "UNKNOWN"
+"""Module of the driver's memory that names none."""
+PROGRAM_MODULE: Final = "APP"
+"""Module of what the program itself asks for, its memory pools included."""
+PINNED_HOST: Final = "HOST@pinned"
+"""What owners of pinned memory of the host begin with."""
+
+_RUNTIMES: Final = "|".join(names.runtime for names in KIND_NAMES.values())
+DRIVER_OWNER_PATTERN: Final = rf"^((?:{_RUNTIMES})@[^@,]+)"
+"""The owner of driver memory that a text begins with, as the only group."""
+DRIVER_MODULE_PATTERN: Final = rf"^(?:{_RUNTIMES})@([^@,]+)"
+"""The module of that owner, as the only group."""
+
+
+def driver_owner(module: str, device: int) -> str:
+    """Return the owner of memory of a device's driver."""
+    return f"{names_of(device).runtime}{SEPARATOR}{module}"
