@@ -8,9 +8,10 @@ VENV          ?= .venv
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
-# Trainers and notebooks, for the tests of the integrations.
-INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel
-PYTEST_OPTIONS ?= -n 2 --dist=worksteal
+# Trainers and notebooks, for the tests of the integrations; and what the battery of programs runs with.
+INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
+                 gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3
+PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
 BENCH_OPTIONS ?=
 DEMO_OPTIONS  ?= --call-stack=python
 DEMO_SCRIPT   ?= examples/train_gpt.py
@@ -60,7 +61,7 @@ test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations test-native test-
 # a failure once more: make test-nightly NIGHT=20261231
 NIGHT ?= $(shell date +%Y%m%d)
 test-nightly: ## run all tests at full size, for hours: a million damaged inputs among them
-	MSMEMSCOPE_NIGHTLY=$(NIGHT) $(MAKE) test
+	MSMEMSCOPE_NIGHTLY=$(NIGHT) $(MAKE) test PYTEST_OPTIONS="$(PYTEST_OPTIONS) --timeout=0"
 
 test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests of the virtual NPU
 	$(WITH_NPU) python -m pytest $(PYTEST_OPTIONS) vnpu/tests

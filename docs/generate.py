@@ -9,9 +9,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from generators import data_flow_picture, demo_recording, options_page, python_page, terminal_picture
-
 DOCS = Path(__file__).parent
+sys.path.append(str(DOCS.parent))  # the catalogue of programs is the tests'
+
+from generators import (  # noqa: E402
+    data_flow_picture,
+    demo_recording,
+    options_page,
+    programs_page,
+    python_page,
+    terminal_picture,
+)
 
 
 def generated() -> dict[Path, str]:
@@ -19,6 +27,7 @@ def generated() -> dict[Path, str]:
     recorded = (DOCS / "images" / "summary.txt").read_text(encoding="utf-8")
     return {
         DOCS / "options.md": options_page.page(),
+        DOCS / "programs.md": programs_page.page(),
         DOCS / "python.md": python_page.page(),
         DOCS / "images" / "data-flow.svg": data_flow_picture.picture(data_flow_picture.ENGLISH),
         DOCS / "images" / "data-flow.zh-CN.svg": data_flow_picture.picture(data_flow_picture.CHINESE),

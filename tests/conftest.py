@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 
     from tests.support.tool import ToolRun
 
+
+# Whoever starts the tests may ignore or block signals (nohup, a shell's background jobs), and children inherit that.
+for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(_number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_SETMASK, [])
+os.umask(0o022)
 
 if NIGHT:
     # Property tests that do not say how many examples they need take ten times as many.

@@ -1,7 +1,9 @@
 #include "operator_collector.h"
 
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/stacks/python_stack.h"
@@ -30,9 +32,10 @@ struct OperatorPlan {
     std::uint32_t name_id = 0;
 };
 
-// All of it is used under the GIL only.
-std::vector<OperatorPlan>& plans() {
-    static auto* const instance = new std::vector<OperatorPlan>();  // never destroyed: threads outlive exit
+// Looked up and extended under the GIL only. Python runs in the middle of an operator, where it is watched, and another
+// thread may add a plan meanwhile: plans never move.
+std::deque<OperatorPlan>& plans() {
+    static auto* const instance = new std::deque<OperatorPlan>();  // never destroyed: threads outlive exit
     return *instance;
 }
 __thread std::uint32_t operator_depth = 0;
@@ -290,7 +293,7 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
         PyUnicode_InternInPlace(&key);  // kept for ever, as the plan is
         plan.keyword_inputs.push_back(KeywordUse{key, static_cast<Use>(PyLong_AsLong(value))});
     }
-    plans().push_back(plan);
+    plans().push_back(std::move(plan));
     return PyLong_FromSize_t(plans().size() - 1);
 }
 

@@ -42,6 +42,9 @@ OF_THE_LOG_ALONE: Final = (
     "decompose.devices/process_bytes",
     "decompose.devices/device_bytes",
     "peak.devices[[]0].cause.figures.process_bytes",
+    # What is missing is worded by input, and of watched memory a dump does not say that nothing was chosen.
+    "*.coverage.missing*",
+    "*.coverage.limits*",
 )
 """What differs between an event log and its dumps."""
 

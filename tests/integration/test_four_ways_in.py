@@ -47,6 +47,9 @@ OF_THE_LOG_ALONE: Final = (
     # Findings name the owner that the input says; a log has the labels that owners are made of, see `decompose`.
     "inefficient.findings/owner",
     "patterns.findings/owner",
+    # What is missing is worded by input, and of watched memory and kernels a dump does not say that nothing was chosen.
+    "*.coverage.missing*",
+    "*.coverage.limits*",
 )
 """What differs between an event log and its dumps."""
 OF_EACH_RUN: Final = (

@@ -90,12 +90,13 @@ class Builder:
         """Build one part of a program of several: a library, unless an option says otherwise.
 
         Args:
-            source: Below the folder of target programs.
+            source: Below the folder of target programs, or a whole path.
             name: What the file is called.
             options: Of the compiler and the linker; libraries stand at the end.
         """
         kind = () if "-pie" in options else ("-shared", "-fPIC")
-        return self._compile(("gcc", "-std=gnu11", *FLAGS, *kind), SOURCES / source, name, options)
+        compiler = ("g++", "-std=c++17") if source.endswith(".cpp") else ("gcc", "-std=gnu11")
+        return self._compile((*compiler, *FLAGS, *kind), SOURCES / source, name, options)
 
     def _compile(self, command: tuple[str, ...], source: Path, name: str, after: tuple[str, ...] = ()) -> Path:
         digest = hashlib.sha256(repr((command, after, name)).encode())

@@ -9,6 +9,7 @@
 #include "core/stacks/native_stack.h"
 
 #include <pthread.h>
+#include <setjmp.h>  // NOLINT(modernize-deprecated-headers) - _setjmp
 #include <unistd.h>
 #include <unwind.h>
 
@@ -26,6 +27,40 @@ extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
 
 namespace msmemscope {
 namespace {
+
+// Where to go on when the unwinder comes to an address of no function; null outside of a walk.
+__attribute__((tls_model("initial-exec"))) __thread jmp_buf* way_out = nullptr;
+
+}  // namespace
+}  // namespace msmemscope
+
+// The unwinder that is linked in finds the tables of a function by this, see CMakeLists.txt. Where there are none it
+// looks at the instructions, in case that they are those behind a signal handler; but a return address that is none (a
+// coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is lost: the C
+// library and the kernel bring tables for what is behind signal handlers.
+extern "C" {
+void* __real__Unwind_Find_FDE(void* address, void* bases);                                         // NOLINT
+__attribute__((visibility("hidden"))) void* __wrap__Unwind_Find_FDE(void* address, void* bases) {  // NOLINT
+    void* const tables = __real__Unwind_Find_FDE(address, bases);
+    if (tables == nullptr && msmemscope::way_out != nullptr) {
+        _longjmp(*msmemscope::way_out, 1);
+    }
+    return tables;
+}
+}
+
+namespace msmemscope {
+namespace {
+
+// Calls visit for each frame, outwards, until it has enough or there are no more.
+__attribute__((noinline)) void unwind(_Unwind_Trace_Fn visit, void* argument) noexcept {
+    jmp_buf here;
+    if (_setjmp(here) == 0) {
+        way_out = &here;
+        _Unwind_Backtrace(visit, argument);
+    }
+    way_out = nullptr;
+}
 
 // Frames of ours between the hook's caller and the unwinder, at most; beyond it the caller was inlined
 // away or called us by a jump, and the stack is kept from there.
@@ -144,7 +179,12 @@ std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth
     }
     chain.hash = 0;  // its slots are about to be overwritten
     Walk walk{thread->stack_scratch, chain.slots, 0, std::min(depth, kMaximumStackDepth), caller, 0, false};
-    _Unwind_Backtrace(visit, &walk);
+    unwind(visit, &walk);
+    if (walk.count == 0) {  // called by code without tables
+        walk.frames[0] = caller;
+        walk.slots[0] = first_slot;
+        walk.count = 1;
+    }
     const std::uint32_t id = recorder::intern_native_stack(scope, walk.frames, walk.count);
     if (on_own_stack && walk.count > 0 && can_be_remembered(walk, first_slot, thread->stack_end)) {
         std::copy(walk.frames, walk.frames + walk.count, chain.return_addresses);

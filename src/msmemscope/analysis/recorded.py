@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import CollectionItem, CollectMode, Level
+from msmemscope.configuration.settings import WHOLE_NUMBER
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 from msmemscope.model.sources import is_asked_for
 
@@ -225,7 +226,8 @@ class Recorded:
     def _steps(self) -> tuple[list[int], int, int]:
         """The chosen steps, how many have ended, and how many have begun; no chosen ones if the others are not known."""
         values = self._settings("steps")
-        chosen = [int(word) for word in values[-1].split(",")] if values and values[-1] else []
+        words = values[-1].split(",") if values else []
+        chosen = [int(word) for word in words if WHOLE_NUMBER.fullmatch(word)]
         ended, begun = (self._highest(f"steps.{name}") for name in ("ended", "begun"))
         if ended is None or begun is None:
             # The end of the process was not seen, but every call of msmemscope.step() is an event.
@@ -236,7 +238,8 @@ class Recorded:
         return chosen, ended, begun
 
     def _highest(self, fact: str) -> int | None:
-        return max(map(int, self.facts.get(fact, ())), default=None)
+        values = self.facts.get(fact, ())
+        return max((int(value) for value in values if WHOLE_NUMBER.fullmatch(value)), default=None)
 
     def _stretches(self) -> Iterator[str]:
         if self._has({EventKind.START_TRACE, EventKind.STOP_TRACE}):

@@ -372,13 +372,15 @@ def _finish_at_exit() -> None:
         _native.say("nothing was recorded: collection waited for msmemscope.start(), which was never called")
     if directory:
         _native.close()
-    if directory and not os.path.isdir(directory):  # noqa: PTH112 - pathlib is not loaded here
+    if not (directory and session.writes_results):
+        return
+    if not os.path.isdir(directory):  # noqa: PTH112 - pathlib is not loaded here
         output = session.config.output
         _native.say(
             f"{output} was removed or moved while the program ran, and what was recorded with it; if it was moved, "
             "msmemscope recover FOLDER writes the results"
         )
-    elif directory and session.writes_results:
+    else:
         from msmemscope.capture.finish import write_results
 
         write_results(dataclasses.replace(session.config))

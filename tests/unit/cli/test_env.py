@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (*HOOK_LIBRARIES, *ATB_LIBRARIES.values(), "libmsmemscope_core.so"):
         (place / name).touch()
     monkeypatch.setattr(preload, "core_library", lambda _config: place / "libmsmemscope_core.so")
-    for name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "ATB_HOME_PATH"):
+    for name in ("LD_PRELOAD", "LD_LIBRARY_PATH", "ATB_HOME_PATH", "ASAN_OPTIONS"):
         monkeypatch.delenv(name, raising=False)
     return place
 
@@ -43,7 +43,8 @@ def test_a_shell_can_read_the_lines(
     """Quotes of names included; taken back, the variables are as before."""
     assert main(["env"]) == 0
     lines = capsys.readouterr().out
-    assert all(line.startswith(("export LD_PRELOAD=", "export LD_LIBRARY_PATH=")) for line in lines.splitlines())
+    exported = [line.partition("=")[0] for line in lines.splitlines()]
+    assert sorted(exported) == ["export ASAN_OPTIONS", "export LD_LIBRARY_PATH", "export LD_PRELOAD"]
     preloaded, searched = values_after(lines)
     assert preloaded.split(":")[0] == str(folder / HOOK_LIBRARIES[0])
     assert searched == str(folder)

@@ -4,7 +4,9 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "device_failures.h"
 #include "interface.h"
+#include "kernel_launch.h"
 #include "runtime_errors.h"
 
 extern "C" const char* aclGetRecentErrMsg();
@@ -19,6 +21,7 @@ namespace virtual_npu {
     va_start(values, format);
     std::vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    virtual_npu_call_refused(virtual_npu_current_driver_device(), text);
     virtual_npu_set_error(text);
     return code;
 }

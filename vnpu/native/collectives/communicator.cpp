@@ -70,6 +70,10 @@ Communicator::Communicator(std::unique_ptr<Segment> segment, uint32_t rank, cons
 Communicator::~Communicator() { segment_->leave(rank_); }
 
 int Communicator::enter(const char* call) const {
+    if (const char* device_failure = virtual_npu_device_failure(virtual_npu_current_driver_device())) {
+        return report(kHcclRuntime, "EI9999: %s: this device runs nothing any more, because a task failed on it: %s",
+                      call, device_failure);
+    }
     const int code = failure();
     if (code == kHcclSuccess) return kHcclSuccess;
     const Header& header = segment_->header();

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "device_failures.h"
+#include "kernel_launch.h"
 #include "operator_abi.h"
 #include "operator_model.h"
 #include "runtime_errors.h"
@@ -76,7 +78,11 @@ EXPORTED int aclopCompileAndExecute(const char* operator_name, int inputs, const
                                     const aclDataBuffer* const* input_buffers, int outputs,
                                     const aclTensorDesc* const* output_shapes, aclDataBuffer* const* output_buffers,
                                     const aclopAttr* attributes, int, int, const char*, void* stream) {
+    if (operator_name == nullptr)
+        return virtual_npu::fail(virtual_npu::kAclInvalidParameter, "EE1001: an operator needs a name");
     const std::string name = operator_name;
+    const int ready = virtual_npu_stream_status(stream);
+    if (ready != virtual_npu::kAclSuccess) return ready;
     if ((name == "Identity" || name == "TensorMove") && inputs >= 1 && outputs >= 1) {
         std::memmove(output_buffers[0]->data, input_buffers[0]->data,
                      std::min(input_buffers[0]->bytes, output_buffers[0]->bytes));
@@ -97,6 +103,7 @@ EXPORTED int aclopCompileAndExecute(const char* operator_name, int inputs, const
                              " of the older interface (aclop) is not part of the virtual NPU; torch_npu asks for it "
                              "where it has no aclnn function. Keep the operation on the CPU";
     std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
+    virtual_npu_call_refused(virtual_npu_device_of_stream(stream), text.c_str());
     return virtual_npu::fail(virtual_npu::kAclOperatorFailure, "E40000: %s", text.c_str());
 }
 

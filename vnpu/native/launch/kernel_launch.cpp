@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "device_failures.h"
 #include "profiler.h"
 #include "settings.h"
 #include "stars_channel.h"
@@ -130,10 +131,11 @@ void run(Function& function, void* arguments) {
 }
 
 int launch(Function* function, void* arguments, void* stream_handle) {
-    if (function == nullptr) return kRuntimeInvalidParameter;
+    if (function == nullptr || !is_stream(stream_handle)) return kRuntimeInvalidParameter;
     auto* stream = static_cast<Stream*>(stream_handle);
     if (stream == nullptr && current_driver_device < 0) return kRuntimeNoContext;
     const uint32_t device = stream == nullptr ? static_cast<uint32_t>(current_driver_device) : stream->device;
+    if (virtual_npu_device_failure(static_cast<int32_t>(device)) != nullptr) return kRuntimeDeviceFailed;
     std::atomic<uint32_t>& tasks = numbers_tasks_by_device() ? device_tasks[device]
                                    : stream == nullptr       ? default_stream_tasks[device]
                                                              : stream->tasks;
@@ -236,4 +238,11 @@ EXPORTED void* virtual_npu_kernel_function(const char* name, void (*body)(void*)
 EXPORTED void virtual_npu_set_current_device(int32_t device, int32_t driver_device) {
     current_device = device;
     current_driver_device = driver_device;
+}
+
+EXPORTED int32_t virtual_npu_current_driver_device() { return current_driver_device; }
+
+EXPORTED int32_t virtual_npu_device_of_stream(const void* stream) {
+    if (!is_stream(stream)) return -1;
+    return stream == nullptr ? current_driver_device : static_cast<int32_t>(static_cast<const Stream*>(stream)->device);
 }

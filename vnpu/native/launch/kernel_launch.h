@@ -33,6 +33,9 @@ int rtGetDevice(int32_t* device);
 void* virtual_npu_kernel_function(const char* name, void (*body)(void* arguments));
 // The device of the calling thread's context, as the runtime and as the driver number it; -1: none.
 void virtual_npu_set_current_device(int32_t device, int32_t driver_device);
+int32_t virtual_npu_current_driver_device();
+// The driver's number of a stream's device; the null stream is that of the calling thread's device. -1: none.
+int32_t virtual_npu_device_of_stream(const void* stream);
 
 }  // extern "C"
 
@@ -42,6 +45,7 @@ enum RuntimeError : int {
     kRuntimeSuccess = 0,
     kRuntimeInvalidParameter = 107000,
     kRuntimeNoContext = 107002,
+    kRuntimeDeviceFailed = 507015,  // of the real codes the one of a kernel that raised an exception on the device
 };
 
 }  // namespace virtual_npu

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "device_failures.h"
 #include "kernel_launch.h"
 #include "objects.h"
 #include "operator_abi.h"
@@ -50,8 +51,21 @@ void set_view_shape(aclTensor* tensor, const int64_t* sizes, uint64_t dimensions
     }
 }
 
-int refuse(const std::string& text) {
+// Phase one ends with an error, which the caller sees at its call.
+int refuse(int status, const char* text) {
+    virtual_npu_call_refused(virtual_npu_current_driver_device(), text);
+    virtual_npu_set_error(text);
+    return status;
+}
+
+int refuse_arguments(const char* text) { return refuse(kInvalidArgument, text); }
+
+int device_status() { return virtual_npu_stream_status(nullptr) == kAclSuccess ? kSuccess : kRuntimeError; }
+
+// Phase two ends with an error, which may come to light long after the call.
+int fail(void* stream, const std::string& text) {
     std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
+    virtual_npu_task_failed(virtual_npu_device_of_stream(stream), text.c_str());
     virtual_npu_set_error(text.c_str());
     return kInnerError;
 }
@@ -84,7 +98,7 @@ private:
             return;
         }
         const auto entry = reinterpret_cast<KernelsEntry>(dlsym(library, "virtual_npu_kernels"));
-        static const KernelHost host{settings().workspace_bytes, &set_view_shape};
+        static const KernelHost host{settings().workspace_bytes, &device_status, &refuse_arguments, &set_view_shape};
         const KernelTable* table = entry == nullptr ? nullptr : entry(&host);
         if (table == nullptr || table->abi_version != kKernelAbiVersion) {
             problem_ = path + " was compiled for another version of virtual_npu; remove it, and it is compiled again";
@@ -103,11 +117,13 @@ template <int Index>
 int missing() {
     const std::string function = kFunctionNames[Index];
     const std::string& problem = Kernels::instance().problem();
-    return refuse(function + (problem.empty()
-                                  ? ": this operator has no kernel in the virtual NPU (compute=cpu). Run with "
-                                    "compute=none if only memory matters, keep the operation on the CPU, or add "
-                                    "a kernel: see vnpu/README.md"
-                                  : ": " + problem));
+    const std::string text =
+        function + (problem.empty() ? ": this operator has no kernel in the virtual NPU (compute=cpu). Run with "
+                                      "compute=none if only memory matters, keep the operation on the CPU, or add "
+                                      "a kernel: see vnpu/README.md"
+                                    : ": " + problem);
+    std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
+    return refuse(kInnerError, text.c_str());
 }
 
 // --- compute=none
@@ -118,6 +134,7 @@ int does_nothing() { return kSuccess; }
 // workspace's size; all that come in integer registers or on the stack after them are the same on every ABI here.
 template <typename... Before>
 int asks_for_workspace(Before..., uint64_t* workspace_bytes, void**) {
+    if (workspace_bytes == nullptr) return refuse_arguments("there is no room for the size of the workspace");
     *workspace_bytes = settings().workspace_bytes;
     return kSuccess;
 }
@@ -141,6 +158,8 @@ bool is_contiguous(const aclTensor& tensor) {
     return true;
 }
 
+bool is_tensor(const aclTensor* tensor) { return tensor != nullptr && tensor->kind == ObjectKind::kTensor; }
+
 uint64_t bytes_of(const aclTensor& tensor) {
     uint64_t bytes = value_bytes(tensor.data_type);
     for (uint32_t dimension = 0; dimension < tensor.dimensions; ++dimension) {
@@ -154,12 +173,16 @@ void* first_byte(const aclTensor& tensor) {
 }
 
 int copies_if_small(const aclTensor* target, const aclTensor* source, uint64_t*, void** executor) {
+    if (!is_tensor(target) || !is_tensor(source) || executor == nullptr) {
+        return refuse_arguments("aclnnInplaceCopy: two tensors and room for an executor are needed");
+    }
     const uint64_t bytes = bytes_of(*target);
     if (target->data_type != source->data_type || bytes != bytes_of(*source) || bytes > kMostBytesCopied ||
         !is_contiguous(*target) || !is_contiguous(*source)) {
         return kSuccess;
     }
     auto* copy = new SmallCopy{};
+    copy->kind = ObjectKind::kExecution;
     copy->function = "aclnnInplaceCopy";
     copy->run = [](Execution* self, char*, size_t) {
         const auto* planned = static_cast<SmallCopy*>(self);
@@ -267,12 +290,15 @@ int execute_operator(void* kernel, Execution* execution, void* stream) {
     work.execution = execution;
     work.status = kSuccess;
     const int launched = rtLaunchKernelByFuncHandleV2(kernel, 1, &work, stream, nullptr);
-    if (launched != kRuntimeSuccess) {
-        work.status = refuse(launched == kRuntimeNoContext
-                                 ? std::string("an operator was called on a thread without a device (aclrtSetDevice)")
-                                 : "the launch of a kernel failed: " + std::to_string(launched));
+    if (launched == kRuntimeDeviceFailed) {
+        virtual_npu_stream_status(stream);  // leaves the text
+        work.status = kRuntimeError;
+    } else if (launched != kRuntimeSuccess) {
+        work.status = fail(stream, launched == kRuntimeNoContext
+                                       ? "an operator was called on a thread without a device (aclrtSetDevice)"
+                                       : "the launch of a kernel failed: " + std::to_string(launched));
     } else if (work.status != kSuccess) {
-        refuse(work.message);
+        work.status = fail(stream, work.message);
     } else if (execution != nullptr && !settings().faults.overrun_function.empty()) {
         overrun(*execution);
     }
@@ -283,6 +309,13 @@ int execute_operator(void* kernel, Execution* execution, void* stream) {
 template <int Index>
 int execute(void* executor, void* stream) {
     static void* const kernel = kernel_of(kFunctionNames[Index]);
+    const auto* execution = static_cast<const Execution*>(executor);
+    const bool is_right = execution == nullptr ? settings().compute == Compute::kNone  // which leaves nothing to do
+                                               : execution->kind == ObjectKind::kExecution;
+    if (!is_right) {
+        const std::string text = std::string(kFunctionNames[Index]) + ": this is no executor from its phase one";
+        return refuse_arguments(text.c_str());
+    }
     return execute_operator(kernel, static_cast<Execution*>(executor), stream);
 }
 

@@ -52,6 +52,7 @@ int64_t* copy_of(const int64_t* numbers, uint64_t count) {
 
 template <typename Array, typename Element>
 Array* make_array(ObjectKind kind, const Element* elements, uint64_t count) {
+    if (elements == nullptr && count > 0) return nullptr;
     auto* array = new Array;
     array->kind = kind;
     array->count = count;
@@ -74,6 +75,8 @@ int destroy_array(const Array* array) {
 EXPORTED aclTensor* aclCreateTensor(const int64_t* view_sizes, uint64_t dimensions, int data_type,
                                     const int64_t* strides, int64_t offset, int format, const int64_t* storage_sizes,
                                     uint64_t storage_dimensions, void* storage) {
+    if (view_sizes == nullptr && dimensions > 0) return nullptr;
+    if (storage_sizes == nullptr && storage_dimensions > 0) return nullptr;
     auto* tensor = new aclTensor;
     tensor->kind = ObjectKind::kTensor;
     tensor->data_type = data_type;

@@ -6,10 +6,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "device_failures.h"
 #include "driver.h"
 #include "kernel_launch.h"
 #include "runtime_errors.h"
 #include "settings.h"
+#include "streams.h"
 
 namespace virtual_npu {
 namespace {
@@ -43,11 +45,6 @@ int64_t device_count() { return static_cast<int64_t>(settings().visible.size());
 
 bool is_device(int64_t device) { return device >= 0 && device < device_count(); }
 
-int no_such_device(int64_t device) {
-    return fail(kAclInvalidDevice, "EE1001: device %lld does not exist; there are %lld virtual devices (VNPU_DEVICES)",
-                static_cast<long long>(device), static_cast<long long>(device_count()));
-}
-
 // With the guard held. The first use of a device costs memory that no framework sees.
 int activate(uint32_t number) {
     Device& device = devices[number];
@@ -75,6 +72,11 @@ int activate(uint32_t number) {
 
 Context* current_context() { return current; }
 
+int no_such_device(int64_t device) {
+    return fail(kAclInvalidDevice, "EE1001: device %lld does not exist; there are %lld virtual devices (VNPU_DEVICES)",
+                static_cast<long long>(device), static_cast<long long>(device_count()));
+}
+
 uint32_t driver_device(int64_t device) {
     return is_device(device) ? settings().visible[static_cast<size_t>(device)] : kMostDevices;
 }
@@ -85,12 +87,26 @@ int current_device() {
     return -1;
 }
 
+int device_status(int32_t driver_device) {
+    const char* failure = virtual_npu_device_failure(driver_device);
+    if (failure == nullptr) return kAclSuccess;
+    return fail(kAclDeviceFailed, "EZ9999: device %d runs nothing any more, because a task failed on it: %s",
+                driver_device, failure);
+}
+
 }  // namespace virtual_npu
 
 using virtual_npu::Context;
 using virtual_npu::fail;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED int virtual_npu_stream_status(const void* stream) {
+    if (!virtual_npu::is_stream(stream)) {
+        return fail(virtual_npu::kAclInvalidParameter, "EE1001: %p is not a stream, or it is destroyed", stream);
+    }
+    return virtual_npu::device_status(virtual_npu_device_of_stream(stream));
+}
 
 EXPORTED int aclInit(const char*) {
     const std::string& error = virtual_npu::settings().error;
@@ -129,6 +145,7 @@ EXPORTED int aclrtResetDevice(int32_t number) {
     for (void* block : device.overhead) halMemFree(block);
     device.overhead.clear();
     device.active = false;
+    virtual_npu_forget_failure(static_cast<int32_t>(virtual_npu::driver_device(number)));
     if (virtual_npu::current == &device.primary) virtual_npu::set_current(nullptr);
     return virtual_npu::kAclSuccess;
 }

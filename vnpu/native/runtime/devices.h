@@ -16,7 +16,13 @@ Context* current_context();
 // order. For a number that is no device, one that the driver refuses.
 uint32_t driver_device(int64_t device);
 
+// The code and the text for a number that is no device.
+int no_such_device(int64_t device);
+
 // The device of the current context; -1 without one, and then the error text is set.
 int current_device();
+
+// As virtual_npu_stream_status() (runtime_errors.h), of a device by the driver's number.
+int device_status(int32_t driver_device);
 
 }  // namespace virtual_npu

@@ -9,7 +9,7 @@
 EXPORTED int aclrtGetDeviceImpl(int32_t* device) { return rtGetDevice(device); }
 
 EXPORTED int aclrtStreamGetIdImpl(void* stream, int32_t* number) {
-    if (number == nullptr) return virtual_npu::kRuntimeInvalidParameter;
+    if (number == nullptr || !virtual_npu::is_stream(stream)) return virtual_npu::kRuntimeInvalidParameter;
     *number = stream == nullptr ? 0 : static_cast<virtual_npu::Stream*>(stream)->number;
     return virtual_npu::kRuntimeSuccess;
 }

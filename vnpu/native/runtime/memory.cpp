@@ -1,10 +1,14 @@
 // Memory of devices and pinned memory of the host: allocation through the driver, copies, information.
+#include <cstdarg>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
+#include "device_failures.h"
 #include "devices.h"
 #include "driver.h"
 #include "host_registration.h"
+#include "kernel_launch.h"
 #include "runtime_errors.h"
 #include "settings.h"
 
@@ -13,6 +17,9 @@ namespace {
 
 // aclrtMalloc leaves room behind a block; aclrtMallocAlign32 takes what was asked, which is what the framework uses.
 constexpr size_t kPadding = 32;
+
+// Of the policies of aclrtMalloc: 0 is huge pages first, others take none.
+constexpr uint32_t kHugePagesOnly = 1;
 
 // With compute=none no data is worth the pages that it would fill. Small copies are made all the same: a program may
 // read back an index or a flag that it wrote.
@@ -26,7 +33,8 @@ int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
     const int device = current_device();
     if (device < 0) return kAclNoContext;
     if (pointer == nullptr || bytes == 0) return fail(kAclInvalidParameter, "EE1001: an allocation of 0 bytes");
-    const bool huge_pages = (policy & 0xff) <= 1;  // huge pages first, huge pages only; further bits say where
+    const uint32_t pages = policy & 0xff;  // further bits say where
+    const bool huge_pages = pages <= kHugePagesOnly;
     const unsigned long long flag =
         static_cast<unsigned long long>(driver_device(device)) | (kKindDevice << kFlagKindShift) | kFlagHighBandwidth |
         (huge_pages ? kFlagHugePage : 0) | (static_cast<unsigned long long>(kModuleApplication) << kFlagModuleShift);
@@ -35,6 +43,11 @@ int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
     virtual_npu_device_memory(driver_device(device), &free_bytes, &total_bytes);
+    // Memory for an operator's workspace, which torch_npu asks for once; for a tensor it frees its caches and asks
+    // again.
+    if (pages == kHugePagesOnly) {
+        virtual_npu_call_refused(static_cast<int32_t>(driver_device(device)), "no memory for a workspace");
+    }
     return fail(status == DRV_ERROR_OUT_OF_MEMORY ? kAclOutOfMemory : kAclInternalError,
                 "EL0004: device %d: no memory for %zu bytes; %zu of %zu bytes are free", device, bytes, free_bytes,
                 total_bytes);
@@ -59,21 +72,33 @@ int registration_result(int status, const char* function, const void* pointer) {
                 function, pointer);
 }
 
-int copy(void* target, size_t target_bytes, const void* source, size_t bytes) {
-    if (bytes == 0) return kAclSuccess;
+// See device_failures.h.
+[[gnu::format(printf, 2, 3)]] int refuse(void* stream, const char* format, ...) {
+    char text[256];
+    va_list values;
+    va_start(values, format);
+    std::vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    virtual_npu_call_refused(virtual_npu_device_of_stream(stream), text);
+    return fail(kAclInvalidParameter, "EE1001: %s", text);
+}
+
+int copy(void* target, size_t target_bytes, const void* source, size_t bytes, void* stream) {
+    const int status = virtual_npu_stream_status(stream);
+    if (status != kAclSuccess || bytes == 0) return status;
     if (target == nullptr || source == nullptr || bytes > target_bytes) {
-        return fail(kAclInvalidParameter, "EE1001: a copy of %zu bytes from %p to %p, which has room for %zu", bytes,
-                    source, target, target_bytes);
+        return refuse(stream, "a copy of %zu bytes from %p to %p, which has room for %zu", bytes, source, target,
+                      target_bytes);
     }
     if (data_matters(bytes)) std::memmove(target, source, bytes);
     return kAclSuccess;
 }
 
-int set(void* target, size_t target_bytes, int32_t value, size_t bytes) {
-    if (bytes == 0) return kAclSuccess;
+int set(void* target, size_t target_bytes, int32_t value, size_t bytes, void* stream) {
+    const int status = virtual_npu_stream_status(stream);
+    if (status != kAclSuccess || bytes == 0) return status;
     if (target == nullptr || bytes > target_bytes) {
-        return fail(kAclInvalidParameter, "EE1001: %zu bytes to be set at %p, which has room for %zu", bytes, target,
-                    target_bytes);
+        return refuse(stream, "%zu bytes to be set at %p, which has room for %zu", bytes, target, target_bytes);
     }
     if (data_matters(bytes)) std::memset(target, value, bytes);
     return kAclSuccess;
@@ -111,25 +136,30 @@ EXPORTED int aclrtHostUnregister(void* pointer) {
 }
 
 EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int) {
-    return virtual_npu::copy(target, target_bytes, source, bytes);
+    return virtual_npu::copy(target, target_bytes, source, bytes, nullptr);
 }
-EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int, void*) {
-    return virtual_npu::copy(target, target_bytes, source, bytes);
+EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int, void* stream) {
+    return virtual_npu::copy(target, target_bytes, source, bytes, stream);
 }
 EXPORTED int aclrtMemcpyAsyncWithCondition(void* target, size_t target_bytes, const void* source, size_t bytes, int,
-                                           void*) {
-    return virtual_npu::copy(target, target_bytes, source, bytes);
+                                           void* stream) {
+    return virtual_npu::copy(target, target_bytes, source, bytes, stream);
 }
 EXPORTED int aclrtMemset(void* target, size_t target_bytes, int32_t value, size_t bytes) {
-    return virtual_npu::set(target, target_bytes, value, bytes);
+    return virtual_npu::set(target, target_bytes, value, bytes, nullptr);
 }
-EXPORTED int aclrtMemsetAsync(void* target, size_t target_bytes, int32_t value, size_t bytes, void*) {
-    return virtual_npu::set(target, target_bytes, value, bytes);
+EXPORTED int aclrtMemsetAsync(void* target, size_t target_bytes, int32_t value, size_t bytes, void* stream) {
+    return virtual_npu::set(target, target_bytes, value, bytes, stream);
 }
 
+// On a thread that has set no device, of the first one: torch_npu asks before it sets a device.
 EXPORTED int aclrtGetMemInfo(int, size_t* free_bytes, size_t* total_bytes) {
-    const int device = virtual_npu::current_device();
-    if (device < 0) return virtual_npu::kAclNoContext;
+    const virtual_npu::Context* context = virtual_npu::current_context();
+    const int64_t device = context == nullptr ? 0 : context->device;
+    if (free_bytes == nullptr || total_bytes == nullptr) {
+        return fail(virtual_npu::kAclInvalidParameter, "EE1001: there is no room for the result: a null pointer");
+    }
+    if (virtual_npu::settings().visible.empty()) return virtual_npu::no_such_device(device);
     virtual_npu_device_memory(virtual_npu::driver_device(device), free_bytes, total_bytes);
     return virtual_npu::kAclSuccess;
 }

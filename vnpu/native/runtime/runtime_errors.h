@@ -7,6 +7,9 @@
 extern "C" {
 // Not of the real runtime: how the other emulated libraries leave a text for aclGetRecentErrMsg().
 void virtual_npu_set_error(const char* text);
+// kAclSuccess, or kAclDeviceFailed with the text of why if a task has failed on the device of the stream; the null
+// stream is that of the current device.
+int virtual_npu_stream_status(const void* stream);
 }
 
 namespace virtual_npu {
@@ -19,6 +22,7 @@ enum AclError : int {
     kAclUnsupported = 207000,
     kAclOutOfMemory = 207001,
     kAclInternalError = 500000,
+    kAclDeviceFailed = 507015,
     kAclOperatorFailure = 500002,
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <thread>
 
 #include "check.h"
 #include "driver.h"
@@ -11,6 +12,7 @@ extern "C" {
 int aclrtGetDeviceCount(uint32_t*);
 int aclrtSetDevice(int32_t);
 int aclrtGetMemInfo(int, size_t*, size_t*);
+int aclrtGetDevice(int32_t*);
 int aclrtMallocAlign32(void**, size_t, uint32_t);
 int aclrtFree(void*);
 int dcmi_init();
@@ -76,6 +78,15 @@ void usage() {
     CHECK_EQUAL(aclrtSetDevice(2), 107001);
     CHECK_EQUAL(aclrtSetDevice(0), 0);  // ASCEND_RT_VISIBLE_DEVICES=1,0
     CHECK_EQUAL(aclrtMallocAlign32(&block, 3 * kMib + 1, 0), 0);
+    // A thread that has set no device is told of the first visible one, which stays unset.
+    std::thread([] {
+        size_t free_there = 0;
+        size_t total_there = 0;
+        int32_t device = -1;
+        CHECK_EQUAL(aclrtGetMemInfo(0, &free_there, &total_there), 0);
+        CHECK_EQUAL(total_there - free_there, 3 * kMib + 1);
+        CHECK_EQUAL(aclrtGetDevice(&device), 107002);
+    }).join();
     CHECK_EQUAL(aclrtGetMemInfo(0, &free_bytes, &total_bytes), 0);
     CHECK_EQUAL(total_bytes - free_bytes, 3 * kMib + 1);
     CHECK_EQUAL(used_mib(1), uint64_t{4});

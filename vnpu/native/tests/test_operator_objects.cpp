@@ -25,6 +25,7 @@ int aclrtSetDevice(int32_t);
 int aclGetViewShape(const aclTensor*, int64_t**, uint64_t*);
 int aclnnAddGetWorkspaceSize(const aclTensor*, const aclTensor*, const aclScalar*, aclTensor*, uint64_t*, void**);
 int aclnnAdd(void*, uint64_t, void*, void*);
+int aclnnInplaceCopyGetWorkspaceSize(const aclTensor*, const aclTensor*, uint64_t*, void**);
 int aclnnMmGetWorkspaceSize(const aclTensor*, const aclTensor*, aclTensor*, int8_t, uint64_t*, void**);
 }
 
@@ -58,6 +59,9 @@ int main() {
     CHECK(aclCreateScalar(&value, 99) == nullptr);
     CHECK(aclCreateScalar(nullptr, virtual_npu::kDouble) == nullptr);
 
+    CHECK(aclCreateTensor(nullptr, 2, virtual_npu::kFloat, nullptr, 0, 2, nullptr, 0, storage) == nullptr);
+    CHECK(aclCreateIntArray(nullptr, 2) == nullptr);
+
     // compute=none: no executor, no work; a workspace where hardware needs one.
     uint64_t workspace = 7;
     void* executor = nullptr;
@@ -69,6 +73,10 @@ int main() {
     CHECK_EQUAL(storage[1], 0.0f);
     CHECK_EQUAL(aclnnMmGetWorkspaceSize(made, made, made, 0, &workspace, &executor), 0);
     CHECK_EQUAL(workspace, uint64_t{16} << 20);
+    CHECK_EQUAL(aclnnMmGetWorkspaceSize(made, made, made, 0, nullptr, &executor), 161002);
+    CHECK_EQUAL(aclnnInplaceCopyGetWorkspaceSize(nullptr, made, &workspace, &executor), 161002);
+    CHECK_EQUAL(aclnnInplaceCopyGetWorkspaceSize(made, made, &workspace, nullptr), 161002);
+    CHECK_EQUAL(aclnnAdd(nullptr, 0, made, nullptr), 161002);  // no executor
 
     const aclTensor* members[] = {made, tensor(storage)};
     aclTensorList* list = aclCreateTensorList(members, 2);

@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 
 RANK = int(os.environ["RANK"])
+# Else the watchdog of the group ends the process, perhaps before it has printed.
+os.environ["TORCH_HCCL_ASYNC_ERROR_HANDLING"] = "0"
 
 
 def collective() -> None:
@@ -35,6 +37,7 @@ def main() -> int:
     if RANK == 1 and trouble == "absence":
         time.sleep(6)
         return 0
+    failed = False
     started = time.monotonic()
     try:
         if RANK == 1 and trouble == "mismatch":
@@ -47,9 +50,13 @@ def main() -> int:
         else:
             collective()
     except Exception as error:
+        failed = True
         print(f"{type(error).__name__} after {time.monotonic() - started:.1f} s: {error}", flush=True)
     else:
         print("no error", flush=True)
+    if failed:
+        # As on hardware a group on a device that has failed cannot be taken down: that waits for the device.
+        os._exit(0)
     dist.destroy_process_group()
     return 0
 

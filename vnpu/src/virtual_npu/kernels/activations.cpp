@@ -35,12 +35,13 @@ void prelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& we
     const Tensor& per_element = std::get<1>(gradients);
     if (!weight_gradient) return;
     const bool reduced = weight_gradient.tensor().numel() != per_element.numel();
-    weight_gradient = reduced ? per_element.sum_to_size(broadcast.sizes()) : per_element;
+    weight_gradient.assign_reshaped(reduced ? per_element.sum_to_size(broadcast.sizes()) : per_element);
 }
 
 // Leaves in `noise` the slope of each element (1 where it is not negative), which the gradient needs.
-Tensor random_relu(const Tensor& self, Output noise, double lower, double upper, bool training, int64_t seed,
-                   int64_t offset) {
+Tensor random_relu(const Tensor& self, Output noise, double lower, double upper, bool training, Seed seed,
+                   Seed offset) {
+    require_floating(self);
     if (!training) return at::leaky_relu(self, (lower + upper) / 2);
     auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed) * 0x9e3779b97f4a7c15u +
                                                     static_cast<uint64_t>(offset));
@@ -121,12 +122,12 @@ KERNEL(aclnnPreluBackward,
        (Tensor gradient, Tensor self, Tensor weight, Output self_gradient, Output weight_gradient)) {
     prelu_backward(gradient, self, weight, self_gradient, weight_gradient);
 }
-KERNEL(aclnnRReluWithNoise, (Tensor self, Output noise, Scalar lower, Scalar upper, bool training, int64_t seed,
-                             int64_t offset, Output result)) {
+KERNEL(aclnnRReluWithNoise,
+       (Tensor self, Output noise, Scalar lower, Scalar upper, bool training, Seed seed, Seed offset, Output result)) {
     result = random_relu(self, noise, lower.toDouble(), upper.toDouble(), training, seed, offset);
 }
 KERNEL(aclnnInplaceRReluWithNoise,
-       (Output self, Output noise, Scalar lower, Scalar upper, bool training, int64_t seed, int64_t offset)) {
+       (Output self, Output noise, Scalar lower, Scalar upper, bool training, Seed seed, Seed offset)) {
     self = random_relu(self.tensor(), noise, lower.toDouble(), upper.toDouble(), training, seed, offset);
 }
 

@@ -4,12 +4,20 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "rehearsal.h"
+
 namespace virtual_npu {
 namespace {
 
 template <typename Object>
-void require(const Object* object, const char* what) {
+void require_present(const Object* object, const char* what) {
     if (object == nullptr) throw std::invalid_argument(std::string("a ") + what + " is missing");
+}
+
+void require_castable(at::ScalarType from, at::ScalarType to) {
+    if (at::canCast(from, to)) return;
+    throw std::invalid_argument(std::string("result type ") + c10::toString(from) +
+                                " can't be cast to the desired output type " + c10::toString(to));
 }
 
 }  // namespace
@@ -83,9 +91,10 @@ int32_t data_type_of(at::ScalarType type) {
 }
 
 at::Tensor tensor_of(const aclTensor* tensor) {
-    require(tensor, "tensor");
+    require_present(tensor, "tensor");
     if (tensor->kind != ObjectKind::kTensor) throw std::invalid_argument("an argument is not a tensor");
     const at::ScalarType type = element_type(tensor->data_type);
+    if (at::Tensor stand_in = stand_in_for(*tensor, type); stand_in.defined()) return stand_in;
     char* first = static_cast<char*>(tensor->storage) + tensor->offset * static_cast<int64_t>(c10::elementSize(type));
     return at::from_blob(first, at::IntArrayRef(tensor->sizes, tensor->dimensions),
                          at::IntArrayRef(tensor->strides, tensor->dimensions), at::TensorOptions().dtype(type));
@@ -100,7 +109,7 @@ std::optional<at::Tensor> widened(const std::optional<at::Tensor>& tensor) {
 }
 
 at::Scalar scalar_of(const aclScalar* scalar) {
-    require(scalar, "scalar");
+    require_present(scalar, "scalar");
     if (scalar->kind != ObjectKind::kScalar) throw std::invalid_argument("an argument is not a scalar");
     const auto read = [scalar](auto value) {
         std::memcpy(&value, scalar->value, sizeof value);
@@ -138,7 +147,7 @@ at::Scalar scalar_of(const aclScalar* scalar) {
 }
 
 ScalarOrTensor Argument<ScalarOrTensor>::convert(const void* value) {
-    require(value, "scalar");
+    require_present(value, "scalar");
     if (*static_cast<const ObjectKind*>(value) == ObjectKind::kScalar) {
         return {scalar_of(static_cast<const aclScalar*>(value))};
     }
@@ -186,26 +195,36 @@ ScalarList Argument<ScalarList>::convert(const aclScalarList* value) {
 
 Output& Output::operator=(const at::Tensor& value) {
     if (target_ == nullptr) return *this;
-    at::Tensor target = tensor();
-    if (target.sizes() != value.sizes() && target.numel() == value.numel()) {
-        target.copy_(value.reshape(target.sizes()));
-    } else {
-        target.copy_(value);
+    if (value.numel() == 0 && tensor().numel() == 0) return *this;
+    if (value.sizes() != sizes()) {
+        std::ostringstream text;
+        text << "the result has the shape " << value.sizes() << ", its output " << sizes();
+        throw std::invalid_argument(text.str());
     }
+    require_castable(value.scalar_type(), type());
+    tensor().copy_(value);
     return *this;
 }
 
 void Output::assign_resized(const at::Tensor& value) {
-    if (target_ == nullptr) return;
+    if (target_ == nullptr || is_rehearsing()) return;
     if (value.numel() > target_->storage_elements - target_->offset) {
         throw std::length_error("the result does not fit into its output");
     }
+    require_castable(value.scalar_type(), type());
     host().set_view_shape(target_, value.sizes().data(), value.sizes().size());
     tensor().copy_(value);
 }
 
+Output OutputList::operator[](size_t index) const {
+    if (index >= size()) throw std::out_of_range("a list of outputs is too short");
+    return Output(const_cast<aclTensor*>(target_->elements[index]));
+}
+
 OutputList& OutputList::operator=(const std::vector<at::Tensor>& values) {
-    for (size_t index = 0; index < size() && index < values.size(); ++index) (*this)[index] = values[index];
+    if (target_ == nullptr) return *this;
+    if (values.size() != size()) throw std::out_of_range("a list of outputs is not as long as the results");
+    for (size_t index = 0; index < values.size(); ++index) (*this)[index] = values[index];
     return *this;
 }
 

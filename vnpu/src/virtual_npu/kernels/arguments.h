@@ -45,8 +45,12 @@ public:
     explicit Output(aclTensor* target) : target_(target) {}
     explicit operator bool() const { return target_ != nullptr; }
 
-    // Converts to the output's data type, and reshapes where only the shape differs.
+    // The shape is the output's. The data type is converted as libtorch converts a result: not from floating point to
+    // whole numbers, for instance.
     Output& operator=(const at::Tensor& value);
+    // The same where the caller has another shape for as many elements.
+    void assign_reshaped(const at::Tensor& value) { *this = target_ == nullptr ? value : value.reshape(sizes()); }
+    at::IntArrayRef sizes() const { return at::IntArrayRef(target_->sizes, target_->dimensions); }
     at::Tensor tensor() const { return tensor_of(target_); }
     at::ScalarType type() const { return element_type(target_->data_type); }
     // For results whose size only the data decides (nonzero, unique): the caller has allocated the largest possible
@@ -62,11 +66,30 @@ public:
     explicit OutputList(const aclTensorList* target) : target_(target) {}
     explicit operator bool() const { return target_ != nullptr; }
     size_t size() const { return target_ == nullptr ? 0 : target_->count; }
-    Output operator[](size_t index) const { return Output(const_cast<aclTensor*>(target_->elements[index])); }
+    Output operator[](size_t index) const;
     OutputList& operator=(const std::vector<at::Tensor>& values);
 
 private:
     const aclTensorList* target_;
+};
+
+// Arguments of which none is wrong, and which may differ in every call: they do not count for whether a call was
+// rehearsed before (rehearsal.h). The scalar that only scales something is such a one but for its sign and its
+// magnitude.
+template <typename Number>
+struct Any {
+    Number value;
+    operator Number() const { return value; }
+};
+using Seed = Any<int64_t>;
+template <typename Parameter>
+constexpr bool is_any = false;
+template <typename Number>
+constexpr bool is_any<Any<Number>> = true;
+
+struct Factor {
+    at::Scalar value;
+    operator const at::Scalar&() const { return value; }
 };
 
 // An argument that is an aclScalar in one version of a function and a tensor of one element in another.
@@ -199,6 +222,18 @@ template <>
 struct Argument<at::ScalarType> {
     using CType = int32_t;
     static at::ScalarType convert(CType value) { return element_type(value); }
+};
+
+template <typename Number>
+struct Argument<Any<Number>> {
+    using CType = Number;
+    static Any<Number> convert(CType value) { return {value}; }
+};
+
+template <>
+struct Argument<Factor> {
+    using CType = const aclScalar*;
+    static Factor convert(CType value) { return {scalar_of(value)}; }
 };
 
 template <>

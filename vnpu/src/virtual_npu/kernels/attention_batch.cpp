@@ -4,11 +4,13 @@
 namespace virtual_npu {
 namespace {
 
-bool present(const OptionalTensor& tensor) { return tensor && tensor->numel() > 0; }
-
 // `count` elements of a dropout mask of bits, from the element `begin` on; the lowest bit of a byte comes first.
 Tensor kept_elements(const Tensor& bits, int64_t begin, at::IntArrayRef shape) {
+    require_data(bits);
     const Tensor kept = at::empty(shape, at::kBool);
+    if (begin + kept.numel() > static_cast<int64_t>(bits.nbytes()) * 8) {
+        throw std::invalid_argument("the dropout mask is too small");
+    }
     bool* keep = kept.data_ptr<bool>();
     const auto* bytes = static_cast<const uint8_t*>(bits.const_data_ptr());
     for (int64_t index = 0; index < kept.numel(); ++index) {
@@ -27,6 +29,21 @@ public:
           query_(tensors.query, settings.layout, settings.heads, settings.query_ends),
           key_(tensors.key, settings.layout, key_heads(), settings.key_ends),
           value_(tensors.value, settings.layout, key_heads(), settings.key_ends) {
+        require_floating(tensors.query);
+        require_one_type(
+            {tensors.query, tensors.key, tensors.value, present(tensors.bias) ? tensors.bias : std::nullopt});
+        require(key_.count() == query_.count() && value_.count() == query_.count(),
+                "query, key and value have different numbers of sequences");
+        const bool in_a_row = settings.layout == "TND";
+        for (const OptionalTensor& whole : {tensors.bias, tensors.mask}) {
+            // The mask of the compressed modes is a triangle of a fixed size.
+            if (in_a_row || settings.sparse_mode > 1 || !present(whole)) continue;
+            const auto fits = [](int64_t size, int64_t length) { return size == length || size == 1; };
+            require(whole->dim() >= 2 && fits(whole->size(-2), query_.length()) && fits(whole->size(-1), key_.length()),
+                    "a bias or a mask does not have the lengths of query and key");
+            require(whole->dim() < 3 || fits(whole->size(0), query_.count()),
+                    "a bias or a mask does not have the number of sequences");
+        }
         if (settings.bias_kind != 0 && settings.bias_kind != 1) {
             throw std::invalid_argument("attention that makes its bias itself (pse_type 2, 3) is not emulated");
         }
@@ -38,6 +55,8 @@ public:
     int64_t count() const { return query_.count(); }
     int64_t key_heads() const {
         if (settings_.layout != "BSH" && settings_.layout != "SBH") return 0;  // a dimension of its own
+        require(tensors_.query.dim() == 3 && tensors_.key.dim() == 3 && tensors_.query.size(2) > 0,
+                "query or key does not have the dimensions of the layout");
         return tensors_.key.size(2) * settings_.heads / tensors_.query.size(2);
     }
     Sequences like_query(const Tensor& tensor) const {
@@ -72,6 +91,7 @@ public:
             mask_bits_used_ += input.kept->numel();
         }
         if (present(tensors_.sink)) input.sink = tensors_.sink->to(at::kFloat);
+        check_attention(input);
         return input;
     }
 

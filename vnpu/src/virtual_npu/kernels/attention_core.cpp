@@ -1,6 +1,7 @@
 // Attention on one sequence: see attention_core.h.
 #include "attention_core.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace virtual_npu {
@@ -65,13 +66,16 @@ Sequences::Sequences(const Tensor& tensor, Text layout, int64_t heads, const Int
     }
     const bool in_a_row = layout == "TND" || layout == "NTD";
     if (!in_a_row) ends_.clear();  // lengths within a rectangular batch are the caller's matter
-    if (in_a_row && ends_.empty()) throw std::invalid_argument("sequences in a row need the lengths of the sequences");
+    if (!in_a_row) return;
+    require(!ends_.empty(), "sequences in a row need the lengths of the sequences");
+    require(std::is_sorted(ends_.begin(), ends_.end()) && ends_.front() >= 0 && ends_.back() == heads_first_.size(1),
+            "the ends of the sequences are not those of the sequences in a row");
 }
 
 Tensor Sequences::operator[](int64_t index) const {
     if (ends_.empty()) return heads_first_.select(0, index);
     const int64_t begin = index == 0 ? 0 : ends_[index - 1];
-    return heads_first_.slice(1, begin, ends_[index]);
+    return heads_first_.slice(1, begin, ends_.at(index));
 }
 
 Tensor part_for_sequence(const Tensor& whole, int64_t index, int64_t queries, int64_t keys) {
@@ -96,10 +100,10 @@ OptionalTensor hidden_keys(const AttentionSettings& settings, const OptionalTens
     switch (settings.sparse_mode) {
         case kMaskAndBand:
             if (!mask) return std::nullopt;  // without a mask the band does not count
-            return part_for_sequence(mask->to(at::kBool), index, queries, keys).logical_or(outside_band(row));
+            return part_for_sequence(truth_values(*mask), index, queries, keys).logical_or(outside_band(row));
         case kWholeMask:
             if (!mask) return std::nullopt;
-            return part_for_sequence(mask->to(at::kBool), index, queries, keys);
+            return part_for_sequence(truth_values(*mask), index, queries, keys);
         // The mask that comes with the following modes is a fixed triangle; the positions say as much.
         case kCausalFromLeft:
             return column > row;
@@ -114,6 +118,16 @@ OptionalTensor hidden_keys(const AttentionSettings& settings, const OptionalTens
             throw std::invalid_argument("attention in sparse mode " + std::to_string(settings.sparse_mode) +
                                         " is not emulated");
     }
+}
+
+void check_attention(const AttentionInput& input) {
+    require(input.query.dim() == 3 && input.key.dim() == 3 && input.value.dim() == 3,
+            "query, key or value does not have the dimensions of the layout");
+    require(input.key.size(0) > 0 && input.query.size(0) % input.key.size(0) == 0,
+            "the heads of the key are no divisor of the heads of the query");
+    require(input.value.size(0) == input.key.size(0), "key and value have different numbers of heads");
+    require(input.value.size(1) == input.key.size(1), "key and value have different lengths");
+    require(input.query.size(2) == input.key.size(2), "query and key have different depths");
 }
 
 AttentionResult attend(const AttentionInput& input, const AttentionSettings& settings) {

@@ -8,6 +8,9 @@
 
 namespace virtual_npu {
 
+// Whether an optional tensor is there; the caller may stand a tensor of shape (0) for one that is not.
+inline bool present(const OptionalTensor& tensor) { return tensor && tensor->sizes() != at::IntArrayRef({0}); }
+
 // What every variant of the function has in common.
 struct AttentionSettings {
     double scale = 1;
@@ -31,13 +34,15 @@ public:
     int64_t count() const { return ends_.empty() ? heads_first_.size(0) : static_cast<int64_t>(ends_.size()); }
     Tensor operator[](int64_t index) const;
     int64_t heads() const { return heads_first_.size(ends_.empty() ? 1 : 0); }
+    int64_t length() const { return heads_first_.size(ends_.empty() ? 2 : 1); }  // of each, or of all in a row
 
 private:
     Tensor heads_first_;  // (batch, heads, length, depth), or (heads, length, depth) with all sequences in a row
     IntList ends_;
 };
 
-// A part of a mask or a bias that belongs to one sequence, ready to broadcast to (heads, queries, keys).
+// A part of a mask or a bias that belongs to one sequence, ready to broadcast to (heads, queries, keys). Of a larger
+// one the first rows and columns count: sequences in a row share it.
 Tensor part_for_sequence(const Tensor& whole, int64_t index, int64_t queries, int64_t keys);
 
 // Which keys a query may not see, by the mask of the caller and by the sparse mode; nothing if it may see all.
@@ -53,6 +58,9 @@ struct AttentionInput {
     OptionalTensor kept;    // bool, from dropout
     OptionalTensor sink;    // a score for each head that takes weight from all keys
 };
+
+// Throws unless the operands of one sequence fit together.
+void check_attention(const AttentionInput& input);
 
 struct AttentionResult {
     Tensor value;

@@ -89,6 +89,21 @@ void inference_attention(const InferenceCall& call, const AttentionSettings& set
     const Sequences query(call.query, layout, heads, ends);
     const InferenceOperand key(call.keys, call, layout, key_heads);
     const InferenceOperand value(call.values, call, layout, key_heads);
+    require_floating(call.query);
+    for (const TensorList* operands : {&call.keys, &call.values}) {
+        for (const Tensor& operand : *operands) require_one_type({call.query, operand});
+        const bool separate = operands->size() > 1;
+        require(call.pages || is_in_a_row(layout) ||
+                    (separate ? static_cast<int64_t>(operands->size())
+                              : Sequences(operands->at(0), layout, key_heads).count()) == query.count(),
+                "query, key and value have different numbers of sequences");
+    }
+    for (size_t index = 0; index < call.keys.size(); ++index) {
+        const Tensor& value_cache = call.values.at(index);
+        require_sizes(call.keys[index].flatten(0, -2), {value_cache.flatten(0, -2).size(0), call.keys[index].size(-1)},
+                      "the key");
+    }
+    require(!call.pages || call.pages->size(0) == query.count(), "there are not as many rows of pages as sequences");
     const Tensor target = result.tensor();
     target.zero_();  // what lies behind the end of a sequence
     const Sequences results(target, layout_of_result(settings.layout), heads, ends);
@@ -112,6 +127,7 @@ void inference_attention(const InferenceCall& call, const AttentionSettings& set
         input.hidden =
             hidden_keys(settings, mask_with_queries(call.mask, query.count(), queries), index, queries, keys);
         if (call.sink) input.sink = call.sink->to(at::kFloat);
+        check_attention(input);
         const AttentionResult attended = attend(input, settings);
         results[index].narrow(1, 0, queries).copy_(attended.value);
         if (log_sum_exp) {

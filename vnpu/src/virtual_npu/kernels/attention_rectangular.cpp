@@ -46,7 +46,7 @@ KERNEL_WITH_WORKSPACE(aclnnFlashAttentionScoreV4,
                        IntList key_ends, IntList /*query_start*/, IntList /*key_start*/, double scale,
                        double keep_probability, int64_t before, int64_t after, int64_t heads, Text layout,
                        int64_t /*inner_precise*/, int64_t sparse_mode, int64_t /*result_type*/, int64_t bias_kind,
-                       Text /*softmax_layout*/, int64_t /*seed*/, int64_t /*offset*/, Output greatest_scores,
+                       Text /*softmax_layout*/, Seed /*seed*/, Seed /*offset*/, Output greatest_scores,
                        Output weight_sums, Output /*softmax*/, Output result)) {
     fused_attention(
         {query, key, value, bias, drop_mask, mask, query_rope, key_rope, sink},
@@ -107,8 +107,8 @@ KERNEL_WITH_WORKSPACE(
      OptionalTensor /*value_scale*/, OptionalTensor /*gradient_scale*/, OptionalTensor /*result_scale*/,
      IntList prefixes, IntList query_ends, IntList key_ends, IntList /*query_start*/, IntList /*key_start*/,
      double scale, double keep_probability, int64_t before, int64_t after, int64_t heads, Text layout,
-     Text /*softmax_layout*/, int64_t /*inner_precise*/, int64_t sparse_mode, int64_t bias_kind, int64_t /*seed*/,
-     int64_t /*offset*/, int64_t /*result_type*/, Output query_gradient, Output key_gradient, Output value_gradient,
+     Text /*softmax_layout*/, int64_t /*inner_precise*/, int64_t sparse_mode, int64_t bias_kind, Seed /*seed*/,
+     Seed /*offset*/, int64_t /*result_type*/, Output query_gradient, Output key_gradient, Output value_gradient,
      Output query_rope_gradient, Output key_rope_gradient, Output bias_gradient, Output sink_gradient)) {
     fused_attention_backward(
         {query, key, value, bias, drop_mask, mask, query_rope, key_rope, sink},

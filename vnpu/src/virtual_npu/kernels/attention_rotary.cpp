@@ -12,7 +12,7 @@ namespace {
 enum RotaryMode : int64_t { kHalves = 0, kNeighbours = 1, kQuarters = 2 };
 
 Tensor rotate_halves(const Tensor& self) {
-    const auto halves = self.chunk(2, -1);
+    const auto halves = equal_parts(self, 2, -1);
     return at::cat({-halves[1], halves[0]}, -1);
 }
 
@@ -26,7 +26,7 @@ Tensor rotate_pairs(const Tensor& self, int64_t mode) {
             return at::stack({-pairs.select(-1, 1), pairs.select(-1, 0)}, -1).flatten(-2);
         }
         case kQuarters: {
-            const auto halves = self.chunk(2, -1);
+            const auto halves = equal_parts(self, 2, -1);
             return at::cat({rotate_halves(halves[0]), rotate_halves(halves[1])}, -1);
         }
         default:
@@ -65,7 +65,10 @@ Tensor spread_statistic(const Tensor& statistic, const Tensor& attended, Text la
     const Tensor once = statistic.narrow(-1, 0, 1);
     if (layout == "TND") return once;
     if (layout != "SBH") throw std::invalid_argument("ring attention in this layout is not emulated");
+    require(attended.dim() == 3 && statistic.dim() == 4 && statistic.size(1) > 0,
+            "results or statistics do not have the dimensions of the layout");
     const int64_t depth = attended.size(2) / statistic.size(1);
+    require(depth * statistic.size(1) == attended.size(2), "the width of the results is no multiple of the heads");
     return once.permute({2, 0, 1, 3}).expand({-1, -1, -1, depth}).flatten(2);
 }
 
@@ -99,7 +102,7 @@ KERNEL(aclnnInterleaveRope, (Tensor self, Tensor cosine, Tensor sine, Output res
 // (batch, length, 3 * width) into query (scaled), key and value of shape (batch, heads, length, depth).
 KERNEL(aclnnTransformBiasRescaleQkv,
        (Tensor projection, Tensor bias, int64_t heads, Output query, Output key, Output value)) {
-    const auto parts = (projection + bias).chunk(3, -1);
+    const auto parts = equal_parts(projection + bias, 3, -1);
     const auto split = [heads](const Tensor& part) { return part.unflatten(-1, {heads, -1}).transpose(1, 2); };
     const Tensor heads_of_query = split(parts[0]);
     query = heads_of_query / std::sqrt(static_cast<double>(heads_of_query.size(-1)));
@@ -110,6 +113,10 @@ KERNEL(aclnnTransformBiasRescaleQkv,
 KERNEL(aclnnRingAttentionUpdateV2, (Tensor attended, Tensor greatest, Tensor sum, Tensor other, Tensor other_greatest,
                                     Tensor other_sum, OptionalTensor /*query_ends*/, Text layout,
                                     Text /*softmax_layout*/, Output result, Output new_greatest, Output new_sum)) {
+    require_sizes(other, attended.sizes(), "the second result");
+    for (const Tensor& statistic : {sum, other_greatest, other_sum}) {
+        require_sizes(statistic, greatest.sizes(), "a statistic");
+    }
     const Tensor common = at::maximum(greatest, other_greatest);
     const Tensor share = sum * at::exp(greatest - common);
     const Tensor other_share = other_sum * at::exp(other_greatest - common);

@@ -50,14 +50,14 @@ struct Argument<ScalarsOrTensor> {
     KERNEL(FUNCTION, (TensorList self, OutputList result)) {                                       \
         for (size_t index = 0; index < self.size(); ++index) result[index] = COMPUTE(self[index]); \
     }
-#define FOREACH_LIST(FUNCTION, COMPUTE)                                                                          \
-    KERNEL(FUNCTION, (TensorList self, TensorList other, OutputList result)) {                                   \
-        for (size_t index = 0; index < self.size(); ++index) result[index] = COMPUTE(self[index], other[index]); \
+#define FOREACH_LIST(FUNCTION, COMPUTE)                                                                             \
+    KERNEL(FUNCTION, (TensorList self, TensorList other, OutputList result)) {                                      \
+        for (size_t index = 0; index < self.size(); ++index) result[index] = COMPUTE(self[index], other.at(index)); \
     }
 #define FOREACH_LIST_WITH_FACTOR(FUNCTION, COMPUTE)                                                  \
     KERNEL(FUNCTION, (TensorList self, TensorList other, ScalarOrTensor alpha, OutputList result)) { \
         for (size_t index = 0; index < self.size(); ++index) {                                       \
-            result[index] = COMPUTE(self[index], other[index], alpha.value);                         \
+            result[index] = COMPUTE(self[index], other.at(index), alpha.value);                      \
         }                                                                                            \
     }
 #define FOREACH_SCALAR(FUNCTION, COMPUTE)                                                                       \
@@ -74,14 +74,14 @@ struct Argument<ScalarsOrTensor> {
     KERNEL(FUNCTION,                                                                                          \
            (TensorList self, TensorList first, TensorList second, ScalarOrTensor value, OutputList result)) { \
         for (size_t index = 0; index < self.size(); ++index) {                                                \
-            result[index] = COMPUTE(self[index], first[index], second[index], value.value);                   \
+            result[index] = COMPUTE(self[index], first.at(index), second.at(index), value.value);             \
         }                                                                                                     \
     }
 #define FOREACH_TERNARY_SCALARS(FUNCTION, COMPUTE)                                                             \
     KERNEL(FUNCTION,                                                                                           \
            (TensorList self, TensorList first, TensorList second, ScalarsOrTensor value, OutputList result)) { \
         for (size_t index = 0; index < self.size(); ++index) {                                                 \
-            result[index] = COMPUTE(self[index], first[index], second[index], value.values.at(index));         \
+            result[index] = COMPUTE(self[index], first.at(index), second.at(index), value.values.at(index));   \
         }                                                                                                      \
     }
 
@@ -154,7 +154,7 @@ FOREACH_TERNARY_SCALARS(aclnnForeachAddcmulScalarList, at::addcmul)
 FOREACH_LIST_WITH_FACTOR(aclnnForeachLerpScalar, at::lerp)
 KERNEL(aclnnForeachLerpList, (TensorList self, TensorList end, TensorList weight, OutputList result)) {
     for (size_t index = 0; index < self.size(); ++index) {
-        result[index] = at::lerp(self[index], end[index], weight[index]);
+        result[index] = at::lerp(self[index], end.at(index), weight.at(index));
     }
 }
 

@@ -13,6 +13,7 @@ struct Halves {
 };
 
 Halves halves_of(const Tensor& self, int64_t dimension, bool gate_is_first) {
+    require(self.size(dimension) % 2 == 0, "the dimension that is halved has an odd size");
     const int64_t length = self.size(dimension) / 2;
     const Tensor first = self.narrow(dimension, 0, length);
     const Tensor second = self.narrow(dimension, length, length);
@@ -47,12 +48,13 @@ Tensor geglu_backward(const Tensor& gradient, const Tensor& self, const Tensor& 
 constexpr double kMaskedScore = -10000.0;
 
 Tensor score_mask(const Tensor& mask, const Tensor& self, bool triangular) {
-    if (!triangular) return mask.to(at::kBool).expand_as(self);
+    if (!triangular) return truth_values(mask).expand_as(self);
     const int64_t rows = self.size(-2);
     return at::ones({rows, self.size(-1)}, self.options().dtype(at::kBool)).triu(1).expand_as(self);
 }
 
 Tensor scaled_masked_softmax(const Tensor& self, const Tensor& mask, double scale, bool triangular) {
+    require_floating(self);
     const Tensor scores = (self.to(at::kFloat) * scale).masked_fill(score_mask(mask, self, triangular), kMaskedScore);
     return at::softmax(scores, -1);
 }

@@ -6,9 +6,6 @@
 namespace virtual_npu {
 namespace {
 
-// The functions of libtorch want int64; the caller may have int32.
-Tensor positions(const Tensor& index) { return index.to(at::kLong); }
-
 using OptionalTensors = c10::List<std::optional<Tensor>>;
 
 OptionalTensors index_list(const OptionalTensorList& indices) {
@@ -75,7 +72,7 @@ KERNEL(aclnnIndex, (Tensor self, OptionalTensorList indices, Output result)) {
 KERNEL(aclnnIndexPutImpl, (Output self, OptionalTensorList indices, Tensor values, bool accumulate, bool /*unsafe*/)) {
     if (selects_nothing(indices)) return;
     Tensor target = self.tensor();
-    at::index_put_(target, index_list(indices), values.to(target.scalar_type()), accumulate);
+    at::index_put_(target, index_list(indices), values, accumulate);
 }
 
 // One dimension, one list of positions.
@@ -157,25 +154,27 @@ KERNEL(aclnnInplaceScatterReduce,
 KERNEL(aclnnTake, (Tensor self, Tensor index, Output result)) { result = at::take(self, positions(index)); }
 
 KERNEL(aclnnInplacePut, (Output self, Tensor index, Tensor source, bool accumulate)) {
+    require(source.numel() == index.numel(), "there are not as many values as positions");
+    require(index.numel() == 0 || self.tensor().numel() > 0, "there are positions, but no elements");
     self.tensor().put_(positions(index), source, accumulate);
 }
 
 // Masks.
 
 KERNEL(aclnnMaskedSelect, (Tensor self, Tensor mask, Output result)) {
-    result.assign_resized(at::masked_select(self, mask.to(at::kBool)));
+    result.assign_resized(at::masked_select(self, true_or_false(mask)));
 }
 
 KERNEL(aclnnInplaceMaskedFillScalar, (Output self, Tensor mask, Scalar value)) {
-    self.tensor().masked_fill_(mask.to(at::kBool), value);
+    self.tensor().masked_fill_(true_or_false(mask), value);
 }
 
 KERNEL(aclnnInplaceMaskedFillTensor, (Output self, Tensor mask, Tensor value)) {
-    self.tensor().masked_fill_(mask.to(at::kBool), value.item());
+    self.tensor().masked_fill_(true_or_false(mask), value.item());
 }
 
 KERNEL(aclnnInplaceMaskedScatter, (Output self, Tensor mask, Tensor source)) {
-    self.tensor().masked_scatter_(mask.to(at::kBool), source);
+    self.tensor().masked_scatter_(true_or_false(mask), source);
 }
 
 KERNEL(aclnnNonzero, (Tensor self, Output result)) { result.assign_resized(at::nonzero(self)); }
@@ -187,13 +186,17 @@ KERNEL(aclnnNonzeroV2, (Tensor self, Output result)) { result.assign_resized(at:
 
 KERNEL(aclnnGatherV3, (Tensor self, int64_t dim, Tensor index, int64_t batch_dims, int64_t /*mode*/, Output result)) {
     if (batch_dims != 0) throw std::invalid_argument("a gather with batch dimensions is not written");
-    result = at::index_select(self, dim, index.flatten());
+    result.assign_reshaped(at::index_select(self, dim, index.flatten()));
 }
 
 KERNEL(aclnnScatterNdUpdate, (Output self, Tensor indices, Tensor updates)) {
+    Tensor target = self.tensor();
+    require(indices.dim() > 0 && indices.size(-1) <= target.dim(), "the positions have too many dimensions");
+    std::vector<int64_t> sizes = indices.sizes().slice(0, indices.dim() - 1).vec();
+    for (int64_t dim = indices.size(-1); dim < target.dim(); ++dim) sizes.push_back(target.size(dim));
+    require_sizes(updates, sizes, "the update");
     OptionalTensors list;
     for (const auto& index : indices.unbind(-1)) list.push_back(positions(index));
-    Tensor target = self.tensor();
     at::index_put_(target, list, updates);
 }
 
@@ -202,9 +205,17 @@ KERNEL(aclnnInplaceScatterUpdate, (Output self, Tensor indices, Tensor updates, 
     Tensor target = self.tensor();
     const int64_t dim = axis < 0 ? axis + target.dim() : axis;
     const bool with_batch = indices.dim() == 2;  // rows of (batch, position) instead of positions
+    require_one_type({target, updates});
+    require(with_batch ? indices.size(1) == 2 : indices.dim() == 1, "positions have one dimension, or rows of two");
+    require(updates.dim() == target.dim() && updates.size(0) == indices.size(0), "each position needs an update");
+    for (int64_t each = 1; each < target.dim(); ++each) {
+        require(each == dim ? updates.size(each) <= target.size(each) : updates.size(each) == target.size(each),
+                "an update does not have the shape of what it replaces");
+    }
+    const Tensor rows = positions(indices);
     for (int64_t row = 0; row < indices.size(0); ++row) {
-        const int64_t batch = with_batch ? indices[row][0].item<int64_t>() : row;
-        const int64_t position = (with_batch ? indices[row][1] : indices[row]).item<int64_t>();
+        const int64_t batch = with_batch ? rows[row][0].item<int64_t>() : row;
+        const int64_t position = (with_batch ? rows[row][1] : rows[row]).item<int64_t>();
         target[batch].narrow(dim - 1, position, updates.size(dim)).copy_(updates[row]);
     }
 }

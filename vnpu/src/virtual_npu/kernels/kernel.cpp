@@ -36,16 +36,20 @@ void* end_of(const aclTensor* tensor) {
     return static_cast<char*>(tensor->storage) + (last + 1) * element_bytes;
 }
 
+void with_guards(void (*body)(void*), void* context) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const at::DisableRecordFunctionGuard no_record_function;
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKeySet(
+        {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::AutocastCPU,
+         c10::DispatchKey::AutocastPrivateUse1, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+         c10::DispatchKey::FuncTorchDynamicLayerBackMode}));
+    body(context);
+}
+
 int run_guarded(const char* function, void (*body)(void*), void* context, char* message, size_t message_size) {
     message[0] = '\0';
     try {
-        const at::AutoDispatchBelowADInplaceOrView below_autograd;
-        const at::DisableRecordFunctionGuard no_record_function;
-        const c10::impl::ExcludeDispatchKeyGuard no_modes(c10::DispatchKeySet(
-            {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::AutocastCPU,
-             c10::DispatchKey::AutocastPrivateUse1, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
-             c10::DispatchKey::FuncTorchDynamicLayerBackMode}));
-        body(context);
+        with_guards(body, context);
         return kSuccess;
     } catch (const c10::Error& error) {
         std::snprintf(message, message_size, "%s: %s", function, error.what_without_backtrace());

@@ -7,21 +7,28 @@
 //
 // KERNEL_WITH_WORKSPACE does the same for functions that ask for device memory of their own on hardware.
 //
-// A kernel sees the arguments in the order of the aclnn function. It runs in phase two (see operator_abi.h): inputs are
-// not ready earlier. Views arrive as they are, with strides; shapes and data types of outputs are already decided by
-// the caller, and assigning to an Output converts and reshapes. An exception becomes the error text of the operator.
+// A kernel sees the arguments in the order of the aclnn function. Phase two runs it (see operator_abi.h): inputs are
+// not ready earlier. Phase one rehearses it (see rehearsal.h): what it throws whatever the data is refuses the call.
+// Views arrive as they are, with strides; shapes and data types of outputs are already decided by the caller, and
+// assigning to an Output converts the data type only. An exception becomes the error text of the operator.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
 
+#include "argument_checks.h"
 #include "arguments.h"
+#include "rehearsal.h"
 
 namespace virtual_npu {
 
 // Runs `body` under the guards a device kernel needs: no autograd, no Python modes, no profiler of the CPU operators,
-// no autocast. Returns a Status and fills `message` on an exception.
+// no autocast.
+void with_guards(void (*body)(void*), void* context);
+// The same; returns a Status and fills `message` on an exception.
 int run_guarded(const char* function, void (*body)(void*), void* context, char* message, size_t message_size);
 void* end_of(const aclTensor* tensor);
 void register_kernel(const char* function, const char* source, void (*plan)());
@@ -36,19 +43,22 @@ struct Kernel<Compute, Function, Workspace> {
     };
 
     static int plan(typename Argument<Parameters>::CType... arguments, uint64_t* workspace_bytes, void** executor) {
+        if (workspace_bytes == nullptr || executor == nullptr) {
+            return host().refuse((std::string(Function) + ": there is no room for the results of phase one").c_str());
+        }
+        const int device_status = host().device_status();
+        if (device_status != kSuccess) return device_status;
+        auto planned = std::make_unique<Planned>(
+            Planned{{ObjectKind::kExecution, Function, &run, &destroy, &end_of_output}, {keep(arguments)...}});
+        const int status = check(*planned);
+        if (status != kSuccess) return status;
         *workspace_bytes = Workspace ? host().workspace_bytes : 0;
-        *executor = new Planned{{Function, &run, &destroy, &end_of_output}, {keep(arguments)...}};
+        *executor = planned.release();
         return kSuccess;
     }
 
     static int run(Execution* self, char* message, size_t message_size) {
-        return run_guarded(
-            Function,
-            [](void* context) {
-                std::apply([](const auto&... arguments) { Compute(Argument<Parameters>::convert(arguments)...); },
-                           static_cast<Planned*>(static_cast<Execution*>(context))->arguments);
-            },
-            self, message, message_size);
+        return run_guarded(Function, &compute, self, message, message_size);
     }
 
     static void destroy(Execution* self) { delete static_cast<Planned*>(self); }
@@ -61,6 +71,36 @@ struct Kernel<Compute, Function, Workspace> {
     }
 
 private:
+    static void compute(void* planned) {
+        std::apply([](const auto&... arguments) { Compute(Argument<Parameters>::convert(arguments)...); },
+                   static_cast<Planned*>(static_cast<Execution*>(planned))->arguments);
+    }
+
+    // Whether the arguments are right, as far as it can be known without the data.
+    static int check(Planned& planned) {
+        // Operators of the older interface have one phase: they run at once.
+        if constexpr ((std::is_same_v<Parameters, Attributes> || ...)) return kSuccess;
+        static std::atomic<bool> needs_data{false};
+        Signature signature(reinterpret_cast<const void*>(Compute));
+        std::apply([&signature](const auto&... arguments) { (add_to<Parameters>(signature, arguments), ...); },
+                   planned.arguments);
+        if (signature.has_wrong_object()) {
+            return host().refuse((std::string(Function) + ": an argument is not the object that it should be").c_str());
+        }
+        if (is_accepted(signature)) return kSuccess;
+        return rehearse({Function, &compute, static_cast<Execution*>(&planned), &needs_data}, signature);
+    }
+    template <typename Parameter, typename Argument>
+    static void add_to(Signature& signature, const Argument& argument) {
+        if constexpr (std::is_same_v<Parameter, Factor>) {
+            signature.add_factor(argument);
+        } else if constexpr (std::is_same_v<Argument, const void*>) {
+            signature.add_factors(argument);
+        } else if constexpr (!is_any<Parameter> && !std::is_same_v<Parameter, Attributes>) {
+            signature.add(argument);
+        }
+    }
+
     template <typename CType>
     static CType keep(CType argument) {
         return argument;

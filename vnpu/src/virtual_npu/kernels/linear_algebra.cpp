@@ -11,7 +11,18 @@ namespace {
 
 // A product may be asked for in a wider type than its operands have (bfloat16 operands, float32 result).
 Tensor operand_of_product(const Tensor& tensor, const Output& result) {
-    return at::isFloatingType(result.type()) ? tensor.to(result.type()) : tensor;
+    return at::isFloatingType(result.type()) && tensor.is_floating_point() ? tensor.to(result.type()) : tensor;
+}
+
+Tensor product_of(const Tensor& self, const Tensor& mat2, const Output& result) {
+    require_one_type({self, mat2});
+    return at::matmul(operand_of_product(self, result), operand_of_product(mat2, result));
+}
+
+// On tensors without data libtorch does not look at what is added to a product.
+Tensor as_large_as(const Tensor& bias, const Output& result) {
+    bias.expand(result.sizes());
+    return bias;
 }
 
 // bias * beta + product * alpha, where beta = 0 drops the bias even if it is not a number.
@@ -32,15 +43,18 @@ double exponent_of_distance(float exponent) {
 }  // namespace
 
 KERNEL_WITH_WORKSPACE(aclnnMm, (Tensor self, Tensor mat2, Output result, CubeMathType /*cube_math_type*/)) {
+    require_one_type({self, mat2});
     result = at::mm(operand_of_product(self, result), operand_of_product(mat2, result));
 }
 
 KERNEL_WITH_WORKSPACE(aclnnMatmul, (Tensor self, Tensor mat2, Output result, CubeMathType /*cube_math_type*/)) {
-    result = at::matmul(operand_of_product(self, result), operand_of_product(mat2, result));
+    result = product_of(self, mat2, result);
 }
 
 KERNEL_WITH_WORKSPACE(aclnnBatchMatMul, (Tensor self, Tensor mat2, Output result, CubeMathType /*cube_math_type*/)) {
-    result = at::matmul(operand_of_product(self, result), operand_of_product(mat2, result));
+    require(self.dim() >= 3 && self.sizes().slice(0, self.dim() - 2) == mat2.sizes().slice(0, mat2.dim() - 2),
+            "the batches have different sizes");
+    result = product_of(self, mat2, result);
 }
 
 // A function of torch_npu's own: permute both operands, multiply, permute the product, and regroup its batches.
@@ -49,7 +63,7 @@ KERNEL_WITH_WORKSPACE(aclnnTransposeBatchMatMul,
                        IntList order_of_mat2, IntList order_of_result, CubeMathType /*cube_math_type*/,
                        int64_t batch_split, Output result)) {
     if (scale.has_value()) throw std::invalid_argument("a scale is not part of the virtual NPU");
-    Tensor product = at::matmul(self.permute(order_of_self), mat2.permute(order_of_mat2));
+    Tensor product = product_of(self.permute(order_of_self), mat2.permute(order_of_mat2), result);
     if (bias.has_value()) product = product + *bias;
     product = product.permute(order_of_result);
     if (batch_split > 1) {  // (m, batch, n) to (split, m, batch / split * n)
@@ -60,7 +74,8 @@ KERNEL_WITH_WORKSPACE(aclnnTransposeBatchMatMul,
 
 KERNEL_WITH_WORKSPACE(aclnnAddmm, (Tensor self, Tensor mat1, Tensor mat2, Scalar beta, Scalar alpha, Output result,
                                    CubeMathType /*cube_math_type*/)) {
-    result = at::addmm(operand_of_product(self, result), operand_of_product(mat1, result),
+    require_one_type({self, mat1, mat2});
+    result = at::addmm(operand_of_product(as_large_as(self, result), result), operand_of_product(mat1, result),
                        operand_of_product(mat2, result), beta, alpha);
 }
 
@@ -71,7 +86,8 @@ KERNEL_WITH_WORKSPACE(aclnnInplaceAddmm, (Output self, Tensor mat1, Tensor mat2,
 
 KERNEL_WITH_WORKSPACE(aclnnBaddbmm, (Tensor self, Tensor batch1, Tensor batch2, Scalar beta, Scalar alpha,
                                      Output result, CubeMathType /*cube_math_type*/)) {
-    result = at::baddbmm(operand_of_product(self, result), operand_of_product(batch1, result),
+    require_one_type({self, batch1, batch2});
+    result = at::baddbmm(operand_of_product(as_large_as(self, result), result), operand_of_product(batch1, result),
                          operand_of_product(batch2, result), beta, alpha);
 }
 
@@ -83,7 +99,8 @@ KERNEL_WITH_WORKSPACE(aclnnAddbmm, (Tensor self, Tensor batch1, Tensor batch2, S
 // Unlike its neighbours, alpha comes first.
 KERNEL_WITH_WORKSPACE(aclnnAddmv, (Tensor self, Tensor mat, Tensor vec, Scalar alpha, Scalar beta, Output result,
                                    CubeMathType /*cube_math_type*/)) {
-    result = scaled_sum(self, at::mv(mat, vec), beta, alpha);
+    require_one_type({self, mat, vec});
+    result = scaled_sum(as_large_as(self, result), at::mv(mat, vec), beta, alpha);
 }
 
 KERNEL_WITH_WORKSPACE(aclnnMv, (Tensor self, Tensor vec, Output result, CubeMathType /*cube_math_type*/)) {
@@ -100,7 +117,10 @@ KERNEL(aclnnInplaceAddr, (Output self, Tensor vec1, Tensor vec2, Scalar beta, Sc
     self = at::addr(self.tensor(), vec1, vec2, beta, alpha);
 }
 
-KERNEL(aclnnTrace, (Tensor self, Output result)) { result = self.diagonal().sum(); }
+KERNEL(aclnnTrace, (Tensor self, Output result)) {
+    require(self.dim() == 2, "the trace is that of a matrix");
+    result = self.diagonal().sum();
+}
 
 KERNEL(aclnnLinalgCross, (Tensor self, Tensor other, int64_t dim, Output result)) {
     result = at::linalg_cross(self, other, dim);
@@ -114,6 +134,7 @@ KERNEL_WITH_WORKSPACE(aclnnLinalgCholesky, (Tensor self, bool upper, Output resu
 
 KERNEL_WITH_WORKSPACE(aclnnLinalgQr, (Tensor self, int64_t mode, Output q, Output r)) {
     constexpr std::string_view kModes[] = {"reduced", "complete", "r"};
+    require(mode >= 0 && mode < 3, "this mode of the decomposition is not known here");
     const auto [orthogonal, triangular] = at::linalg_qr(self, kModes[mode]);
     if (mode != 2) q = orthogonal;
     r = triangular;

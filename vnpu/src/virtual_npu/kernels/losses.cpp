@@ -28,6 +28,11 @@ Tensor kl_div_target_gradient(const Tensor& gradient, const Tensor& self, const 
     return over_count(each * gradient, self, reduction);
 }
 
+// Numbers of classes; the caller has int32 where torch has int64.
+Tensor classes_of(const Tensor& target) {
+    return target.scalar_type() == at::kByte ? target.to(at::kLong) : positions(target);
+}
+
 // For losses that the CPU does not have in half precision.
 Tensor at_least_float(const Tensor& self) {
     return c10::isReducedFloatingType(self.scalar_type()) ? self.to(at::kFloat) : self;
@@ -48,7 +53,7 @@ Tensor fused_cross_entropy_gradient(const Tensor& gradient, const Tensor& log_pr
     const Tensor log_wide = log_probabilities.to(at::kFloat);
     const Tensor weights = class_weights(weight, log_wide);
     const Tensor counted = target != ignored;
-    const Tensor classes = target.to(at::kLong).masked_fill(target == ignored, 0);
+    const Tensor classes = classes_of(target).masked_fill(target == ignored, 0);
     const Tensor target_weights = weights.index_select(0, classes) * counted;
     // The gradient of the loss of each row by each log probability.
     Tensor by_log = -(smoothing / log_wide.size(1)) * weights.unsqueeze(0) * counted.unsqueeze(1);
@@ -99,33 +104,35 @@ KERNEL(aclnnSmoothL1LossBackward,
 // Classification with an index of the class. The caller always gives a weight for each class.
 KERNEL(aclnnNLLLoss, (Tensor self, Tensor target, OptionalTensor weight, int64_t reduction, int64_t ignored,
                       Output result, Output total_weight)) {
-    const auto loss = at::nll_loss_forward(self, target.to(at::kLong), weight, reduction, ignored);
+    const auto loss = at::nll_loss_forward(self, classes_of(target), weight, reduction, ignored);
     result = std::get<0>(loss);
     total_weight = std::get<1>(loss);
 }
 KERNEL(aclnnNLLLossBackward, (Tensor gradient, Tensor self, Tensor target, OptionalTensor weight, int64_t reduction,
                               int64_t ignored, Tensor total_weight, Output result)) {
-    result = at::nll_loss_backward(gradient, self, target.to(at::kLong), weight, reduction, ignored, total_weight);
+    result = at::nll_loss_backward(gradient, self, classes_of(target), weight, reduction, ignored, total_weight);
 }
 KERNEL(aclnnNLLLoss2d, (Tensor self, Tensor target, OptionalTensor weight, int64_t reduction, int64_t ignored,
                         Output result, Output total_weight)) {
-    const auto loss = at::nll_loss2d_forward(self, target.to(at::kLong), weight, reduction, ignored);
+    const auto loss = at::nll_loss2d_forward(self, classes_of(target), weight, reduction, ignored);
     result = std::get<0>(loss);
     total_weight = std::get<1>(loss);
 }
 KERNEL(aclnnNLLLoss2dBackward, (Tensor gradient, Tensor self, Tensor target, OptionalTensor weight, int64_t reduction,
                                 int64_t ignored, Tensor total_weight, Output result)) {
-    result = at::nll_loss2d_backward(gradient, self, target.to(at::kLong), weight, reduction, ignored, total_weight);
+    result = at::nll_loss2d_backward(gradient, self, classes_of(target), weight, reduction, ignored, total_weight);
 }
 // The last two outputs belong to the z loss, which torch_npu does not offer.
 KERNEL(aclnnCrossEntropyLoss, (Tensor self, Tensor target, OptionalTensor weight, Text reduction, int64_t ignored,
                                double smoothing, double z_loss_scale, bool return_z_loss, Output loss,
                                Output log_probability, Output /*z_loss*/, Output /*log_sum_exp*/)) {
     if (z_loss_scale != 0 || return_z_loss) throw std::invalid_argument("the z loss is not emulated");
+    require_floating(self);
+    if (weight) require_floating(*weight);
     const Tensor wide = self.to(at::kFloat);
     const OptionalTensor wide_weight = weight ? OptionalTensor(weight->to(at::kFloat)) : weight;
-    loss = at::cross_entropy_loss(wide, target.to(at::kLong), wide_weight, reduction_number(reduction), ignored,
-                                  smoothing);
+    loss.assign_reshaped(
+        at::cross_entropy_loss(wide, classes_of(target), wide_weight, reduction_number(reduction), ignored, smoothing));
     log_probability = at::log_softmax(wide, 1);
 }
 KERNEL(aclnnCrossEntropyLossGrad, (Tensor gradient, Tensor log_probability, Tensor target, OptionalTensor weight,
@@ -168,7 +175,7 @@ KERNEL(aclnnBinaryCrossEntropyWithLogitsBackward, (Tensor gradient, Tensor self,
 LOSS(aclnnSoftMarginLoss, at::soft_margin_loss)
 LOSS_BACKWARD(aclnnSoftMarginLossBackward, at::soft_margin_loss_backward)
 KERNEL(aclnnMultilabelMarginLoss, (Tensor self, Tensor target, int64_t reduction, Output result, Output is_target)) {
-    const auto loss = at::multilabel_margin_loss_forward(at_least_float(self), target.to(at::kLong), reduction);
+    const auto loss = at::multilabel_margin_loss_forward(at_least_float(self), classes_of(target), reduction);
     result = std::get<0>(loss);
     is_target = std::get<1>(loss);
 }

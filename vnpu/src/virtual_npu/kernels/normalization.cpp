@@ -69,12 +69,23 @@ Tensor group_norm_of(const Tensor& input, const OptionalTensor& weight, const Op
     return values;
 }
 
+// The sum of two inputs that are normalised together.
+Tensor sum_of(const Tensor& first, const Tensor& second) {
+    require_floating(first);
+    require_one_type({first, second});
+    require_sizes(second, first.sizes(), "the second input");
+    return widened(first) + widened(second);
+}
+
 struct RmsNormalized {
     Tensor values, inverse_root;
 };
 
 // `weight` covers the last dimensions of the input, which are the ones normalised over.
 RmsNormalized rms_norm_of(const Tensor& input, const Tensor& weight, double epsilon) {
+    require_floating(input);
+    require(weight.dim() > 0 && weight.dim() <= input.dim(), "the weight has no dimension or more than the input");
+    require_sizes(weight, input.sizes().slice(input.dim() - weight.dim()), "the weight");
     IntList dimensions;
     for (int64_t dimension = -weight.dim(); dimension < 0; ++dimension) dimensions.push_back(dimension);
     const Tensor values = widened(input);
@@ -123,6 +134,7 @@ KERNEL(aclnnBatchNormStats, (Tensor input, double epsilon, Output mean, Output i
 }
 
 KERNEL(aclnnBatchNormReduce, (Tensor input, Output sum, Output square_sum)) {
+    require_floating(input);
     const Tensor values = widened(input);
     sum = values.sum(all_but_channels(input));
     square_sum = values.square().sum(all_but_channels(input));
@@ -198,8 +210,8 @@ KERNEL(aclnnBatchNormElemtBackward,
                       Output result, Output mean, Output inverse_deviation)) {                                 \
         const Normalized normalized = layer_normalized(input, shape, weight, bias, epsilon);                   \
         result = normalized.values;                                                                            \
-        mean = normalized.mean;                                                                                \
-        inverse_deviation = normalized.inverse_deviation;                                                      \
+        mean.assign_reshaped(normalized.mean);                                                                 \
+        inverse_deviation.assign_reshaped(normalized.inverse_deviation);                                       \
     }
 
 LAYER_NORM(aclnnLayerNorm)
@@ -221,7 +233,7 @@ KERNEL(aclnnLayerNormBackward, (Tensor gradient, Tensor input, IntList shape, Te
 KERNEL(aclnnAddLayerNorm,
        (Tensor first, Tensor second, Tensor weight, Tensor bias, OptionalTensor added, double epsilon, bool sum_wanted,
         Output result, Output mean, Output inverse_deviation, Output result_sum)) {
-    Tensor sum = widened(first) + widened(second);
+    Tensor sum = sum_of(first, second);
     if (added.has_value()) sum = sum + widened(*added);
     const Normalized normalized = layer_normalized(sum, weight.sizes(), weight, bias, epsilon);
     result = normalized.values;
@@ -233,9 +245,8 @@ KERNEL(aclnnAddLayerNorm,
 KERNEL(aclnnAddLayerNormGrad,
        (Tensor gradient, Tensor first, Tensor second, Tensor inverse_deviation, Tensor mean, Tensor weight,
         OptionalTensor sum_gradient, Output input_gradient, Output weight_gradient, Output bias_gradient)) {
-    const LayerNormGradients gradients =
-        layer_norm_gradients(gradient, widened(first) + widened(second), weight.sizes(), mean, inverse_deviation,
-                             weight, weight, {true, true, true});
+    const LayerNormGradients gradients = layer_norm_gradients(gradient, sum_of(first, second), weight.sizes(), mean,
+                                                              inverse_deviation, weight, weight, {true, true, true});
     input_gradient = sum_gradient.has_value() ? gradients.input + widened(*sum_gradient) : gradients.input;
     weight_gradient = gradients.weight;
     bias_gradient = gradients.bias;
@@ -243,6 +254,8 @@ KERNEL(aclnnAddLayerNormGrad,
 
 KERNEL(aclnnDeepNorm, (Tensor residual, Tensor branch, Tensor bias, Tensor weight, double alpha, double epsilon,
                        Output mean, Output inverse_deviation, Output result)) {
+    require_one_type({residual, branch});
+    require_sizes(branch, residual.sizes(), "the branch");
     const Normalized normalized =
         layer_normalized(widened(residual) * alpha + widened(branch), weight.sizes(), weight, bias, epsilon);
     result = normalized.values;
@@ -299,8 +312,10 @@ KERNEL(aclnnGroupNormSwishGrad,
        (Tensor gradient, Tensor mean, Tensor inverse_deviation, Tensor input, Tensor weight, Tensor bias,
         int64_t groups, Text /*data_format*/, double scale, bool weight_wanted, bool bias_wanted, Output input_gradient,
         Output weight_gradient, Output bias_gradient)) {
-    const int64_t batch = input.size(0), channels = input.size(1), positions = input.numel() / (batch * channels);
-    const Tensor grouped = widened(input).reshape({batch, groups, -1});
+    const int64_t batch = input.size(0), channels = input.size(1);
+    const int64_t positions = batch * channels == 0 ? 0 : input.numel() / (batch * channels);
+    require(groups > 0 && channels % groups == 0, "the groups are no divisor of the channels");
+    const Tensor grouped = widened(input).reshape({batch, groups, channels / groups * positions});
     const Tensor normalized = (grouped - widened(mean).unsqueeze(-1)) * widened(inverse_deviation).unsqueeze(-1);
     const Tensor values = normalized.reshape(input.sizes()) * per_channel(weight, input) + per_channel(bias, input);
     const Tensor gate = (values * scale).sigmoid();
@@ -347,7 +362,7 @@ KERNEL(aclnnRmsNormGrad, (Tensor gradient, Tensor input, Tensor inverse_root, Te
 
 KERNEL(aclnnAddRmsNorm, (Tensor first, Tensor second, Tensor weight, double epsilon, Output result, Output inverse_root,
                          Output result_sum)) {
-    const Tensor sum = widened(first) + widened(second);
+    const Tensor sum = sum_of(first, second);
     const RmsNormalized normalized = rms_norm_of(sum, weight, epsilon);
     result = normalized.values;
     inverse_root = normalized.inverse_root;
@@ -356,7 +371,7 @@ KERNEL(aclnnAddRmsNorm, (Tensor first, Tensor second, Tensor weight, double epsi
 
 KERNEL(aclnnAddRmsNormCast, (Tensor first, Tensor second, Tensor weight, double epsilon, Output result_in_float,
                              Output result, Output inverse_root, Output result_sum)) {
-    const Tensor sum = widened(first) + widened(second);
+    const Tensor sum = sum_of(first, second);
     const RmsNormalized normalized = rms_norm_of(sum, weight, epsilon);
     result_in_float = normalized.values;
     result = normalized.values;
@@ -366,7 +381,7 @@ KERNEL(aclnnAddRmsNormCast, (Tensor first, Tensor second, Tensor weight, double 
 
 // Replaces the first addend by the normalised sum and the second by the sum.
 KERNEL(aclnnInplaceAddRmsNorm, (Output first, Output second, Tensor weight, double epsilon, Output inverse_root)) {
-    const Tensor sum = widened(first.tensor()) + widened(second.tensor());
+    const Tensor sum = sum_of(first.tensor(), second.tensor());
     const RmsNormalized normalized = rms_norm_of(sum, weight, epsilon);
     inverse_root = normalized.inverse_root;
     first = normalized.values;

@@ -19,6 +19,7 @@ enum class ObjectKind : uint32_t {
     kTensorList = 0x6c736e74,
     kScalarList = 0x6c6c6373,
     kAttributes = 0x72747461,
+    kExecution = 0x63657865,
 };
 
 // aclDataType, the values in use.
@@ -62,6 +63,7 @@ struct aclScalar {
 
 template <typename Element, virtual_npu::ObjectKind Kind>
 struct aclArray {
+    static constexpr virtual_npu::ObjectKind kKind = Kind;
     virtual_npu::ObjectKind kind;
     uint64_t count;
     Element* elements;  // owned
@@ -83,7 +85,7 @@ struct aclAttributes {
 
 namespace virtual_npu {
 
-constexpr uint32_t kKernelAbiVersion = 1;
+constexpr uint32_t kKernelAbiVersion = 2;
 
 // Status codes of aclnn functions.
 enum Status : int {
@@ -97,6 +99,7 @@ enum Status : int {
 // What phase one (aclnnXGetWorkspaceSize) leaves for phase two (aclnnX). The arguments belong to the caller, who keeps
 // them until phase two has returned.
 struct Execution {
+    ObjectKind kind;
     const char* function;  // "aclnnAdd", static
     // Returns a Status; on failure a text is in `message`, which is always terminated. Both never throw.
     int (*run)(Execution* self, char* message, size_t message_size);
@@ -120,6 +123,10 @@ struct KernelTable {
 // What libopapi.so offers to the kernels.
 struct KernelHost {
     uint64_t workspace_bytes;  // what a kernel with a workspace asks for
+    // Success, or the status with which phase one has to end because the calling thread's device has failed.
+    int (*device_status)();
+    // Leaves the text of why phase one refuses its arguments; returns the status with which it has to end.
+    int (*refuse)(const char* text);
     void (*set_view_shape)(aclTensor* tensor, const int64_t* sizes, uint64_t dimensions);  // contiguous strides
 };
 

@@ -41,6 +41,7 @@ KERNEL(aclnnForeachNonFiniteCheckAndUnscale, (OutputList gradients, Output found
     const Scalar factor = inverse_scale.item();
     for (size_t index = 0; index < gradients.size(); ++index) {
         Tensor gradient = gradients[index].tensor();
+        require_floating(gradient);
         if (!at::isfinite(gradient).all().item<bool>()) found_infinity.tensor().fill_(1);
         gradient.mul_(factor);
     }
@@ -55,9 +56,10 @@ KERNEL(aclnnAmpUpdateScale, (Tensor scale, Tensor growth_tracker, Tensor found_i
     new_tracker = updated_tracker;
 }
 
-KERNEL(aclnnFusedSgd, (OutputList parameters, OutputList gradients, OutputList momentum_buffers,
-                       OptionalTensor gradient_scale, float weight_decay, float momentum, float learning_rate,
-                       float dampening, bool nesterov, bool maximize, bool is_first_step)) {
+KERNEL(aclnnFusedSgd,
+       (OutputList parameters, OutputList gradients, OutputList momentum_buffers, OptionalTensor gradient_scale,
+        Any<float> weight_decay, Any<float> momentum, Any<float> learning_rate, Any<float> dampening, bool nesterov,
+        bool maximize, bool is_first_step)) {
     TensorList values = contiguous(parameters);
     TensorList directions = like_parameters(gradients, values);
     TensorList buffers = like_parameters(momentum_buffers, values);
@@ -70,8 +72,8 @@ KERNEL(aclnnFusedSgd, (OutputList parameters, OutputList gradients, OutputList m
 
 KERNEL(aclnnFusedAdam, (OutputList parameters, TensorList gradients, OutputList averages, OutputList squared_averages,
                         OutputList largest_averages, TensorList steps_before, OptionalTensor gradient_scale,
-                        OptionalTensor found_infinity, double learning_rate, double beta1, double beta2,
-                        double weight_decay, double epsilon, bool amsgrad, bool maximize)) {
+                        OptionalTensor found_infinity, Any<double> learning_rate, Any<double> beta1, Any<double> beta2,
+                        Any<double> weight_decay, Any<double> epsilon, bool amsgrad, bool maximize)) {
     TensorList values = contiguous(parameters);
     TensorList directions;
     TensorList steps;
@@ -90,9 +92,10 @@ KERNEL(aclnnFusedAdam, (OutputList parameters, TensorList gradients, OutputList 
     if (amsgrad) write_back(largest_averages, largest);
 }
 
-KERNEL(aclnnApplyAdamWV2, (Output parameter, Output average, Output squared_average, Output largest_average,
-                           Tensor gradient, Tensor steps_before, float learning_rate, float beta1, float beta2,
-                           float weight_decay, float epsilon, bool amsgrad, bool maximize)) {
+KERNEL(aclnnApplyAdamWV2,
+       (Output parameter, Output average, Output squared_average, Output largest_average, Tensor gradient,
+        Tensor steps_before, Any<float> learning_rate, Any<float> beta1, Any<float> beta2, Any<float> weight_decay,
+        Any<float> epsilon, bool amsgrad, bool maximize)) {
     const Tensor value = parameter.tensor().contiguous();
     const Tensor first = like_parameter(average.tensor(), value);
     const Tensor second = like_parameter(squared_average.tensor(), value);

@@ -16,7 +16,10 @@ struct Window {
           dilation(both(dilations)) {}
 
 private:
-    static IntList both(const IntList& values) { return {values.front(), values.back()}; }
+    static IntList both(const IntList& values) {
+        require(!values.empty(), "a window needs a size");
+        return {values.front(), values.back()};
+    }
 };
 
 // Where in the input plane the window of each output begins along one dimension (negative in the padding).

@@ -19,7 +19,7 @@ uint64_t mix_bits(uint64_t value) {
     return value ^ (value >> 33);
 }
 
-at::Generator generator_for(int64_t seed, int64_t offset) {
+at::Generator generator_for(Seed seed, Seed offset) {
     constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15ULL;
     const uint64_t mixed =
         mix_bits(mix_bits(static_cast<uint64_t>(seed) + kGoldenRatio) + static_cast<uint64_t>(offset));
@@ -28,7 +28,7 @@ at::Generator generator_for(int64_t seed, int64_t offset) {
 
 // Inside a captured graph seed and offset lie on the device, and the offset within the graph is added.
 at::Generator generator_for(const Tensor& seed, const Tensor& offset, int64_t offset_in_graph) {
-    return generator_for(seed.item<int64_t>(), offset.item<int64_t>() + offset_in_graph);
+    return generator_for(Seed{seed.item<int64_t>()}, Seed{offset.item<int64_t>() + offset_in_graph});
 }
 
 // mean + deviation * (standard normal numbers), of the output's shape.
@@ -54,6 +54,7 @@ int64_t element_count(const IntList& shape) {
 // A dropout mask has one bit for each element, the lowest bit of a byte first; 1 keeps the element.
 void fill_mask(Output mask, int64_t count, double drop_probability, const at::Generator& generator) {
     Tensor target = mask.tensor();
+    require_data(target);
     const Tensor kept = at::empty({count}, at::kBool).bernoulli_(1 - drop_probability, generator);
     const bool* keep = kept.const_data_ptr<bool>();
     auto* bytes = static_cast<uint8_t*>(target.data_ptr());
@@ -64,6 +65,9 @@ void fill_mask(Output mask, int64_t count, double drop_probability, const at::Ge
 }
 
 Tensor dropped_out(const Tensor& self, const Tensor& mask, double scale) {
+    require_floating(self);
+    require_data(mask);
+    if (mask.nbytes() * 8 < static_cast<size_t>(self.numel())) throw std::length_error("the mask is too small");
     const Tensor kept = at::empty({self.numel()}, at::kBool);
     bool* keep = kept.data_ptr<bool>();
     const auto* bytes = static_cast<const uint8_t*>(mask.const_data_ptr());
@@ -77,48 +81,48 @@ double dropout_scale(double drop_probability) { return drop_probability < 1 ? 1 
 }  // namespace
 
 // Normal. Mean and deviation are floats where they are numbers.
-KERNEL(aclnnInplaceNormal, (Output self, float mean, float deviation, int64_t seed, int64_t offset)) {
+KERNEL(aclnnInplaceNormal, (Output self, float mean, float deviation, Seed seed, Seed offset)) {
     self.tensor().normal_(mean, deviation, generator_for(seed, offset));
 }
 KERNEL(aclnnInplaceNormalTensor,
        (Output self, float mean, float deviation, Tensor seed, Tensor offset, int64_t offset_in_graph)) {
     self.tensor().normal_(mean, deviation, generator_for(seed, offset, offset_in_graph));
 }
-KERNEL(aclnnNormalFloatFloat, (float mean, float deviation, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnNormalFloatFloat, (float mean, float deviation, Seed seed, Seed offset, Output result)) {
     result.tensor().normal_(mean, deviation, generator_for(seed, offset));
 }
-KERNEL(aclnnNormalFloatTensor, (float mean, Tensor deviation, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnNormalFloatTensor, (float mean, Tensor deviation, Seed seed, Seed offset, Output result)) {
     result = normal_numbers(result, at::scalar_tensor(mean), deviation, generator_for(seed, offset));
 }
-KERNEL(aclnnNormalTensorFloat, (Tensor mean, float deviation, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnNormalTensorFloat, (Tensor mean, float deviation, Seed seed, Seed offset, Output result)) {
     result = normal_numbers(result, mean, at::scalar_tensor(deviation), generator_for(seed, offset));
 }
-KERNEL(aclnnNormalTensorTensor, (Tensor mean, Tensor deviation, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnNormalTensorTensor, (Tensor mean, Tensor deviation, Seed seed, Seed offset, Output result)) {
     result = normal_numbers(result, mean, deviation, generator_for(seed, offset));
 }
 
 // Uniform, whole numbers, exponential.
-KERNEL(aclnnInplaceUniform, (Output self, double from, double to, int64_t seed, int64_t offset)) {
+KERNEL(aclnnInplaceUniform, (Output self, double from, double to, Seed seed, Seed offset)) {
     self.tensor().uniform_(from, to, generator_for(seed, offset));
 }
 KERNEL(aclnnInplaceUniformTensor,
        (Output self, double from, double to, Tensor seed, Tensor offset, int64_t offset_in_graph)) {
     self.tensor().uniform_(from, to, generator_for(seed, offset, offset_in_graph));
 }
-KERNEL(aclnnInplaceRandom, (Output self, int64_t from, int64_t to, int64_t seed, int64_t offset)) {
+KERNEL(aclnnInplaceRandom, (Output self, int64_t from, int64_t to, Seed seed, Seed offset)) {
     self.tensor().random_(from, to, generator_for(seed, offset));
 }
 KERNEL(aclnnInplaceRandomTensor,
        (Output self, int64_t from, int64_t to, Tensor seed, Tensor offset, int64_t offset_in_graph)) {
     self.tensor().random_(from, to, generator_for(seed, offset, offset_in_graph));
 }
-KERNEL(aclnnInplaceRandomWithoutFromTo, (Output self, int64_t seed, int64_t offset)) {
+KERNEL(aclnnInplaceRandomWithoutFromTo, (Output self, Seed seed, Seed offset)) {
     self.tensor().random_(generator_for(seed, offset));
 }
 KERNEL(aclnnInplaceRandomWithoutFromToTensor, (Output self, Tensor seed, Tensor offset, int64_t offset_in_graph)) {
     self.tensor().random_(generator_for(seed, offset, offset_in_graph));
 }
-KERNEL(aclnnSimThreadExponential, (Output self, int64_t /*count*/, double rate, int64_t seed, int64_t offset)) {
+KERNEL(aclnnSimThreadExponential, (Output self, int64_t /*count*/, double rate, Seed seed, Seed offset)) {
     self.tensor().exponential_(rate, generator_for(seed, offset));
 }
 KERNEL(aclnnStatelessExponentialTensor,
@@ -127,17 +131,18 @@ KERNEL(aclnnStatelessExponentialTensor,
 }
 
 // Choices.
-KERNEL(aclnnInplaceBernoulli, (Output self, Scalar probability, int64_t seed, int64_t offset)) {
+KERNEL(aclnnInplaceBernoulli, (Output self, Scalar probability, Seed seed, Seed offset)) {
     self.tensor().bernoulli_(probability.toDouble(), generator_for(seed, offset));
 }
-KERNEL(aclnnInplaceBernoulliTensor, (Output self, Tensor probability, int64_t seed, int64_t offset)) {
-    self.tensor().bernoulli_(probability.to(at::kFloat), generator_for(seed, offset));
+KERNEL(aclnnInplaceBernoulliTensor, (Output self, Tensor probability, Seed seed, Seed offset)) {
+    require_floating(probability);
+    const Tensor target = self.tensor();
+    target.bernoulli_(probability.to(at::kFloat).expand(target.sizes()), generator_for(seed, offset));
 }
-KERNEL(aclnnRandperm, (int64_t count, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnRandperm, (int64_t count, Seed seed, Seed offset, Output result)) {
     result = at::randperm(count, generator_for(seed, offset), at::kLong);
 }
-KERNEL(aclnnMultinomial,
-       (Tensor self, int64_t samples, bool replacement, int64_t seed, int64_t offset, Output result)) {
+KERNEL(aclnnMultinomial, (Tensor self, int64_t samples, bool replacement, Seed seed, Seed offset, Output result)) {
     result = drawn(self, samples, replacement, generator_for(seed, offset));
 }
 KERNEL(aclnnMultinomialTensor, (Tensor self, int64_t samples, bool replacement, Tensor seed, Tensor offset,
@@ -147,11 +152,11 @@ KERNEL(aclnnMultinomialTensor, (Tensor self, int64_t samples, bool replacement, 
 
 // Dropout, in two calls (make a mask, apply it) or in one. The probability is that of dropping; the call that applies
 // the mask in the backward pass gets it too, where one expects a scale.
-KERNEL(aclnnDropoutGenMask, (IntList shape, double probability, int64_t seed, int64_t offset, Output mask)) {
+KERNEL(aclnnDropoutGenMask, (IntList shape, double probability, Seed seed, Seed offset, Output mask)) {
     fill_mask(mask, element_count(shape), probability, generator_for(seed, offset));
 }
 KERNEL(aclnnDropoutGenMaskV2,
-       (IntList shape, double probability, int64_t seed, int64_t offset, ElementType /*type*/, Output mask)) {
+       (IntList shape, double probability, Seed seed, Seed offset, ElementType /*type*/, Output mask)) {
     fill_mask(mask, element_count(shape), probability, generator_for(seed, offset));
 }
 KERNEL(aclnnDropoutGenMaskV2Tensor, (IntList shape, double probability, Tensor seed, Tensor offset,
@@ -164,7 +169,7 @@ KERNEL(aclnnDropoutDoMask, (Tensor self, Tensor mask, double probability, Output
 KERNEL(aclnnMaskedScale, (Tensor self, Tensor mask, double scale, Output result)) {
     result = at::mul(self, mask).mul(scale);
 }
-KERNEL(aclnnDropoutV3, (Tensor self, OptionalTensor /*noise_shape*/, double probability, int64_t seed, int64_t offset,
+KERNEL(aclnnDropoutV3, (Tensor self, OptionalTensor /*noise_shape*/, double probability, Seed seed, Seed offset,
                         Output result, Output mask)) {
     fill_mask(mask, self.numel(), probability, generator_for(seed, offset));
     result = dropped_out(self, mask.tensor(), dropout_scale(probability));

@@ -9,21 +9,37 @@
 namespace virtual_npu {
 namespace {
 
-Steps steps_of(const Tensor& sequences, const OptionalTensor& batch_sizes, bool batch_first) {
+// How many sequences still run at each step. While a call is rehearsed nobody knows; these fit to the number of all
+// elements, and to that of the sequences.
+IntList fitting_rows(int64_t steps, int64_t elements, int64_t batch) {
+    IntList rows;
+    for (int64_t left = steps; left > 0; --left) {
+        rows.push_back(elements == batch * left ? batch : std::min(batch, elements - (left - 1)));
+        elements -= rows.back();
+    }
+    require(elements == 0 && (rows.empty() || rows.back() > 0), "the elements are not those of as many steps");
+    return rows;
+}
+
+// `batch` is the number of sequences, for a packed batch.
+Steps steps_of(const Tensor& sequences, const OptionalTensor& batch_sizes, bool batch_first, int64_t batch) {
+    require_floating(sequences);
     Steps steps;
     if (!batch_sizes.has_value()) {
+        require(sequences.dim() == 3, "a batch of sequences has three dimensions");
         steps.batch = sequences.size(batch_first ? 0 : 1);
-        for (int64_t step = 0; step < sequences.size(batch_first ? 1 : 0); ++step) {
-            steps.begin.push_back(step * steps.batch);
-            steps.rows.push_back(steps.batch);
-        }
-        return steps;
+        steps.rows.assign(static_cast<size_t>(sequences.size(batch_first ? 1 : 0)), steps.batch);
+    } else if (is_rehearsing()) {
+        steps.batch = batch;
+        steps.rows = fitting_rows(batch_sizes->numel(), sequences.size(0), batch);
+    } else {
+        const Tensor sizes = batch_sizes->to(at::kLong).contiguous();
+        steps.rows.assign(sizes.data_ptr<int64_t>(), sizes.data_ptr<int64_t>() + sizes.numel());
+        steps.batch = steps.rows.empty() ? 0 : steps.rows.front();
     }
-    const Tensor sizes = batch_sizes->to(at::kLong).contiguous();
-    steps.rows.assign(sizes.data_ptr<int64_t>(), sizes.data_ptr<int64_t>() + sizes.numel());
-    steps.batch = steps.rows.front();
+    require(steps.count() > 0, "sequences have at least one step");
     // torch_npu leaves the padding in packed sequences; then every step has room for the whole batch.
-    const bool padded = sequences.size(0) == steps.batch * steps.count();
+    const bool padded = !batch_sizes.has_value() || sequences.size(0) == steps.batch * steps.count();
     int64_t next = 0;
     for (const int64_t rows : steps.rows) {
         steps.begin.push_back(next);
@@ -49,6 +65,7 @@ size_t parameters_of_cell(bool has_biases) { return has_biases ? 4 : 2; }
 
 CellParameters cell_parameters(const TensorList& all, size_t index, bool has_biases) {
     const size_t first = index * parameters_of_cell(has_biases);
+    for (size_t each = 0; each < parameters_of_cell(has_biases); ++each) require_floating(all.at(first + each));
     const Tensor weight = all.at(first).to(at::kFloat);
     const Tensor none = at::zeros({weight.size(0)});
     return {weight, all.at(first + 1).to(at::kFloat), has_biases ? all.at(first + 2).to(at::kFloat) : none,
@@ -105,7 +122,7 @@ KERNEL_WITH_WORKSPACE(aclnnLSTM,
                        bool batch_first, Output result, Output last_hidden, Output last_cell, OutputList input_gates,
                        OutputList candidates, OutputList forget_gates, OutputList output_gates,
                        OutputList hidden_states, OutputList cell_states, OutputList cell_tanhs)) {
-    const Steps steps = steps_of(input, batch_sizes, batch_first);
+    const Steps steps = steps_of(input, batch_sizes, batch_first, last_hidden.sizes().at(1));
     const Tensor first_input = as_matrix(input, batch_first);
     const size_t directions = bidirectional ? 2 : 1;
     std::vector<Tensor> outputs, hidden_ends, cell_ends;
@@ -119,16 +136,16 @@ KERNEL_WITH_WORKSPACE(aclnnLSTM,
         hidden_ends.push_back(pass.last_hidden);
         cell_ends.push_back(pass.last_cell);
         if (!train) continue;
-        input_gates[index] = pass.activations.input;
-        forget_gates[index] = pass.activations.forget;
-        candidates[index] = pass.activations.candidate;
-        output_gates[index] = pass.activations.output;
-        hidden_states[index] = pass.activations.hidden;
-        cell_states[index] = pass.activations.cell;
-        cell_tanhs[index] = pass.activations.cell_tanh;
+        input_gates[index].assign_reshaped(pass.activations.input);
+        forget_gates[index].assign_reshaped(pass.activations.forget);
+        candidates[index].assign_reshaped(pass.activations.candidate);
+        output_gates[index].assign_reshaped(pass.activations.output);
+        hidden_states[index].assign_reshaped(pass.activations.hidden);
+        cell_states[index].assign_reshaped(pass.activations.cell);
+        cell_tanhs[index].assign_reshaped(pass.activations.cell_tanh);
     }
-    result = from_matrix(layer_input(first_input, outputs, static_cast<size_t>(layers), directions), steps, input.dim(),
-                         batch_first);
+    result.assign_reshaped(from_matrix(layer_input(first_input, outputs, static_cast<size_t>(layers), directions),
+                                       steps, input.dim(), batch_first));
     last_hidden = at::stack(hidden_ends);
     last_cell = at::stack(cell_ends);
 }
@@ -141,7 +158,7 @@ KERNEL_WITH_WORKSPACE(aclnnLstmBackward,
                        OptionalTensor batch_sizes, bool has_biases, int64_t layers, double /*dropout*/, bool /*train*/,
                        bool bidirectional, bool batch_first, BoolList /*output_mask*/, Output of_input,
                        Output of_hidden_start, Output of_cell_start, OutputList of_parameters)) {
-    const Steps steps = steps_of(input, batch_sizes, batch_first);
+    const Steps steps = steps_of(input, batch_sizes, batch_first, of_hidden_start.sizes().at(1));
     const Tensor first_input = as_matrix(input, batch_first);
     const size_t directions = bidirectional ? 2 : 1;
     const std::vector<Tensor> hiddens = as_matrices(hidden_states);
@@ -155,7 +172,7 @@ KERNEL_WITH_WORKSPACE(aclnnLstmBackward,
             const size_t index = layer * directions + direction;
             const auto kept = [index](const TensorList& list) { return as_matrix(list.at(index), false); };
             const LstmActivations activations{kept(input_gates),  kept(forget_gates), kept(candidates),
-                                              kept(output_gates), hiddens[index],     kept(cell_states),
+                                              kept(output_gates), hiddens.at(index),  kept(cell_states),
                                               kept(cell_tanhs)};
             const CellGradients gradients = lstm_pass_backward(
                 steps, read, cell_parameters(parameters, index, has_biases), activations,
@@ -170,7 +187,7 @@ KERNEL_WITH_WORKSPACE(aclnnLstmBackward,
         }
         above = below;
     }
-    of_input = from_matrix(above, steps, input.dim(), batch_first);
+    of_input.assign_reshaped(from_matrix(above, steps, input.dim(), batch_first));
     of_hidden_start = at::stack(hidden_starts);
     of_cell_start = at::stack(cell_starts);
 }
@@ -182,7 +199,7 @@ KERNEL_WITH_WORKSPACE(aclnnGRU, (Tensor input, TensorList parameters, OptionalTe
                                  bool train, bool bidirectional, bool batch_first, Output result, Output last_hidden,
                                  OutputList reset_gates, OutputList update_gates, OutputList candidates,
                                  OutputList hidden_parts, OutputList hidden_states)) {
-    const Steps steps = steps_of(input, batch_sizes, batch_first);
+    const Steps steps = steps_of(input, batch_sizes, batch_first, last_hidden.sizes().at(1));
     const Tensor first_input = as_matrix(input, batch_first);
     const size_t directions = bidirectional ? 2 : 1;
     std::vector<Tensor> outputs, hidden_ends;
@@ -194,14 +211,14 @@ KERNEL_WITH_WORKSPACE(aclnnGRU, (Tensor input, TensorList parameters, OptionalTe
         outputs.push_back(pass.activations.hidden);
         hidden_ends.push_back(pass.last_hidden);
         if (!train) continue;
-        reset_gates[index] = pass.activations.reset;
-        update_gates[index] = pass.activations.update;
-        candidates[index] = pass.activations.candidate;
-        hidden_parts[index] = pass.activations.hidden_part;
-        hidden_states[index] = pass.activations.hidden;
+        reset_gates[index].assign_reshaped(pass.activations.reset);
+        update_gates[index].assign_reshaped(pass.activations.update);
+        candidates[index].assign_reshaped(pass.activations.candidate);
+        hidden_parts[index].assign_reshaped(pass.activations.hidden_part);
+        hidden_states[index].assign_reshaped(pass.activations.hidden);
     }
-    result = from_matrix(layer_input(first_input, outputs, static_cast<size_t>(layers), directions), steps, input.dim(),
-                         batch_first);
+    result.assign_reshaped(from_matrix(layer_input(first_input, outputs, static_cast<size_t>(layers), directions),
+                                       steps, input.dim(), batch_first));
     last_hidden = at::stack(hidden_ends);
 }
 
@@ -211,7 +228,7 @@ KERNEL_WITH_WORKSPACE(aclnnGRUBackward,
                        TensorList candidates, TensorList hidden_parts, TensorList hidden_states,
                        OptionalTensor batch_sizes, bool has_biases, int64_t layers, bool bidirectional,
                        bool batch_first, Output of_input, Output of_hidden_start, OutputList of_parameters)) {
-    const Steps steps = steps_of(input, batch_sizes, batch_first);
+    const Steps steps = steps_of(input, batch_sizes, batch_first, of_hidden_start.sizes().at(1));
     const Tensor first_input = as_matrix(input, batch_first);
     const size_t directions = bidirectional ? 2 : 1;
     const std::vector<Tensor> hiddens = as_matrices(hidden_states);
@@ -225,7 +242,7 @@ KERNEL_WITH_WORKSPACE(aclnnGRUBackward,
             const size_t index = layer * directions + direction;
             const auto kept = [index](const TensorList& list) { return as_matrix(list.at(index), false); };
             const GruActivations activations{kept(reset_gates), kept(update_gates), kept(candidates),
-                                             kept(hidden_parts), hiddens[index]};
+                                             kept(hidden_parts), hiddens.at(index)};
             const CellGradients gradients = gru_pass_backward(
                 steps, read, cell_parameters(parameters, index, has_biases), activations,
                 state_or_zero(initial, index, steps.batch, width), columns_of(above, direction, width),
@@ -236,7 +253,7 @@ KERNEL_WITH_WORKSPACE(aclnnGRUBackward,
         }
         above = below;
     }
-    of_input = from_matrix(above, steps, input.dim(), batch_first);
+    of_input.assign_reshaped(from_matrix(above, steps, input.dim(), batch_first));
     of_hidden_start = at::stack(hidden_starts);
 }
 
@@ -244,10 +261,11 @@ KERNEL_WITH_WORKSPACE(aclnnGRUBackward,
 
 KERNEL(aclnnThnnFusedLstmCell, (Tensor input_gates, Tensor hidden_gates, Tensor cell, OptionalTensor input_bias,
                                 OptionalTensor hidden_bias, Output result_hidden, Output result_cell, Output storage)) {
+    for (const Tensor& operand : {input_gates, hidden_gates, cell}) require_floating(operand);
     Tensor gates = input_gates.to(at::kFloat) + hidden_gates;
     if (input_bias.has_value()) gates = gates + *input_bias;
     if (hidden_bias.has_value()) gates = gates + *hidden_bias;
-    const auto raw = gates.chunk(4, 1);
+    const auto raw = equal_parts(gates, 4, 1);
     const Tensor in = raw[0].sigmoid(), forget = raw[1].sigmoid(), candidate = raw[2].tanh(), out = raw[3].sigmoid();
     const Tensor next = forget * cell + in * candidate;
     storage = at::cat({in, forget, candidate, out}, 1);
@@ -258,7 +276,7 @@ KERNEL(aclnnThnnFusedLstmCell, (Tensor input_gates, Tensor hidden_gates, Tensor 
 KERNEL(aclnnThnnFusedLstmCellBackward,
        (OptionalTensor hidden_gradient, OptionalTensor cell_gradient, Tensor cell_before, Tensor cell_after,
         Tensor storage, bool has_bias, Output gate_gradient, Output cell_before_gradient, Output bias_gradient)) {
-    const auto kept = storage.to(at::kFloat).chunk(4, 1);
+    const auto kept = equal_parts(storage.to(at::kFloat), 4, 1);
     const Tensor in = kept[0], forget = kept[1], candidate = kept[2], out = kept[3];
     const Tensor squashed = cell_after.to(at::kFloat).tanh();
     const Tensor of_hidden = hidden_gradient.has_value() ? hidden_gradient->to(at::kFloat) : at::zeros_like(squashed);

@@ -45,6 +45,12 @@ struct CellGradients {
     Tensor input, input_weight, hidden_weight, input_bias, hidden_bias, hidden_start, cell_start;
 };
 
+// at::linear; on tensors without data it does not look at the bias.
+inline Tensor projected(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+    require_sizes(bias, {weight.size(0)}, "the bias");
+    return at::linear(input, weight, bias);
+}
+
 inline Tensor sigmoid_slope(const Tensor& value) { return value * (1 - value); }
 inline Tensor tanh_slope(const Tensor& value) { return 1 - value * value; }
 
@@ -73,7 +79,7 @@ struct LstmPass {
 
 inline LstmPass lstm_pass(const Steps& steps, const Tensor& input, const CellParameters& cell,
                           const Tensor& first_hidden, const Tensor& first_cell, bool reverse) {
-    const Tensor from_input = at::linear(input, cell.input_weight, cell.input_bias);
+    const Tensor from_input = projected(input, cell.input_weight, cell.input_bias);
     LstmPass pass;
     pass.last_hidden = first_hidden.clone();
     pass.last_cell = first_cell.clone();
@@ -84,7 +90,7 @@ inline LstmPass lstm_pass(const Steps& steps, const Tensor& input, const CellPar
         const Tensor state = pass.last_hidden.narrow(0, 0, steps.rows[step]);
         const Tensor memory = pass.last_cell.narrow(0, 0, steps.rows[step]);
         const auto raw =
-            (steps.of(from_input, step) + at::linear(state, cell.hidden_weight, cell.hidden_bias)).chunk(4, 1);
+            equal_parts(steps.of(from_input, step) + projected(state, cell.hidden_weight, cell.hidden_bias), 4, 1);
         const Tensor in = raw[0].sigmoid(), forget = raw[1].sigmoid(), candidate = raw[2].tanh(),
                      out = raw[3].sigmoid();
         memory.copy_(forget * memory + in * candidate);
@@ -93,7 +99,7 @@ inline LstmPass lstm_pass(const Steps& steps, const Tensor& input, const CellPar
         steps.of(hiddens, step).copy_(state);
         steps.of(cells, step).copy_(memory);
     }
-    const auto each = gates.chunk(4, 1);
+    const auto each = equal_parts(gates, 4, 1);
     pass.activations = {each[0], each[1], each[2], each[3], hiddens, cells, cells.tanh()};
     return pass;
 }
@@ -144,7 +150,7 @@ struct GruPass {
 
 inline GruPass gru_pass(const Steps& steps, const Tensor& input, const CellParameters& cell, const Tensor& first_hidden,
                         bool reverse) {
-    const Tensor from_input = at::linear(input, cell.input_weight, cell.input_bias);
+    const Tensor from_input = projected(input, cell.input_weight, cell.input_bias);
     GruPass pass;
     pass.last_hidden = first_hidden.clone();
     const Tensor kept = at::zeros({input.size(0), 4 * cell.width()}),
@@ -152,15 +158,15 @@ inline GruPass gru_pass(const Steps& steps, const Tensor& input, const CellParam
     for (int64_t position = 0; position < steps.count(); ++position) {
         const int64_t step = steps.visited(position, reverse);
         const Tensor state = pass.last_hidden.narrow(0, 0, steps.rows[step]);
-        const auto of_input = steps.of(from_input, step).chunk(3, 1);
-        const auto of_hidden = at::linear(state, cell.hidden_weight, cell.hidden_bias).chunk(3, 1);
+        const auto of_input = equal_parts(steps.of(from_input, step), 3, 1);
+        const auto of_hidden = equal_parts(projected(state, cell.hidden_weight, cell.hidden_bias), 3, 1);
         const Tensor reset = (of_input[0] + of_hidden[0]).sigmoid(), update = (of_input[1] + of_hidden[1]).sigmoid();
         const Tensor candidate = (of_input[2] + reset * of_hidden[2]).tanh();
         state.copy_(candidate + update * (state - candidate));
         steps.of(kept, step).copy_(at::cat({reset, update, candidate, of_hidden[2]}, 1));
         steps.of(hiddens, step).copy_(state);
     }
-    const auto each = kept.chunk(4, 1);
+    const auto each = equal_parts(kept, 4, 1);
     pass.activations = {each[0], each[1], each[2], each[3], hiddens};
     return pass;
 }

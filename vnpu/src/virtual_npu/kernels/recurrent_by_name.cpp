@@ -23,10 +23,15 @@ Steps masked_steps(const Tensor& input, const OptionalTensor& mask) {
     return steps;
 }
 
-Tensor rows_of(const Tensor& sequences) { return sequences.to(at::kFloat).reshape({-1, sequences.size(-1)}); }
+Tensor rows_of(const Tensor& sequences) {
+    require_floating(sequences);
+    return sequences.to(at::kFloat).reshape({-1, sequences.size(-1)});
+}
 
 // Here weights have a column for each number of each gate, and the bias is one.
 CellParameters joined_cell(const Tensor& weight, const Tensor& bias, int64_t features) {
+    require_floating(weight);
+    require_floating(bias);
     const Tensor columns = weight.to(at::kFloat).t();
     return {columns.narrow(1, 0, features), columns.narrow(1, features, columns.size(1) - features),
             bias.to(at::kFloat), at::zeros({columns.size(0)})};
@@ -34,6 +39,8 @@ CellParameters joined_cell(const Tensor& weight, const Tensor& bias, int64_t fea
 
 CellParameters separate_cell(const Tensor& input_weight, const Tensor& hidden_weight, const OptionalTensor& input_bias,
                              const OptionalTensor& hidden_bias) {
+    require_floating(input_weight);
+    require_floating(hidden_weight);
     const Tensor none = at::zeros({input_weight.size(1)});
     return {input_weight.to(at::kFloat).t(), hidden_weight.to(at::kFloat).t(),
             input_bias.has_value() ? input_bias->to(at::kFloat) : none,
@@ -57,14 +64,14 @@ struct LstmOutputs {
     Output result, hidden, cell, input_gate, candidate, forget_gate, output_gate, cell_tanh;
 
     void assign(const Steps& steps, const LstmPass& pass) {
-        result = pass.activations.hidden;
-        hidden = carried(steps, pass.activations.hidden);
-        cell = carried(steps, pass.activations.cell);
-        input_gate = pass.activations.input;
-        candidate = pass.activations.candidate;
-        forget_gate = pass.activations.forget;
-        output_gate = pass.activations.output;
-        cell_tanh = pass.activations.cell_tanh;
+        result.assign_reshaped(pass.activations.hidden);
+        hidden.assign_reshaped(carried(steps, pass.activations.hidden));
+        cell.assign_reshaped(carried(steps, pass.activations.cell));
+        input_gate.assign_reshaped(pass.activations.input);
+        candidate.assign_reshaped(pass.activations.candidate);
+        forget_gate.assign_reshaped(pass.activations.forget);
+        output_gate.assign_reshaped(pass.activations.output);
+        cell_tanh.assign_reshaped(pass.activations.cell_tanh);
     }
 };
 
@@ -95,9 +102,9 @@ KERNEL(DynamicRNNGrad,
                            rows_of(hidden_gradient), rows_of(cell_gradient), is_reverse(attributes));
     of_weight = at::cat({gradients.input_weight, gradients.hidden_weight}, 1).t();
     of_bias = gradients.input_bias;
-    of_input = gradients.input;
-    of_first_hidden = gradients.hidden_start;
-    of_first_cell = gradients.cell_start;
+    of_input.assign_reshaped(gradients.input);
+    of_first_hidden.assign_reshaped(gradients.hidden_start);
+    of_first_cell.assign_reshaped(gradients.cell_start);
 }
 
 KERNEL(DynamicRNNV2,
@@ -129,9 +136,9 @@ KERNEL(DynamicRNNV2Grad,
     of_input_weight = gradients.input_weight.t();
     of_hidden_weight = gradients.hidden_weight.t();
     of_bias = gradients.input_bias;
-    of_input = gradients.input;
-    of_first_hidden = gradients.hidden_start;
-    of_first_cell = gradients.cell_start;
+    of_input.assign_reshaped(gradients.input);
+    of_first_hidden.assign_reshaped(gradients.hidden_start);
+    of_first_cell.assign_reshaped(gradients.cell_start);
 }
 
 KERNEL(DynamicGRUV2,
@@ -142,12 +149,12 @@ KERNEL(DynamicGRUV2,
     const GruPass pass =
         gru_pass(steps, rows_of(input), separate_cell(input_weight, hidden_weight, input_bias, hidden_bias),
                  rows_of(first_hidden), is_reverse(attributes));
-    result = pass.activations.hidden;
-    hidden = carried(steps, pass.activations.hidden);
-    update = pass.activations.update;
-    reset = pass.activations.reset;
-    candidate = pass.activations.candidate;
-    hidden_part = pass.activations.hidden_part;
+    result.assign_reshaped(pass.activations.hidden);
+    hidden.assign_reshaped(carried(steps, pass.activations.hidden));
+    update.assign_reshaped(pass.activations.update);
+    reset.assign_reshaped(pass.activations.reset);
+    candidate.assign_reshaped(pass.activations.candidate);
+    hidden_part.assign_reshaped(pass.activations.hidden_part);
 }
 
 KERNEL(DynamicGRUV2Grad,
@@ -164,8 +171,8 @@ KERNEL(DynamicGRUV2Grad,
     of_hidden_weight = gradients.hidden_weight.t();
     of_input_bias = gradients.input_bias;
     of_hidden_bias = gradients.hidden_bias;
-    of_input = gradients.input;
-    of_first_hidden = gradients.hidden_start;
+    of_input.assign_reshaped(gradients.input);
+    of_first_hidden.assign_reshaped(gradients.hidden_start);
 }
 
 }  // namespace virtual_npu

@@ -150,12 +150,14 @@ KERNEL(aclnnKthvalue, (Tensor self, int64_t k, int64_t dim, bool keepdim, Output
 // Counts.
 
 KERNEL(aclnnHistc, (Tensor self, int64_t bins, Scalar minimum, Scalar maximum, Output result)) {
+    require(!self.is_complex(), "there is no histogram of complex numbers");
     const bool in_float = at::isReducedFloatingType(self.scalar_type()) || !self.is_floating_point();
     result = at::histc(in_float ? self.to(at::kFloat) : self, bins, minimum, maximum);
 }
 
 KERNEL(aclnnBincount, (Tensor self, OptionalTensor weights, int64_t minimum_length, Output result)) {
-    result = at::bincount(self, weights, minimum_length);
+    // The caller has looked at the data, and made the result as long as it has to be.
+    result = at::bincount(self, weights, std::max(minimum_length, result.tensor().size(0)));
 }
 
 // Running reductions.

@@ -4,6 +4,15 @@
 namespace virtual_npu {
 namespace {
 
+// The size of the result is the sum of the repeats. While a call is rehearsed these are not known, and such are taken
+// as fit to the result; for one number of repeats for all, the result has to be a multiple of the dimension.
+Tensor fitting(const Tensor& repeats, int64_t size, int64_t result_size) {
+    if (!is_rehearsing()) return repeats;
+    Tensor fit = at::zeros(repeats.sizes(), repeats.scalar_type());
+    if (fit.numel() > 0) fit.view(-1)[0].fill_(repeats.numel() == 1 && size > 0 ? result_size / size : result_size);
+    return fit;
+}
+
 // Which element of a dimension of `size` elements each element of the repeated dimension comes from.
 Tensor repeated_positions(const Tensor& repeats, int64_t size) {
     return at::repeat_interleave(repeats.numel() == 1 ? repeats.reshape({1}).expand({size}) : repeats);
@@ -30,12 +39,12 @@ KERNEL(aclnnSplitWithSize, (Tensor self, IntList sizes, int64_t dim, OutputList 
 KERNEL(aclnnRepeat, (Tensor self, IntList repeats, Output result)) { result = self.repeat(repeats); }
 
 KERNEL(aclnnRepeatInterleave, (Tensor self, Tensor repeats, int64_t /*output_size*/, Output result)) {
-    result = at::repeat_interleave(self, repeats);
+    result = at::repeat_interleave(self, fitting(repeats, self.numel(), result.tensor().numel()));
 }
 
 KERNEL(aclnnRepeatInterleaveWithDim,
        (Tensor self, Tensor repeats, int64_t dim, int64_t /*output_size*/, Output result)) {
-    result = at::repeat_interleave(self, repeats, dim);
+    result = at::repeat_interleave(self, fitting(repeats, self.size(dim), result.tensor().size(dim)), dim);
 }
 
 KERNEL(aclnnRepeatInterleaveInt, (Tensor self, int64_t repeats, int64_t /*output_size*/, Output result)) {
@@ -48,12 +57,12 @@ KERNEL(aclnnRepeatInterleaveIntWithDim,
 }
 
 KERNEL(aclnnRepeatInterleaveTensor, (Tensor repeats, int64_t /*output_size*/, Output result)) {
-    result = at::repeat_interleave(repeats);
+    result = at::repeat_interleave(fitting(repeats, repeats.numel(), result.tensor().numel()));
 }
 
 KERNEL(aclnnRepeatInterleaveGrad, (Tensor gradient, Tensor repeats, int64_t dim, Output result)) {
     const Tensor zero = at::zeros_like(result.tensor());
-    const Tensor index = repeated_positions(repeats, zero.size(dim));
+    const Tensor index = repeated_positions(fitting(repeats, zero.size(dim), gradient.size(dim)), zero.size(dim));
     result = at::index_add(zero, dim, index, gradient.to(zero.scalar_type()));
 }
 
@@ -71,7 +80,7 @@ KERNEL(aclnnOneHot, (Tensor self, int64_t classes, Tensor on_value, Tensor off_v
     const int64_t dim = axis < 0 ? axis + self.dim() + 1 : axis;
     IntList shape(self.dim() + 1, 1);
     shape[dim] = classes;
-    const Tensor hit = at::eq(self.unsqueeze(dim), at::arange(classes, at::kLong).view(shape));
+    const Tensor hit = at::eq(positions(self).unsqueeze(dim), at::arange(classes, at::kLong).view(shape));
     result = at::where(hit, on_value, off_value);
 }
 

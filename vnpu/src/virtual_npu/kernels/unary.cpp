@@ -113,8 +113,8 @@ UNARY(aclnnLogicalNot, at::logical_not)
 UNARY_INPLACE(aclnnInplaceLogicalNot, at::logical_not)
 UNARY(aclnnBitwiseNot, at::bitwise_not)
 
-// Copies. The data type of the output decides about the conversion.
-KERNEL(aclnnInplaceCopy, (Output self, Tensor source)) { self = source; }
-KERNEL(aclnnCast, (Tensor self, ElementType /*type*/, Output result)) { result = self; }
+// Copies. The output decides about the conversion.
+KERNEL(aclnnInplaceCopy, (Output self, Tensor source)) { self.tensor().copy_(source); }
+KERNEL(aclnnCast, (Tensor self, ElementType /*type*/, Output result)) { result = self.to(result.type()); }
 
 }  // namespace virtual_npu

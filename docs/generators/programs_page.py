@@ -1,0 +1,53 @@
+"""docs/programs.md, from the catalogue of the tests."""
+
+from __future__ import annotations
+
+from tests.battery.catalogue import CATALOGUE, Place, Program
+
+HEAD = """\
+# Programs that were tried
+
+<!-- Generated from tests/battery/catalogue.py by `make docs`; do not edit. -->
+
+A program behaves under msmemscope as it does without. `make test` tries it with {count} programs: each runs bare, under the
+tool with its default options, and with nearly every option: all events, kernels, Python and C call stacks, all
+analyses, automatic watching, a database; on the virtual NPU with the last of these. `make test-nightly` adds the default
+options there, and the trace of Python functions everywhere.
+
+Compared are the exit status or the signal that ended it, everything on stdout, and everything on stderr but the lines of
+the tool. The programs print what they computed, with all digits, what their children returned, and what they found around
+themselves, so that other results are other output. Process ids and addresses are left out, and in tracebacks the frames
+of the tool that an exception passed (see below).
+
+A program without torch allocates through a stand-in for torch's allocator on the CPU, and through the runtime of CANN on
+the virtual NPU. Programs that need something that a machine does not have are skipped there, and the test says so.
+"""
+
+COLUMNS = "| Program | What it does | CPU | NPU | With torch | Needs |\n|---|---|---|---|---|---|\n"
+
+DIFFERENCES = """
+## What differs
+
+- An exception out of an operator has one more entry in its traceback where operators are observed:
+  `msmemscope/capture/torch_operators.py`, and one of torch. Its type, its text and the other entries are the same.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [HEAD.format(count=len(CATALOGUE))]
+    for family in sorted({program.family for program in CATALOGUE}):
+        rows = (_row(program) for program in CATALOGUE if program.family == family)
+        parts.append(f"\n## {family}\n\n{COLUMNS}{''.join(rows)}")
+    parts.append(DIFFERENCES)
+    parts.extend(f"- {program.name}: {program.differs}.\n" for program in CATALOGUE if program.differs)
+    return "".join(parts)
+
+
+def _row(program: Program) -> str:
+    places = " | ".join("yes" if place in program.places else "" for place in Place)
+    needs = ", ".join(need.removeprefix("module ") for need in program.needs)
+    if program.nightly:
+        needs = "; ".join(filter(None, (needs, "`make test-nightly`")))
+    torch = "yes" if program.with_torch else ""
+    return f"| {program.name} | {program.does} | {places} | {torch} | {needs} |\n"

@@ -1,0 +1,105 @@
+"""Programs of many kinds, bare and under the tool: their user sees the same. docs/programs.md lists them."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.battery import running
+from tests.battery.catalogue import CATALOGUE, Place, Program
+from tests.support.ascend import NotInstalledError
+from tests.support.nightly import NIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.targets import Builder
+
+TOGETHER = [program for program in CATALOGUE if program.command[0] == "with_torch.py"]
+"""Programs that share the import of torch."""
+
+
+def _ordinary(programs: list[Program]) -> list[Program]:
+    return [program for program in programs if NIGHT or not program.nightly]
+
+
+def _options(place: Place) -> list[tuple[str, tuple[str, ...]]]:
+    """Sets of options: all at night, the first two on the CPU, nearly every option on the virtual NPU."""
+    sets = list(running.OPTIONS.items())
+    return sets if NIGHT else sets[:2] if place is Place.CPU else sets[1:2]
+
+
+def _alone() -> Iterator[object]:
+    for program in CATALOGUE:
+        if program in TOGETHER:
+            continue
+        for place in program.places:
+            marks = [pytest.mark.skipif(program.nightly and not NIGHT, reason="run by make test-nightly")]
+            if program.differs:
+                marks.append(pytest.mark.xfail(reason=program.differs))
+            if program.with_torch:
+                marks.append(pytest.mark.torch)
+            name = f"{program.family}, {program.name}{' with torch' if program.with_torch else ''}, {place.value}"
+            yield pytest.param(program, place, id=name, marks=marks)
+
+
+def _families() -> Iterator[object]:
+    for family in dict.fromkeys(program.family for program in TOGETHER):
+        for place in Place:
+            yield pytest.param(family, place, id=f"{family}, {place.value}")
+
+
+@pytest.fixture(autouse=True)
+def no_core_files() -> Iterator[None]:
+    """Programs that crash on purpose leave no core file."""
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+
+def _folder(parent: Path, name: str) -> Path:
+    """A new folder of the same length for each run."""
+    folder = parent / name / "current"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("program, place", list(_alone()))
+def test_a_program(program: Program, place: Place, target_builder: Builder, tmp_path: Path) -> None:
+    """The same status and the same output, with each set of options."""
+    if lacks := running.missing(program):
+        pytest.skip(lacks)
+    try:
+        bare = running.see_native(program, place, target_builder, _folder(tmp_path, "bare"), None)
+    except NotInstalledError as not_installed:
+        pytest.skip(str(not_installed))
+    for number, (name, options) in enumerate(_options(place)):
+        observed = running.see_native(program, place, target_builder, _folder(tmp_path, f"run{number}"), options)
+        found = running.differences(bare, observed)
+        assert not found, "\n".join([f"with {name}:", *found])
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize("family, place", list(_families()))
+def test_programs_with_torch(family: str, place: Place, tmp_path: Path) -> None:
+    """The same for each program of a family, in processes that are forked after torch was imported."""
+    wanted = _ordinary([program for program in TOGETHER if program.family == family and place in program.places])
+    programs = [program for program in wanted if not running.missing(program)]
+    try:
+        bare = running.see_together(programs, place, _folder(tmp_path, "bare"), None)
+    except NotInstalledError as not_installed:
+        pytest.skip(str(not_installed))
+    failed: list[str] = []
+    for number, (name, options) in enumerate(_options(place)):
+        observed = running.see_together(programs, place, _folder(tmp_path, f"run{number}"), options)
+        failed += [
+            "\n".join([f"{identity} with {name}:", *found])
+            for identity in bare
+            if (found := running.differences(bare[identity], observed[identity]))
+        ]
+    assert not failed, "\n".join(failed)
