@@ -1,0 +1,115 @@
+"""A memory snapshot of torch.cuda, made by hand from torch's documented layout, is answered in CUDA's words."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import msmemscope
+from msmemscope.analysis.decomposition import decompose
+from msmemscope.cli.main import main
+from msmemscope.model.devices import DeviceKind, device_name, device_number
+from msmemscope.model.pools import Pool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB: Final = 1 << 20
+SEGMENT: Final = 0x7F0000000000
+ALLOCATOR: Final = {"filename": "/torch/csrc/cuda/CUDACachingAllocator.cpp", "line": 3, "name": "malloc"}
+MODULE: Final = {"filename": "train.py", "line": 80, "name": "<module>"}
+FORWARD: Final = [ALLOCATOR, {"filename": "train.py", "line": 40, "name": "forward"}, MODULE]
+LEAK: Final = [ALLOCATOR, {"filename": "train.py", "line": 55, "name": "leak"}, MODULE]
+BATCHES: Final = 6
+DEVICE: Final = 2
+OF_ANOTHER_VENDOR: Final = re.compile(r"\bnpu|\bcann\b|\bhal\b|\bpta\b|ascend", re.IGNORECASE)
+ANALYSES: Final = ("peak", "leaks", "decompose", "oom", "growth", "inefficient", "operators")
+
+
+def cuda_snapshot() -> dict[str, Any]:
+    """Six blocks of 2 MiB that stay in a segment of 20 MiB, beside others that went; then 40 MiB are refused."""
+    trace: list[dict[str, Any]] = []
+
+    def add(action: str, address: int, size: int, frames: list[dict[str, Any]], **more: Any) -> None:
+        time_us = 1_700_000_000_000_000 + 10 * len(trace)
+        trace.append(
+            {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time_us, "frames": frames, **more}
+        )
+
+    add("segment_alloc", SEGMENT, 20 * MIB, FORWARD)
+    blocks = []
+    for batch in range(BATCHES):
+        kept = SEGMENT + 2 * MIB * batch
+        add("alloc", kept, 2 * MIB, LEAK)
+        blocks.append({"address": kept, "size": 2 * MIB, "requested_size": 2 * MIB - 100, "state": "active_allocated"})
+        for action in ("alloc", "free_requested", "free_completed"):
+            add(action, kept + 2 * MIB, MIB, FORWARD)
+    add("oom", 0, 40 * MIB, FORWARD, device_free=8 * MIB)
+    end = SEGMENT + 2 * MIB * BATCHES
+    blocks.append({"address": end, "size": SEGMENT + 20 * MIB - end, "requested_size": 0, "state": "inactive"})
+    segment = {
+        "device": DEVICE, "address": SEGMENT, "total_size": 20 * MIB, "stream": 0, "segment_type": "large",
+        "segment_pool_id": (0, 0), "is_expandable": False, "frames": FORWARD,
+        "blocks": [{**block, "frames": LEAK} for block in blocks],
+    }  # fmt: skip
+    return {
+        "segments": [segment],
+        "device_traces": [[], [], trace],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The snapshot as torch.cuda.memory._dump_snapshot writes it."""
+    file = tmp_path / "snapshot.pickle"
+    file.write_bytes(pickle.dumps(cuda_snapshot()))
+    return file
+
+
+def test_every_answer_is_in_words_of_cuda(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing in a report or in JSON is another vendor's."""
+    for analysis in ANALYSES:
+        for form in ((), ("--json",)):
+            main(["analyze", analysis, str(path), *form])
+            printed = capsys.readouterr()
+            assert not OF_ANOTHER_VENDOR.search(printed.out + printed.err), (analysis, printed)
+            if form:
+                json.loads(printed.out)
+
+
+def test_peak_and_failure(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The largest total of the history, the refused allocation, and the gaps that were too small for it."""
+    assert main(["analyze", "peak", str(path)]) == 0
+    printed = capsys.readouterr().out
+    first, *_ = printed.splitlines()
+    assert first == "Out of memory on cuda:2: 40.0 MiB asked for, 12.0 MiB in 6 blocks in use"
+    assert "The peak was 13.0 MiB" in printed
+    assert re.search(r"12\.0 MiB +6 +20\.0 MiB +CUDA\n", printed)
+    assert "train.py(55): leak" in printed
+    assert "8.00 MiB in gaps too small for 40.0 MiB" in printed
+
+
+def test_the_ledger_sums(path: Path) -> None:
+    """What the allocator holds of the driver's memory is all of it, and nothing is unknown."""
+    dataset = msmemscope.load(path)
+    device = device_number(DeviceKind.CUDA, DEVICE)
+    assert device_name(device) == "cuda:2"
+    assert set(dataset.blocks["device"]) == {device}
+    assert set(dataset.blocks["pool"]) == {Pool.HAL, Pool.CUDA}
+    ledger = decompose(dataset).ledger_at_peak(device)
+    assert dict(ledger.select("part", "size_bytes").rows()) == {"pool": 20 * MIB, "unknown": 0}
+
+
+def test_a_device_is_chosen_by_its_name(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`cuda:2` is there, `npu:2` and the second CUDA device are not."""
+    assert main(["analyze", "peak", str(path), "--device=cuda:2"]) == 0
+    assert "cuda:2" in capsys.readouterr().out
+    for other in ("npu:2", "cuda:1"):
+        main(["analyze", "peak", str(path), f"--device={other}"])
+        assert f"no memory of {other} was recorded" in capsys.readouterr().out
