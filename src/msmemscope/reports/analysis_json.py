@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from msmemscope.model.devices import device_name
+from msmemscope.model.devices import DEVICE_NONE, device_name
 from msmemscope.model.pools import pool_word
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class _Converter:
 
     def __init__(self) -> None:
         self.stacks: dict[str, set[int]] = {column: set() for column in _STACKS}
+        self.device = DEVICE_NONE
+        """Of the object around the one that is converted, where that names none."""
 
     def plain(self, value: object) -> Any:
         if isinstance(value, pl.DataFrame):
@@ -64,8 +66,10 @@ class _Converter:
         return value
 
     def _object(self, fields: dict[str, Any]) -> dict[str, Any]:
-        content = {name: self.plain(value) for name, value in fields.items()}
+        around = self.device
         device, pool, address = (fields.get(name) for name in ("device", "pool", "address"))
+        self.device = device if isinstance(device, int) else around
+        content = {name: self.plain(value) for name, value in fields.items()}
         for name, identity in fields.items():
             for column, stacks in self.stacks.items():
                 if name.endswith(column) and identity:
@@ -73,7 +77,8 @@ class _Converter:
         if isinstance(device, int):
             content["device"] = device_name(device)
         if isinstance(pool, int):
-            content["pool"] = pool_word(pool, device if isinstance(device, int) else 0)
+            content["pool"] = pool_word(pool, self.device)
         if isinstance(address, int):
             content["address"] = f"0x{address:016x}"
+        self.device = around
         return content
