@@ -134,8 +134,8 @@ def run(name: str, path: Path, other: Path) -> Any:
     if name == "events":
         return read_event_by_event(path)
     if name == "compare":
-        from msmemscope.analysis.comparison import compare
-        from msmemscope.store import load
+        from msmemscope.analysis.compare.comparison import compare
+        from msmemscope.formats.reading import load
 
         return compare(load(path), load(other))
     import msmemscope
@@ -176,7 +176,7 @@ def read_database_row_by_row(path: Path) -> int:
 
 def read_event_by_event(path: Path) -> int:
     """The same for an event log."""
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
     from msmemscope.model.events import EventKind
 
     live: dict[int, int] = {}
@@ -205,7 +205,7 @@ def main() -> None:
         return
     # The call is measured, as a program makes it that has imported the library; a fresh process imports first.
     import msmemscope.analyzer
-    import msmemscope.store  # noqa: F401
+    import msmemscope.recording  # noqa: F401
 
     path = input_path(arguments.form, arguments.events, 0.0)
     other = input_path(arguments.form, arguments.events, arguments.changed)

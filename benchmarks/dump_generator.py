@@ -23,8 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from msmemscope.configuration import Config, DataFormat
-from msmemscope.dump import write_dumps
-from msmemscope.eventlog import Capture, layout
+from msmemscope.formats.dump import write_dumps
+from msmemscope.formats.event_log import Capture, layout
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 

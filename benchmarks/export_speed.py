@@ -24,7 +24,7 @@ from measuring import Measurement, Target, Variant, measure, table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
 DEFAULT_EVENTS = 1_000_000
 TARGET_SECONDS = {"csv": 5.0, "db": 10.0}
@@ -62,7 +62,7 @@ def build_event_log(root: Path, events: int) -> None:
     """Write an event log as a training program leaves it: operators, blocks, accesses, stacks."""
     import numpy as np
 
-    from msmemscope.eventlog import layout
+    from msmemscope.formats.event_log import layout
     from msmemscope.model.devices import DEVICE_CPU
     from msmemscope.model.events import EventKind
     from msmemscope.model.pools import Pool
@@ -123,7 +123,7 @@ def build_event_log(root: Path, events: int) -> None:
 
 
 def _write_segment(path: Path, magic: int, content: bytes) -> None:
-    from msmemscope.eventlog import layout
+    from msmemscope.formats.event_log import layout
 
     header = struct.pack("<QQII", magic, layout.BYTE_ORDER_MARK, layout.FORMAT_VERSION, 0)
     path.write_bytes(header.ljust(layout.SEGMENT_DATA_OFFSET, b"\0") + content)
@@ -132,7 +132,7 @@ def _write_segment(path: Path, magic: int, content: bytes) -> None:
 def export(capture: Capture, data_format: str, *, with_stacks: bool) -> None:
     """Write the dump as the tool does."""
     from msmemscope.configuration import Config, DataFormat
-    from msmemscope.dump import write_dumps
+    from msmemscope.formats.dump import write_dumps
 
     write_dumps(capture, Config(data_format=DataFormat(data_format), python_stack=with_stacks))
 
@@ -180,7 +180,7 @@ def _rows(capture: Capture, attribute_form: str, more_form: str) -> Iterator[tup
 def run(writer: str, data_format: str, events: int) -> None:
     """Build a log in the current folder, export it, and print seconds and peak memory as JSON."""
     subprocess.run([sys.executable, __file__, f"--events={events}", "--build"], check=True)
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
     (directory,) = Path.cwd().glob("msmemscope_*_ascend")
     begin = time.perf_counter()

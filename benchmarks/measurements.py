@@ -163,7 +163,7 @@ def loading_cost() -> Measurement:
 
 def log_figures(scratch: Path) -> dict[str, float]:
     """Bytes per event of the log, and the tool's memory inside the process, from the one capture of a run."""
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
     capture = Capture(next(scratch.glob("msmemscope_*_ascend")))
     events = capture.event_count()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.session import config, start, step, stop
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
     from msmemscope.capture.watcher import remove
-    from msmemscope.store import load, load_all
+    from msmemscope.formats.reading import load, load_all
 
 __version__ = "0.1.0"
 
@@ -63,8 +63,8 @@ _HOMES = {
     "get_analyzer_config": "msmemscope.analyzer",
     "init_framework_hooks": "msmemscope.capture.frameworks",
     "list_analyzers": "msmemscope.analyzer",
-    "load": "msmemscope.store",
-    "load_all": "msmemscope.store",
+    "load": "msmemscope.formats.reading",
+    "load_all": "msmemscope.formats.reading",
     "remove": "msmemscope.capture.watcher",
     "start": "msmemscope.capture.session",
     "step": "msmemscope.capture.session",

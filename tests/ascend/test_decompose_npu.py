@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from msmemscope.analysis.decomposition import decompose_capture
+from msmemscope.analysis.owners.decomposition import decompose_capture
 from msmemscope.model.pools import Pool
 from tests.support.decompositions import check_training, node_bytes, total
 from tests.support.targets import SOURCES

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 import pytest
 
-from msmemscope.analysis.comparison import compare
-from msmemscope.analysis.leaks import Fate
+from msmemscope.analysis.compare.comparison import compare
+from msmemscope.analysis.leaks.step_leaks import Fate
 from msmemscope.configuration import Level
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -26,7 +26,7 @@ from tests.support.ways_in import (
 )
 
 if TYPE_CHECKING:
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ OF_THE_LOG_ALONE: Final = (
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]) -> dict[str, Dataset]:
+def ways(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]) -> dict[str, Recording]:
     """A program with every fault, killed with its launcher and brought in by `recover`, in all ways in."""
     output = tmp_path_factory.mktemp("killed") / "output"
     command = [sys.executable, PROGRAM, "npu", STEPS, "kill"]
@@ -61,9 +61,9 @@ def ways(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, s
     return ways_into(capture, dump_of(capture, "csv"), dump_of(copy, "db", ["--data-format=db"]))
 
 
-def test_log_csv_and_db_give_equal_results(ways: dict[str, Dataset]) -> None:
+def test_log_csv_and_db_give_equal_results(ways: dict[str, Recording]) -> None:
     """Every column of every result but for those that are named, marks and launches of kernels among them."""
-    results = {form: analysed(dataset) for form, dataset in ways.items()}
+    results = {form: analysed(recording) for form, recording in ways.items()}
     log, csv, db = (results[form] for form in ("event log", "csv", "db"))
     assert differences(csv, db, OF_EACH_INPUT) == []
     assert differences(log, csv, (*OF_EACH_INPUT, *OF_THE_LOG_ALONE)) == []
@@ -82,9 +82,9 @@ def test_log_csv_and_db_give_equal_results(ways: dict[str, Dataset]) -> None:
     assert {"pool", "module", "unknown"} == set(log["decompose.ledger"]["part"])
 
 
-def test_what_the_device_had_in_use_is_told_with_the_next_row(ways: dict[str, Dataset]) -> None:
+def test_what_the_device_had_in_use_is_told_with_the_next_row(ways: dict[str, Recording]) -> None:
     """A dump's figure is that of the log wherever memory was allocated or freed since the figure changed."""
-    devices = {form: analysed(dataset)["decompose.devices"] for form, dataset in ways.items()}
+    devices = {form: analysed(recording)["decompose.devices"] for form, recording in ways.items()}
     log = ways["event log"].events.filter(pl.col("device") == 0)
     usage = log.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select("sequence", changed="sequence")
     memory = log.filter(pl.col("kind").is_in([EventKind.MALLOC, EventKind.FREE]) & (pl.col("pool") != Pool.HOST))
@@ -102,10 +102,10 @@ def test_what_the_device_had_in_use_is_told_with_the_next_row(ways: dict[str, Da
 
 
 @pytest.mark.parametrize("level", [Level.OP, Level.KERNEL])
-def test_comparisons_do_not_depend_on_the_way_in(ways: dict[str, Dataset], level: Level) -> None:
+def test_comparisons_do_not_depend_on_the_way_in(ways: dict[str, Recording], level: Level) -> None:
     """Against itself in another form the run has no difference, by operators and by launches of kernels."""
-    for dataset in ways.values():
-        found = compare(ways["event log"], dataset, {level})
+    for recording in ways.values():
+        found = compare(ways["event log"], recording, {level})
         assert found.rows.height > 20 * STEPS
         assert found.rows["base_sequence"].equals(found.rows["compare_sequence"])
         assert found.rows["difference_bytes"].to_list() == [0] * found.rows.height

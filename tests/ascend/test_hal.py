@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from msmemscope.eventlog import Capture
+from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS

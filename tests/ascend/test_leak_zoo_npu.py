@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from msmemscope.analysis.driver_leaks import find_driver_leaks
-from msmemscope.analysis.leaks import Fate, find_step_leaks
-from msmemscope.analysis.mark_leaks import find_leaks_between_marks
+from msmemscope.analysis.leaks.between_marks import find_leaks_between_marks
+from msmemscope.analysis.leaks.driver_leaks import find_driver_leaks
+from msmemscope.analysis.leaks.step_leaks import Fate, find_step_leaks
 from msmemscope.errors import ConfigurationError
+from msmemscope.formats.reading import load_all
 from msmemscope.model.pools import Pool
-from msmemscope.store import load_dataset
 from tests.leak_zoo import catalogue
 from tests.leak_zoo.scoring import process_ids, score
 
@@ -48,7 +48,7 @@ def test_memory_of_the_driver_in_c(compile_c: CompileC, observe_c: Observe) -> N
     (leaking,) = re.findall(r"(\w+)\(void\) \{ /\* LEAK \*/", source)
     program = compile_c(source, "ascendcl", "ascend_hal", "ms_tools_ext")
     seen = observe_c(["--device=npu", "--call-stack=c"], program)
-    (dataset,) = load_dataset(seen.run.capture.directory)
+    (dataset,) = load_all(seen.run.capture.directory)
     found = find_step_leaks(dataset)
     (site,) = found.leaking_sites.iter_rows(named=True)
     inner, outer = site["site_path"].splitlines()[:2]

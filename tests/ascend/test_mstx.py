@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import msmemscope
-from msmemscope.eventlog import Capture
+from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS

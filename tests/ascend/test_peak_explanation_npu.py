@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.out_of_memory_cause import Cause, OutOfMemoryCause
-from msmemscope.analysis.peak_explanation import DevicePeak, Moment, PeakExplanation, explain_peak
+from msmemscope.analysis.peak.cause import Cause, OutOfMemoryCause
+from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplanation, explain_peak
+from msmemscope.formats.reading import load
 from msmemscope.reports.peak_report import render_peak
-from msmemscope.store import load
 from tests.support.ascend import PROGRAMS
 
 if TYPE_CHECKING:

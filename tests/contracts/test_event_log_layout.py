@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from msmemscope.eventlog import layout
+from msmemscope.formats.event_log import layout
 from msmemscope.model import devices, events, pools
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ def test_a_run_without_events_reads_no_tables(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "msmemscope", "--device=cpu", "--", "/bin/true"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
-    assert "msmemscope.cli.launch" in loaded
+    assert "msmemscope.launch.launch" in loaded
     assert not loaded & {"numpy", "polars", "elftools", "secrets", "ssl", "ctypes", "tempfile", "sqlite3"}
 
 

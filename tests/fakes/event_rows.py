@@ -1,4 +1,4 @@
-"""Rows of events by hand, and datasets of them: for analyses that look at the order of events."""
+"""Rows of events by hand, and recordings of them: for analyses that look at the order of events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
+from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, Recording, build_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAMES = ["", "add", "mul", "sub"]
 
 
-def dataset_of(rows: Sequence[dict[str, Any]]) -> Dataset:
+def dataset_of(rows: Sequence[dict[str, Any]]) -> Recording:
     """A process with these events, their sequence numbers counted from 1."""
     empty = dict.fromkeys(EVENT_SCHEMA, 0) | {"device": 0, "thread_id": 1}
     events = pl.DataFrame(
@@ -25,7 +25,7 @@ def dataset_of(rows: Sequence[dict[str, Any]]) -> Dataset:
     strings = pl.DataFrame({"id": range(1, len(NAMES)), "text": NAMES[1:]}, schema=STRING_SCHEMA)
     blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
     nothing = STRING_SCHEMA.to_frame()
-    return Dataset("here", "event log", 1, events, blocks, strings, nothing, nothing, (), ())
+    return Recording("here", "event log", 1, events, blocks, strings, nothing, nothing, (), ())
 
 
 def malloc(size: int, **fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import polars as pl
 
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
+from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
 
 START_NS = 1_700_000_000_000_000_000
 EVENT_NS = 1_000_000
@@ -103,18 +103,18 @@ class Trace:
         """Returns the id of a text, 0 for the empty one."""
         return _identity(self._texts, text)
 
-    def dataset(self) -> Dataset:
+    def recording(self) -> Recording:
         """Returns the data set of what was added so far."""
         columns = {name: [row.get(name, 0) for row in self.rows] for name in EVENT_SCHEMA.names()}
         events = pl.DataFrame(columns, schema=EVENT_SCHEMA)
         strings = _table(self._texts)
         blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
-        return Dataset(
+        return Recording(
             source="trace",
             form="event log",
             process_id=4242,
             events=events,
-            blocks=blocks.select(DATASET_BLOCK_SCHEMA.names()),
+            blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
             strings=strings,
             python_stacks=_table(self._python_stacks),
             native_stacks=_table(self._native_stacks),

@@ -73,7 +73,7 @@ def test_most_inputs_are_read(form: str, tmp_path: Path) -> None:
         fuzz_input.write(folder)
         # Of an event log its folder, of others the file itself.
         with contextlib.suppress(MsmemscopeError):
-            count += any(dataset.events.height for dataset in load_all(max(folder.iterdir())))
+            count += any(recording.events.height for recording in load_all(max(folder.iterdir())))
     assert count >= 30
 
 

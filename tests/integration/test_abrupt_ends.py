@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.eventlog.layout import CaptureState
+from msmemscope.formats.event_log.layout import CaptureState
 from msmemscope.model.events import EventKind
 from tests.support.recordings import assert_sound, count, events_of
 from tests.support.small_disk import small_disk

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import msmemscope
-from msmemscope.analysis.decomposition import decompose
+from msmemscope.analysis.owners.decomposition import decompose
 from msmemscope.cli.main import main
 from msmemscope.model.devices import DeviceKind, device_name, device_number
 from msmemscope.model.pools import Pool
@@ -97,12 +97,12 @@ def test_peak_and_failure(path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_ledger_sums(path: Path) -> None:
     """What the allocator holds of the driver's memory is all of it, and nothing is unknown."""
-    dataset = msmemscope.load(path)
+    recording = msmemscope.load(path)
     device = device_number(DeviceKind.CUDA, DEVICE)
     assert device_name(device) == "cuda:2"
-    assert set(dataset.blocks["device"]) == {device}
-    assert set(dataset.blocks["pool"]) == {Pool.HAL, Pool.CUDA}
-    ledger = decompose(dataset).ledger_at_peak(device)
+    assert set(recording.blocks["device"]) == {device}
+    assert set(recording.blocks["pool"]) == {Pool.HAL, Pool.CUDA}
+    ledger = decompose(recording).ledger_at_peak(device)
     assert dict(ledger.select("part", "size_bytes").rows()) == {"pool": 20 * MIB, "unknown": 0}
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.decomposition import decompose, decompose_capture
+from msmemscope.analysis.owners.decomposition import decompose, decompose_capture
+from msmemscope.formats.reading import load_all
 from msmemscope.model.pools import Pool
-from msmemscope.store import load_dataset
 from tests.support.decompositions import check_training, node_bytes, total
-from tests.unit.dump.conftest import csv_rows
+from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
     import functools
@@ -34,8 +34,8 @@ def test_training(run_under_tool: RunUnderTool, python_target: functools.partial
     path = next(run.output.glob("*/device_cpu/dump/memscope_dump_*.csv"))
     check_dump(path)
     # The dump is made of the same facts as the event log.
-    (dataset,) = load_dataset(path)
-    of_log, of_dump = decompose_capture(run.capture), decompose(dataset)
+    (recording,) = load_all(path)
+    of_log, of_dump = decompose_capture(run.capture), decompose(recording)
     assert of_dump.at_steps.equals(of_log.at_steps)
     assert of_dump.pools[0].nodes.equals(of_log.pools[0].nodes)
     assert of_dump.over_time.equals(of_log.over_time)

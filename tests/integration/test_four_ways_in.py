@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 import pytest
 
-from msmemscope.analysis.comparison import compare
-from msmemscope.analysis.leaks import Fate
+from msmemscope.analysis.compare.comparison import compare
+from msmemscope.analysis.leaks.step_leaks import Fate
 from msmemscope.configuration import Level
+from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
-from msmemscope.store import load
 from tests.support import tool
 from tests.support.ways_in import (
     OPTIONS,
@@ -31,7 +31,7 @@ from tests.support.ways_in import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
     from tests.support.ways_in import Results
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -79,14 +79,14 @@ class Run:
     db: Path
 
     @cached_property
-    def ways(self) -> dict[str, Dataset]:
+    def ways(self) -> dict[str, Recording]:
         """The run by the form of each way in."""
         return ways_into(self.capture, self.csv, self.db)
 
     @cached_property
     def results(self) -> dict[str, Results]:
         """All results, likewise."""
-        return {form: analysed(dataset) for form, dataset in self.ways.items()}
+        return {form: analysed(recording) for form, recording in self.ways.items()}
 
 
 def command(end: str, steps: int = STEPS) -> list[object]:
@@ -170,11 +170,11 @@ def test_blocks_of_one_run_are_equal(run: str, request: pytest.FixtureRequest) -
     columns = {"blocks": blocks_of(log).drop("flags", "owner")}
     assert differences(columns, {"blocks": blocks_of(csv).drop("flags", "owner")}) == []
     assert csv.blocks["owner"].null_count() == 0
-    rows = {form: dataset.events["kind"].value_counts().sort("kind") for form, dataset in given.ways.items()}
+    rows = {form: recording.events["kind"].value_counts().sort("kind") for form, recording in given.ways.items()}
     assert rows["csv"].equals(rows["db"])
     # Labels become owners, and are no rows.
     assert rows["event log"].filter(pl.col("kind") != EventKind.OWNER).equals(rows["csv"])
-    assert [dataset.problems for dataset in given.ways.values()] == [()] * 3
+    assert [recording.problems for recording in given.ways.values()] == [()] * 3
 
 
 def test_a_killed_program_gives_what_one_that_ended_gives(ended: Run, killed: Run) -> None:
@@ -199,10 +199,10 @@ def test_a_run_that_is_killed_between_is_like_a_whole_one_until_then(ended: Run,
     bound = min(steps["end_sequence"].max() for steps in ends)
     is_freed = pl.col("free_sequence") <= bound
     tables = [
-        dataset.blocks.filter(pl.col("malloc_sequence") <= bound).select(
+        recording.blocks.filter(pl.col("malloc_sequence") <= bound).select(
             "malloc_sequence", "size", "device", "pool", "name", "owner", pl.when(is_freed).then("free_sequence")
         )
-        for dataset in (one, other)
+        for recording in (one, other)
     ]
     assert len(tables[0]) > 100 * KILLED_AT
     assert differences({"blocks": tables[0]}, {"blocks": tables[1]}) == []
@@ -213,15 +213,15 @@ def test_a_run_that_is_killed_between_is_like_a_whole_one_until_then(ended: Run,
 def test_comparisons_do_not_depend_on_the_way_in(ended: Run, killed_between: Run, level: Level) -> None:
     """Against itself in another form a run has no difference; against another run it has always the same ones."""
     log = ended.ways["event log"]
-    for dataset in ended.ways.values():
-        found = compare(log, dataset, {level})
+    for recording in ended.ways.values():
+        found = compare(log, recording, {level})
         assert found.rows.filter(pl.col("difference_bytes") != 0).is_empty()
         assert found.rows["base_sequence"].equals(found.rows["compare_sequence"])
         assert [peak.difference_bytes for peak in found.peaks] == [0]
     expected = compare(killed_between.ways["event log"], log, {level})
-    for form, dataset in ended.ways.items():
+    for form, recording in ended.ways.items():
         for base in killed_between.ways.values():
-            found = compare(base, dataset, {level})
+            found = compare(base, recording, {level})
             assert found.rows.equals(expected.rows, null_equal=True), (base.form, form)
             assert (found.peaks, found.remarks) == (expected.peaks, expected.remarks)
     if level is Level.OP:

@@ -14,7 +14,7 @@ from tests.support.frameworks import PACKAGES
 from tests.support.recordings import assert_sound, events_of
 
 if TYPE_CHECKING:
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
     from tests.conftest import RunUnderTool
 
 pytestmark = pytest.mark.torch
@@ -80,7 +80,7 @@ EVERY_TARGET = """
 import importlib, inspect, sys
 import torch
 import msmemscope
-from msmemscope.capture.frameworks.targets import find_hook_sets
+from msmemscope.capture.frameworks.registry import find_hook_sets
 
 targets = [
     (module, target)

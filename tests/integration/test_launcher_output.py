@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.capture.executable import why_not_observable
-from msmemscope.capture.ledger import append_captures, create_launch_directory, read_ledger
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
-from msmemscope.capture.preload import CORE_LIBRARY, core_library, native_directory, preload_environment
 from msmemscope.configuration import SETTINGS_VARIABLE, Config
 from msmemscope.errors import UsageError
+from msmemscope.launch.executable import why_not_observable
+from msmemscope.launch.ledger import append_captures, create_launch_directory, read_ledger
+from msmemscope.launch.preload import CORE_LIBRARY, core_library, native_directory, preload_environment
 from tests.support import tool
 from tests.support.targets import environment
 

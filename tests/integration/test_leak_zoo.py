@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.leaks import Confidence, StepLeakOptions
+from msmemscope.analysis.leaks.step_leaks import Confidence, StepLeakOptions
 from tests.leak_zoo import catalogue
 from tests.leak_zoo.scoring import found_leaks, leaking_lines, process_ids, score
 from tests.support import tool

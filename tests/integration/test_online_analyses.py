@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import tool
 from tests.support.targets import SOURCES
-from tests.unit.dump.conftest import csv_rows
+from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

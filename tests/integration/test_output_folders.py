@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.capture import ledger
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
+from msmemscope.launch import ledger
 from tests.support import tool
 from tests.support.targets import environment
 
@@ -192,7 +192,7 @@ def test_two_runs_share_a_folder(
 
 def test_launches_with_the_same_process_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers that share a folder can begin in the same second: each has a ledger of its own."""
-    monkeypatch.setattr("msmemscope.capture.ledger.time.strftime", lambda _form: "20240101120000")
+    monkeypatch.setattr("msmemscope.launch.ledger.time.strftime", lambda _form: "20240101120000")
     directories = {ledger.create_launch_directory(str(tmp_path)) for _ in range(3)}
     assert len(directories) == 3
 

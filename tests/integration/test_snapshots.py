@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
     from tests.conftest import RunUnderTool
 
 KEYS = ["reserved", "max_reserved", "allocated", "total", "free", "device_rate", "reserved_rate"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from msmemscope.eventlog.layout import CaptureState
+from msmemscope.formats.event_log.layout import CaptureState
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.analysis.leaks import StepLeakOptions, find_step_leaks
-from msmemscope.store import load_dataset
+from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, find_step_leaks
+from msmemscope.formats.reading import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from msmemscope.analysis.leaks import StepLeaks
+    from msmemscope.analysis.leaks.step_leaks import StepLeaks
     from tests.leak_zoo.catalogue import Program
 
 LONG_LEAK_STEPS = 4
@@ -70,7 +70,7 @@ def process_ids(stdout: str) -> dict[str, int]:
 def found_leaks(output: Path, process_id: int, options: StepLeakOptions | None = None) -> StepLeaks:
     """Read the capture of a process and find its leaks over steps."""
     (directory,) = output.glob(f"msmemscope_{process_id}_*_ascend*")
-    (dataset,) = load_dataset(directory)
+    (dataset,) = load_all(directory)
     return find_step_leaks(dataset, options)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from hypothesis import strategies as st
 
-from msmemscope.eventlog import Capture
+from msmemscope.formats.event_log import Capture
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.labels import LabelLevel, decode_labels

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.analysis.decomposition import Decomposition, decompose_capture
+from msmemscope.analysis.owners.decomposition import Decomposition, decompose_capture
 from msmemscope.model.events import EventKind
 from tests.support.recordings import events_of
 from tests.support.targets import parse_report
@@ -14,7 +14,7 @@ from tests.support.targets import parse_report
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
     from tests.support.tool import ToolRun
 
 

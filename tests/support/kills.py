@@ -123,7 +123,7 @@ def _kill_one(
 
 def _compare(progress: np.ndarray, output: Path, pool: Pool) -> Figures:
     """Compare a capture with what the threads noted."""
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
     figures = Figures(kills=1, committed=int(progress["allocations"].sum() + progress["frees"].sum()))
     captures = [Capture(directory) for directory in output.glob("msmemscope_*")]

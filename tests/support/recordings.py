@@ -9,7 +9,7 @@ import polars as pl
 from msmemscope.model.events import EventFlag, EventKind
 
 if TYPE_CHECKING:
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
 KNOWN_KINDS = [int(kind) for kind in EventKind if kind is not EventKind.NONE]
 

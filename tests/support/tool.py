@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
 TOOL = (sys.executable, "-m", "msmemscope")
 TIMEOUT_S = 180.0
@@ -38,7 +38,7 @@ class ToolRun:
     @cached_property
     def captures(self) -> list[Capture]:
         """The captures below the output root, in the order of their start."""
-        from msmemscope.eventlog import Capture
+        from msmemscope.formats.event_log import Capture
 
         found = [Capture(path) for path in sorted(self.output.glob("msmemscope_*_ascend*"))]
         return sorted(found, key=lambda capture: capture.header.start_ns)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset, build_blocks
+from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
 from tests.support.inefficient_oracle import Row
 
 STRINGS: Mapping[int, str] = {1: "aten.add", 2: "aten.mm", 3: "aten.relu", 4: "aten.copy_"}
@@ -20,7 +20,7 @@ STRINGS: Mapping[int, str] = {1: "aten.add", 2: "aten.mm", 3: "aten.relu", 4: "a
 
 def data_set(
     rows: list[Row], stacks: Mapping[int, str] | None = None, stack_of: Mapping[int, int] | None = None
-) -> Dataset:
+) -> Recording:
     """The tables of some events.
 
     Args:
@@ -46,9 +46,9 @@ def data_set(
     events = pl.DataFrame(columns, schema=EVENT_SCHEMA)
     strings = _texts(STRINGS)
     blocks = (
-        build_blocks(events, strings).with_columns(owner=pl.lit(None, pl.String)).select(DATASET_BLOCK_SCHEMA.names())
+        build_blocks(events, strings).with_columns(owner=pl.lit(None, pl.String)).select(RECORDING_BLOCK_SCHEMA.names())
     )
-    return Dataset("trace", "event log", 7, events, blocks, strings, _texts(stacks or {}), _texts({}), (), ())
+    return Recording("trace", "event log", 7, events, blocks, strings, _texts(stacks or {}), _texts({}), (), ())
 
 
 def _texts(texts: Mapping[int, str]) -> pl.DataFrame:
@@ -191,7 +191,7 @@ class Program:
         """Append a free."""
         return self._of(EventKind.FREE, block, **fields)
 
-    def data_set(self) -> Dataset:
+    def data_set(self) -> Recording:
         """The tables, with stacks."""
         return data_set(self.rows, self._stacks, self._stack_of)
 

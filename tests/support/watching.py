@@ -15,7 +15,7 @@ from tests.support.recordings import events_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
     from tests.support.tool import ToolRun
 
 

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.analysis.decomposition import decompose
-from msmemscope.analysis.inefficient import InefficientOptions, find_inefficient
-from msmemscope.analysis.leak_overview import find_leaks
-from msmemscope.analysis.mark_leaks import find_leaks_between_marks
-from msmemscope.analysis.memory_changes import find_memory_changes
-from msmemscope.analysis.memory_patterns import find_memory_patterns
-from msmemscope.analysis.out_of_memory import analyze_out_of_memory
-from msmemscope.analysis.peak_explanation import explain_peak
-from msmemscope.analysis.watch_verdict import judge_watched_memory
+from msmemscope.analysis.inefficient.inefficient import InefficientOptions, find_inefficient
+from msmemscope.analysis.inefficient.patterns import find_memory_patterns
+from msmemscope.analysis.leaks.between_marks import find_leaks_between_marks
+from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.analysis.operators.memory_changes import find_memory_changes
+from msmemscope.analysis.owners.decomposition import decompose
+from msmemscope.analysis.peak.explanation import explain_peak
+from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
+from msmemscope.analysis.watch.verdict import judge_watched_memory
 from msmemscope.configuration import Level
-from msmemscope.store import load, steps
+from msmemscope.formats.reading import load
+from msmemscope.recording import steps
 from tests.support import tool
 from tests.support.targets import SOURCES, environment
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 PROGRAM: Final = SOURCES / "training_with_faults.py"
 MARK: Final = "range, of: steps"
@@ -44,48 +45,48 @@ Results = dict[str, Any]
 """Path of a value within the results, such as `peak.devices[0].sites`, to the value: a table, or plain."""
 
 
-def blocks_of(dataset: Dataset) -> pl.DataFrame:
+def blocks_of(recording: Recording) -> pl.DataFrame:
     """The blocks, their stacks and attributes as texts."""
-    return _with_texts(dataset.blocks.drop("name_id"), dataset)
+    return _with_texts(recording.blocks.drop("name_id"), recording)
 
 
-def analysed(dataset: Dataset) -> Results:
+def analysed(recording: Recording) -> Results:
     """Run every analysis; ids of texts, which each way in numbers anew, are replaced by the texts."""
-    middle = int(dataset.blocks["malloc_sequence"][len(dataset.blocks) // 2])
+    middle = int(recording.blocks["malloc_sequence"][len(recording.blocks) // 2])
     results: dict[str, object] = {
-        "steps": steps(dataset),
-        "leaks": find_leaks(dataset),
-        "inefficient": find_inefficient(dataset, InefficientOptions(idle_threshold=_IDLE_OPERATORS)),
-        "patterns": find_memory_patterns(dataset),
-        "decompose": decompose(dataset),
-        "peak": explain_peak(dataset),
-        "middle": explain_peak(dataset, at=middle),
-        "oom": analyze_out_of_memory(dataset),
-        "operators": find_memory_changes(dataset, {Level.OP}),
-        "kernels": find_memory_changes(dataset, {Level.KERNEL}),
-        "watch": judge_watched_memory(dataset),
+        "steps": steps(recording),
+        "leaks": find_leaks(recording),
+        "inefficient": find_inefficient(recording, InefficientOptions(idle_threshold=_IDLE_OPERATORS)),
+        "patterns": find_memory_patterns(recording),
+        "decompose": decompose(recording),
+        "peak": explain_peak(recording),
+        "middle": explain_peak(recording, at=middle),
+        "oom": analyze_out_of_memory(recording),
+        "operators": find_memory_changes(recording, {Level.OP}),
+        "kernels": find_memory_changes(recording, {Level.KERNEL}),
+        "watch": judge_watched_memory(recording),
     }
-    if MARK in dataset.strings["text"]:
-        results["marks"] = find_leaks_between_marks(dataset, MARK)
-    return dict(entry for name, result in results.items() for entry in _flat(name, result, dataset))
+    if MARK in recording.strings["text"]:
+        results["marks"] = find_leaks_between_marks(recording, MARK)
+    return dict(entry for name, result in results.items() for entry in _flat(name, result, recording))
 
 
-def _flat(path: str, value: object, dataset: Dataset) -> Iterator[tuple[str, object]]:
+def _flat(path: str, value: object, recording: Recording) -> Iterator[tuple[str, object]]:
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
-            yield from _flat(f"{path}.{field.name}", getattr(value, field.name), dataset)
+            yield from _flat(f"{path}.{field.name}", getattr(value, field.name), recording)
     elif isinstance(value, Mapping):
         for key, entry in value.items():
-            yield from _flat(f"{path}.{key}", entry, dataset)
+            yield from _flat(f"{path}.{key}", entry, recording)
     elif isinstance(value, tuple):
         yield f"{path}.count", len(value)
         for place, entry in enumerate(value):
-            yield from _flat(f"{path}[{place}]", entry, dataset)
+            yield from _flat(f"{path}[{place}]", entry, recording)
     else:
-        yield path, _with_texts(value, dataset) if isinstance(value, pl.DataFrame) else value
+        yield path, _with_texts(value, recording) if isinstance(value, pl.DataFrame) else value
 
 
-def _with_texts(table: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
+def _with_texts(table: pl.DataFrame, recording: Recording) -> pl.DataFrame:
     tables = {
         **_TEXT_TABLES,
         **{f"free_{name}": texts for name, texts in _TEXT_TABLES.items()},
@@ -93,7 +94,7 @@ def _with_texts(table: pl.DataFrame, dataset: Dataset) -> pl.DataFrame:
     }
     for column, name in tables.items():
         if column in table.columns:
-            texts = dict(getattr(dataset, name).iter_rows())
+            texts = dict(getattr(recording, name).iter_rows())
             found = pl.Series(column, [texts.get(key) for key in table[column]], dtype=pl.String)
             table = table.with_columns(found)
     return table
@@ -182,9 +183,9 @@ def dump_of(capture: Path, data_format: str, options: Sequence[str] = ()) -> Pat
     return dump
 
 
-def ways_into(capture: Path, *dumps: Path) -> dict[str, Dataset]:
+def ways_into(capture: Path, *dumps: Path) -> dict[str, Recording]:
     """Read a run in several ways, by the form of each."""
-    datasets = [load(path) for path in (capture, *dumps)]
-    found = {dataset.form: dataset for dataset in datasets}
-    assert len(found) == len(datasets)
+    recordings = [load(path) for path in (capture, *dumps)]
+    found = {recording.form: recording for recording in recordings}
+    assert len(found) == len(recordings)
     return found

@@ -2,7 +2,7 @@
 //
 // No operating-system or vendor header may be included here: this file is the
 // whole contract between the observed process and every reader. FORMAT.md has
-// the byte pictures; src/msmemscope/eventlog/layout.py is the reader's copy and
+// the byte pictures; src/msmemscope/formats/event_log/layout.py is the reader's copy and
 // a test compares the two.
 #pragma once
 

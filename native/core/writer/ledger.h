@@ -1,4 +1,4 @@
-// The ledger of a launch: what processes tell their launcher (src/msmemscope/capture/ledger.py reads it).
+// The ledger of a launch: what processes tell their launcher (src/msmemscope/launch/ledger.py reads it).
 #pragma once
 
 namespace msmemscope {

@@ -2,7 +2,7 @@
 //
 // Only rows as they are written nowadays are understood here: the usual columns in their usual order, attributes in the
 // form `{key:value,...}`, addresses with 0x. Anything else makes a piece "not usual": the reader in Python knows every
-// age and every kind of damage, takes its time, and is the definition of what a row means (store/readers/dump_rows.py;
+// age and every kind of damage, takes its time, and is the definition of what a row means (formats/dump/row_reader.py;
 // tests compare the two).
 #pragma once
 

@@ -15,7 +15,7 @@ from msmemscope.analysis.recorded import Need, Recorded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 
 class Question(Enum):
@@ -93,13 +93,13 @@ class Coverage:
         return dataclasses.replace(self, limits=tuple(dict.fromkeys((*self.limits, *lines))))
 
 
-def coverage_of(question: Question, dataset: Dataset) -> Coverage:
-    """Return what an answer from a dataset covers."""
-    return recorded_coverage(question, Recorded.of(dataset), dataset.coverage)
+def coverage_of(question: Question, recording: Recording) -> Coverage:
+    """Return what an answer from a recording covers."""
+    return recorded_coverage(question, Recorded.of(recording), recording.coverage)
 
 
 def recorded_coverage(question: Question, recorded: Recorded, notes: Iterable[str] = ()) -> Coverage:
-    """Return what an answer covers, for callers that have no dataset with all events.
+    """Return what an answer covers, for callers that have no recording with all events.
 
     Args:
         question: What is asked.

@@ -18,8 +18,8 @@ from msmemscope.model.sources import is_asked_for
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from msmemscope.eventlog import Capture
-    from msmemscope.store import Dataset
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.recording import Recording
 
 _EVENT_LOG: Final = "event log"
 _DUMPS: Final = ("csv", "db")
@@ -94,21 +94,21 @@ class Recorded:
     counts: Mapping[int, int]
     """Events by kind."""
     facts: Mapping[str, tuple[str, ...]]
-    """As in `Dataset.facts`."""
+    """As in `Recording.facts`."""
     form: str = _EVENT_LOG
-    """As in `Dataset.form`."""
+    """As in `Recording.form`."""
     has_stacks: bool = True
     """Whether any event has a call stack."""
 
     @classmethod
-    def of(cls, dataset: Dataset) -> Recorded:
-        """Return what a dataset has."""
-        events = dataset.events
+    def of(cls, recording: Recording) -> Recorded:
+        """Return what a recording has."""
+        events = recording.events
         has_stacks = bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
         counts = dict(events["kind"].value_counts().iter_rows())
         # A snapshot can have blocks that it has no event of.
-        counts[EventKind.MALLOC] = max(counts.get(EventKind.MALLOC, 0), dataset.blocks.height)
-        return cls(counts, dataset.facts, dataset.form, has_stacks)
+        counts[EventKind.MALLOC] = max(counts.get(EventKind.MALLOC, 0), recording.blocks.height)
+        return cls(counts, recording.facts, recording.form, has_stacks)
 
     @classmethod
     def of_capture(cls, capture: Capture) -> Recorded:

@@ -11,8 +11,8 @@ import dataclasses
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from msmemscope.analysis.inefficient import DEFAULT_IDLE_THRESHOLD
-from msmemscope.analysis.mark_leaks import MarkLeaks
+from msmemscope.analysis.inefficient.inefficient import DEFAULT_IDLE_THRESHOLD
+from msmemscope.analysis.leaks.between_marks import MarkLeaks
 from msmemscope.analyzer.analyzers import (
     ANALYZERS,
     DecomposeAnalyzer,
@@ -40,7 +40,7 @@ from msmemscope.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msmemscope.analysis.inefficient import InefficientResult
+    from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analyzer.configs import InputPath
 
 __all__ = [

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from msmemscope.cli import messages
+from msmemscope.formats.reading import load
+from msmemscope.launch import messages
+from msmemscope.recording import Recording
 from msmemscope.reports.analysis_json import result_content
 from msmemscope.reports.coverage_report import render_limits, render_missing
-from msmemscope.store import Dataset, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,52 +63,54 @@ class Analyzer(abc.ABC, Generic[ConfigType, ResultType]):
             ConfigurationError: a value does not fit the input, such as a mark that it does not have.
             DumpError: a file cannot be written.
         """
-        dataset = config.input_path if isinstance(config.input_path, Dataset) else self._load(config.input_path, quiet)
-        self.check(dataset, config)
-        result = self.examine(dataset, config)
+        recording = (
+            config.input_path if isinstance(config.input_path, Recording) else self._load(config.input_path, quiet)
+        )
+        self.check(recording, config)
+        result = self.examine(recording, config)
         if not quiet:
-            tell_problems(dataset)
-            self.report(result, dataset, config, sys.stdout)
-        for line in self.write(result, dataset, config):
+            tell_problems(recording)
+            self.report(result, recording, config, sys.stdout)
+        for line in self.write(result, recording, config):
             if not quiet:
                 messages.note(line)
         return result
 
-    def check(self, dataset: Dataset, config: ConfigType) -> None:
+    def check(self, recording: Recording, config: ConfigType) -> None:
         """Refuse what `write` could not do, before anything is worked out."""
-        del dataset, config
+        del recording, config
 
     @abc.abstractmethod
-    def examine(self, dataset: Dataset, config: ConfigType) -> ResultType:
+    def examine(self, recording: Recording, config: ConfigType) -> ResultType:
         """Work out the result; nothing is printed or written."""
 
-    def report(self, result: ResultType, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+    def report(self, result: ResultType, recording: Recording, config: ConfigType, out: IO[str]) -> None:
         """Write the report, and what it does not cover; without an answer, why there is none."""
         coverage = result.coverage
         if coverage.is_answered:
-            self.render(result, dataset, config, out)
+            self.render(result, recording, config, out)
         else:
             render_missing(coverage, out)
-            self.render_remainder(dataset, config, out)
+            self.render_remainder(recording, config, out)
         render_limits(coverage, out)
 
     @abc.abstractmethod
-    def render(self, result: ResultType, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+    def render(self, result: ResultType, recording: Recording, config: ConfigType, out: IO[str]) -> None:
         """Write the answer."""
 
-    def render_remainder(self, dataset: Dataset, config: ConfigType, out: IO[str]) -> None:
+    def render_remainder(self, recording: Recording, config: ConfigType, out: IO[str]) -> None:
         """Write what can be answered where the question itself has no answer."""
-        del dataset, config, out
+        del recording, config, out
 
-    def write(self, result: ResultType, dataset: Dataset, config: ConfigType) -> Sequence[str]:
+    def write(self, result: ResultType, recording: Recording, config: ConfigType) -> Sequence[str]:
         """Write the files that were asked for, and return what was written, one line each."""
-        del result, dataset, config
+        del result, recording, config
         return ()
 
-    def content(self, result: ResultType, dataset: Dataset, config: ConfigType) -> dict[str, Any]:
+    def content(self, result: ResultType, recording: Recording, config: ConfigType) -> dict[str, Any]:
         """Return the result as what `json.dumps` takes."""
         del config
-        return result_content(result, dataset)
+        return result_content(result, recording)
 
     def finding_count(self, result: ResultType) -> int:
         """Return how much was found that should not be; 0 for analyses that only describe."""
@@ -115,17 +118,17 @@ class Analyzer(abc.ABC, Generic[ConfigType, ResultType]):
         return 0
 
     @staticmethod
-    def _load(path: str | os.PathLike[str], quiet: bool) -> Dataset:  # noqa: FBT001 - of one line above
-        dataset = load(path)
+    def _load(path: str | os.PathLike[str], quiet: bool) -> Recording:  # noqa: FBT001 - of one line above
+        recording = load(path)
         if not quiet:
             tell_owner(Path(path))
-        return dataset
+        return recording
 
 
-def tell_problems(dataset: Dataset) -> None:
+def tell_problems(recording: Recording) -> None:
     """Say what of an input was skipped."""
-    for problem in dataset.problems:
-        messages.warning(f"{dataset.source}: {problem}")
+    for problem in recording.problems:
+        messages.warning(f"{recording.source}: {problem}")
 
 
 def tell_owner(path: Path) -> None:

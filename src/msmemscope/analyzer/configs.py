@@ -6,18 +6,18 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from msmemscope.analysis.inefficient import DEFAULT_IDLE_THRESHOLD, InefficientOptions
+from msmemscope.analysis.inefficient.inefficient import DEFAULT_IDLE_THRESHOLD, InefficientOptions
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import ConfigurationError, UsageError
 from msmemscope.model.devices import parse_device_name
-from msmemscope.store import Dataset
+from msmemscope.recording import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from msmemscope.configuration import Level
 
-InputPath: TypeAlias = "str | os.PathLike[str] | Dataset"
+InputPath: TypeAlias = "str | os.PathLike[str] | Recording"
 """A capture folder, a dump file (CSV or DB), an event log, a snapshot of torch; or what `msmemscope.load` returned."""
 
 ACCEPTED_INPUT: Final = "a capture folder, a dump file (CSV or DB), or what msmemscope.load returned"
@@ -70,7 +70,7 @@ class InefficientConfig:
     write_back: bool = True
     """Whether the MALLOC rows of the dump, or of the dumps of a capture, get the attribute `inefficient_type`."""
     patterns: bool = False
-    """Whether the report names other patterns too, see `msmemscope.analysis.memory_patterns`."""
+    """Whether the report names other patterns too, see `msmemscope.analysis.inefficient.patterns`."""
 
     def __post_init__(self) -> None:
         """Refuse what means nothing."""
@@ -208,10 +208,10 @@ class WatchConfig:
 
 
 def _check_input(path: object) -> None:
-    if isinstance(path, Dataset):
+    if isinstance(path, Recording):
         return
     if not isinstance(path, (str, os.PathLike)):
-        message = f"input_path: neither a path nor a Dataset: {path!r} (accepted: {ACCEPTED_INPUT})"
+        message = f"input_path: neither a path nor a Recording: {path!r} (accepted: {ACCEPTED_INPUT})"
         raise TypeError(message)
     if not os.fspath(path):
         message = "names nothing"

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.devices import DEVICE_CPU, DeviceKind, device_number
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
@@ -70,12 +70,13 @@ class Accelerators:
         return bool(device == self._module.current_device())  # a torch that cannot tell of the others
 
     def driver_number(self, device: int) -> int:
-        """The driver's number of a device; -1 if it has none."""
+        """The device as events have it, by the driver's number; `DEVICE_NONE` if it has none."""
         if self.kind == "npu":
             return _native.physical_device(device)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         # Devices can also be listed by other names than numbers; then torch's own number must do.
-        return int(visible[device]) if device < len(visible) and visible[device].strip().isdecimal() else device
+        is_number = device < len(visible) and visible[device].strip().isdecimal()
+        return device_number(DeviceKind.CUDA, int(visible[device]) if is_number else device)
 
     def figures(self, device: int) -> Figures:
         """The figures of a device.

@@ -18,6 +18,15 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep 
 
 
 _is_waiting_for_torch: list[bool] = []
+_is_described: list[bool] = []
+_untraced_codes: list[CodeType] = []
+
+
+def leave_untraced(*codes: CodeType) -> None:
+    """Functions that are not traced, nor what they call: they are at work for the tool itself."""
+    _untraced_codes.extend(codes)
+    if _is_described:
+        _describe_program()
 
 
 class FunctionTrace:
@@ -77,14 +86,11 @@ class FunctionTrace:
 
 def _describe_program() -> None:
     """Tell the native side what is not the program's; again once torch is there, if it is not yet."""
-    from msmemscope.capture import record_function, tracer
-
     torch_is_ready = hasattr(sys.modules.get("torch"), "__version__")
     dispatch = (_dispatch_code(),) if torch_is_ready else ()
     module_call = _module_call_code() if torch_is_ready else None
-    _native.describe_program(
-        (*record_function.UNTRACED_CODES, *tracer.UNTRACED_CODES, *dispatch), module_call, _PACKAGE
-    )
+    _is_described[:] = [True]
+    _native.describe_program((*_untraced_codes, *dispatch), module_call, _PACKAGE)
     if not torch_is_ready and not _is_waiting_for_torch:
         from msmemscope.capture.import_hook import when_imported
 

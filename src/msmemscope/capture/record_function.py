@@ -7,6 +7,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msmemscope import _native
+from msmemscope.capture.function_trace import leave_untraced
 from msmemscope.capture.session import session
 from msmemscope.errors import ConfigurationError
 
@@ -157,15 +158,16 @@ def _checked(name: object) -> str:
     return name
 
 
-UNTRACED_CODES = tuple(
-    method.__code__
-    for method in (
-        RecordFunction.__init__,
-        RecordFunction.__enter__,
-        RecordFunction.__exit__,
-        _Call.__init__,
-        _Call.__enter__,
-        _Call.__exit__,
+leave_untraced(
+    *(
+        method.__code__
+        for method in (
+            RecordFunction.__init__,
+            RecordFunction.__enter__,
+            RecordFunction.__exit__,
+            _Call.__init__,
+            _Call.__enter__,
+            _Call.__exit__,
+        )
     )
 )
-"""Functions that the trace leaves out with all that they call."""

@@ -223,9 +223,9 @@ class Session:
     def _begin_python_collection(self) -> None:
         config = self.config
         if config.events & _BLOCK_ITEMS:
-            from msmemscope.capture.snapshot import observe_out_of_memory
+            from msmemscope.capture.out_of_memory import observe_out_of_memory
 
-            observe_out_of_memory()
+            observe_out_of_memory(lambda: self.config)
         if config.devices != ("cpu",):
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 

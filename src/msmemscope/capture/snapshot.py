@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from msmemscope import _native
 from msmemscope.capture.decorating import run_within
 from msmemscope.capture.device_figures import accelerators_of_process, host_figures
-from msmemscope.capture.import_hook import when_imported
+from msmemscope.capture.session import session
+from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND
-from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
-    from msmemscope.capture.device_figures import Accelerators, Figures
+    from msmemscope.capture.device_figures import Accelerators
     from msmemscope.configuration import Config
 
     DeviceMask = int | list[int] | tuple[int, ...]
@@ -28,12 +26,8 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 DEFAULT_NAME = "Memory Snapshot"
 LONGEST_NAME = 1024
 
-_ORDER = ("reserved", "max_reserved", "allocated", "max_allocated", "total", "free")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ACCEPTED_MASK = f"None, a device number from 0 to {DEVICES_PER_KIND - 1}, or a list or tuple of those"
-_told: set[str] = set()
-_observed: list[Accelerators] = []
-_awaited: set[str] = set()
 
 
 def take_snapshot(device_mask: DeviceMask | None = None, name: str = DEFAULT_NAME) -> None:
@@ -117,79 +111,9 @@ class TakeSnapshot:
         return run_within(lambda: self, function)
 
 
-def observe_out_of_memory() -> None:
-    """Take a snapshot where torch gives an allocation up, from the moment on at which the program uses a device.
-
-    Once per process; waits for torch_npu and torch if the program does not have them yet. What is called then belongs
-    to the program's exception: it is quick, and its own failures never take the exception's place.
-    """
-    _attach_if_known()
-    for module in ("torch_npu", "torch"):
-        if module not in sys.modules and module not in _awaited:
-            _awaited.add(module)
-            when_imported(module, _attach_if_known)
-
-
-def _attach_if_known() -> None:
-    accelerators = accelerators_of_process()
-    if accelerators is not None:
-        _attach(accelerators)
-
-
-def _attach(accelerators: Accelerators) -> None:
-    if accelerators in _observed:
-        return
-    _observed.append(accelerators)
-
-    def attach() -> None:
-        try:
-            accelerators.attach_out_of_memory_observer(_memory_ran_out)
-        except Exception as error:  # noqa: BLE001 - inside the initialisation of the program's torch
-            _native.note_fact("unobserved.out_of_memory", f"{type(error).__name__}: {error}")
-
-    try:
-        accelerators.when_initialised(attach)
-    except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
-        _native.note_fact("unobserved.out_of_memory", f"{type(error).__name__}: {error}")
-
-
-def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> None:
-    """Torch calls this with the GIL and without its allocator's lock, before it raises.
-
-    An exception of ours would be raised in the place of torch's.
-    """
-    try:
-        from msmemscope.capture.session import session
-
-        config = session.config
-        accelerators = accelerators_of_process()
-        if accelerators is None or not _native.is_collecting():
-            return
-        number = accelerators.driver_number(device)
-        if not _is_observed(config, accelerators, number):
-            return
-        if not _native.failure_was_recorded():
-            # A limit of torch's own (set_per_process_memory_fraction): no driver was asked.
-            function = f"torch.{accelerators.kind}"
-            _native.record_event(
-                EventKind.OOM,
-                number,
-                size=size_bytes,
-                attributes=f"func:{function},req_size:{size_bytes},flag:0",
-                name=function,
-                with_stacks=True,
-                extra=config.oom_top,
-            )
-        _record(number, accelerators.figures(device), OOM_SNAPSHOT_AFTER_NAME, with_stacks=True)
-    except Exception as error:  # noqa: BLE001 - see above
-        _tell_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
-
-
 def _write(wanted: Sequence[int] | None, name: str) -> None:
     """Write the rows; the program goes on whatever happens."""
     try:
-        from msmemscope.capture.session import session
-
         session.begin_launched()
         config = session.config
         accelerators = accelerators_of_process()
@@ -198,42 +122,22 @@ def _write(wanted: Sequence[int] | None, name: str) -> None:
             for device in devices:
                 _write_device(accelerators, device, name)
         if with_host:
-            _record(DEVICE_CPU, host_figures(with_tensors="cpu" in config.devices), name)
+            record_figures(DEVICE_CPU, host_figures(with_tensors="cpu" in config.devices), name)
     except Exception as error:  # noqa: BLE001 - a snapshot is not worth the program
-        _tell_once(f"no snapshot {name!r}: {type(error).__name__}: {error}")
+        tell_once(f"no snapshot {name!r}: {type(error).__name__}: {error}")
 
 
 def _write_device(accelerators: Accelerators, device: int, name: str) -> None:
     number = accelerators.driver_number(device)
     if number < 0 or device >= accelerators.count():
-        _tell_once(f"no snapshot of device {device}: there is no such {accelerators.kind}")
+        tell_once(f"no snapshot of device {device}: there is no such {accelerators.kind}")
         return
     try:
         figures = accelerators.figures(device)
     except RuntimeError as error:
-        _tell_once(f"no snapshot of device {device}: {error}")
+        tell_once(f"no snapshot of device {device}: {error}")
         return
-    _record(number, figures, name)
-
-
-def _record(number: int, figures: Figures, name: str, *, with_stacks: bool = False) -> None:
-    _native.record_event(
-        EventKind.SNAPSHOT, number, attributes=attributes_text(figures), name=name, with_stacks=with_stacks
-    )
-
-
-def attributes_text(figures: Figures) -> str:
-    """Write figures as the attributes of a snapshot: bytes, then percentages with six decimals, in a fixed order."""
-    parts = [f"{key}:{figures[key]}" for key in _ORDER if key in figures]
-    if "total" in figures and "free" in figures:
-        parts.append(f"device_rate:{_percent(figures['total'] - figures['free'], figures['total'])}")
-    if "reserved" in figures and "allocated" in figures:
-        parts.append(f"reserved_rate:{_percent(figures['allocated'], figures['reserved'])}")
-    return ",".join(parts)
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{part / whole * 100 if whole else 0:.6f}"
+    record_figures(number, figures, name)
 
 
 def _chosen(
@@ -243,28 +147,23 @@ def _chosen(
     if accelerators is None or accelerators.count() == 0:
         if wanted is not None:
             numbers = ", ".join(map(str, wanted))
-            _tell_once(f"snapshot of device {numbers}: the program has no accelerator; the cpu is shown instead")
+            tell_once(f"snapshot of device {numbers}: the program has no accelerator; the cpu is shown instead")
         return (), True
     if wanted is not None:
         return wanted, False
     observed = [
         device
         for device in range(accelerators.count())
-        if _is_observed(config, accelerators, accelerators.driver_number(device))
+        if is_observed(config, accelerators, accelerators.driver_number(device))
     ]
     used = [device for device in observed if accelerators.is_used(device)]
     if used and len(used) < len(observed):
         left_out = ", ".join(str(device) for device in observed if device not in used)
-        _tell_once(
+        tell_once(
             f"snapshots leave out {accelerators.kind} {left_out}, which the program does not use (device_mask has them)"
         )
     devices = used or (observed if accelerators.kind == "npu" else ())
     return devices, "cpu" in config.devices or not devices
-
-
-def _is_observed(config: Config, accelerators: Accelerators, number: int) -> bool:
-    """Whether `--device` names an accelerator; it has no word for those that are no NPUs."""
-    return accelerators.kind != "npu" or "npu" in config.devices or f"npu:{number}" in config.devices
 
 
 def _checked_mask(mask: object) -> tuple[int, ...] | None:
@@ -306,12 +205,3 @@ def _checked_name(name: object) -> str:
         raise ConfigurationError(message, option="name", value=name[:40], accepted=accepted)
     shown = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
     return shown.encode("utf-8", "backslashreplace").decode()
-
-
-def _tell_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        _native.say(text)
-
-
-_native.hide_code((_memory_ran_out.__code__, _record.__code__))

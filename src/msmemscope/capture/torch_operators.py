@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.operator_facts import operator_facts
-from msmemscope.capture.watcher import warn_of_concurrent_launches, watches_several_npus
+from msmemscope.capture.watched_npus import warn_of_concurrent_launches, watches_several_npus
 from msmemscope.model.devices import DEVICE_CPU
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 
 from msmemscope import _native
-from msmemscope.capture.function_trace import FunctionTrace
+from msmemscope.capture.function_trace import FunctionTrace, leave_untraced
 from msmemscope.capture.session import session
 
 _trace = FunctionTrace(is_unconditional=True)
@@ -46,5 +46,4 @@ def stop() -> None:
     _trace.stop()
 
 
-UNTRACED_CODES = (start.__code__, stop.__code__, FunctionTrace.start.__code__, FunctionTrace.stop.__code__)
-"""Functions that are not traced, nor what they call: they are at work for the trace itself."""
+leave_untraced(start.__code__, stop.__code__, FunctionTrace.start.__code__, FunctionTrace.stop.__code__)

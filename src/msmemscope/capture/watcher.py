@@ -6,7 +6,6 @@ into addresses. torch is never imported, only met.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import weakref
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
+from msmemscope.capture.session import session
+from msmemscope.capture.watched_npus import WATCHED_NPUS, warn_of_concurrent_launches
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
 
@@ -26,7 +27,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ACCEPTED_TARGET = "a torch.Tensor on the cpu or an NPU, or an address (int) with length="
 _UNLIMITED = -1
 
-_watched_npus: set[int] = set()
 _told: set[str] = set()
 
 
@@ -74,12 +74,10 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     checked_name = _checked_name(name)
     dump_count = _checked_count(dump_nums)
     memory = _memory_of(target) if length is None else _memory_at(target, length)
-    from msmemscope.capture.session import session
-
     session.observe_operators_for_watching()
     device = _native.watch_device_at(memory.address) if memory.device == DEVICE_NONE else memory.device
     if device >= 0:
-        _watched_npus.add(device)
+        WATCHED_NPUS.add(device)
         _finish_npu(device)
     _warn_of_what_is_not_seen(checked_name, device)
     number = _native.watch_add(*memory, checked_name, dump_count)
@@ -114,7 +112,6 @@ def remove(target: Any, *, length: int | None = None) -> None:
 
 def _warn_of_what_is_not_seen(name: str, device: int) -> None:
     """Say once that memory is watched in vain."""
-    from msmemscope.capture.session import session
     from msmemscope.configuration import Level
 
     reason = session.why_not_collecting()
@@ -123,11 +120,6 @@ def _warn_of_what_is_not_seen(name: str, device: int) -> None:
     if reason is not None and reason not in _told:
         _told.add(reason)
         _native.say(f"watcher.watch: changes of {name!r} are not seen: {reason}")
-
-
-def watches_several_npus() -> bool:
-    """Whether more than the current NPU has to finish before watched memory is looked at."""
-    return bool(_watched_npus - {_native.physical_device(max(current_npu(), 0))})
 
 
 def _finish_npu(device: int) -> None:
@@ -139,16 +131,6 @@ def _finish_npu(device: int) -> None:
     for index in range(npu.device_count()):
         if _native.physical_device(index) == device:
             npu.synchronize(index)
-
-
-def warn_of_concurrent_launches() -> None:
-    """Say once that operators of NPUs run behind the program's back."""
-    if os.environ.get("ASCEND_LAUNCH_BLOCKING") != "1" and "launches" not in _told:
-        _told.add("launches")
-        _native.say(
-            "watch: ASCEND_LAUNCH_BLOCKING is not 1: NPUs are made to finish before and after each operator, but a "
-            "change by another thread or stream can be put down to the wrong one; set ASCEND_LAUNCH_BLOCKING=1 to be sure"
-        )
 
 
 def _memory_of(target: Any) -> _Memory:

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.cli import faults, messages
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
 from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
-from msmemscope.cli.launch import launch
 from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import Config, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, EXIT_STATUS_USAGE, MsmemscopeError
+from msmemscope.launch import faults, messages
+from msmemscope.launch.launch import launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

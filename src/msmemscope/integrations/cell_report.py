@@ -16,9 +16,9 @@ from msmemscope.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from msmemscope.analysis.peak import Ranking, Share
     from msmemscope.analysis.window import PoolWindow
     from msmemscope.integrations.observed_region import ObservedRegion
+    from msmemscope.recording.timeline import Ranking, Share
 
 _LINE_TEXT = re.compile(r"(?P<file>.*)\((?P<line>\d+)\)(?P<function>: .*)?", re.DOTALL)
 _LONGEST_CODE = 100

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from msmemscope.analysis.peak import Ranking, Share
     from msmemscope.analysis.window import PoolWindow
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.recording.timeline import Ranking, Share
 
 LIMIT = 5
 """Source lines that are listed by name."""
@@ -40,8 +40,8 @@ def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT
         capture: Where their stacks are looked up.
         limit: How many lines to list by name.
     """
-    from msmemscope.analysis.peak import describe_blocks
-    from msmemscope.analysis.source_lines import source_lines
+    from msmemscope.recording.source_lines import source_lines
+    from msmemscope.recording.timeline import describe_blocks
 
     stacks = blocks.get_column("python_stack_id")
     lines = source_lines(stacks, capture.python_stack_frames, package=capture.setting("package"))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from msmemscope.analysis.window import MemoryWindow
-    from msmemscope.eventlog import Capture
-    from msmemscope.eventlog.new_events import NewEvents
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.formats.event_log.new_events import NewEvents
 
 
 class ObservedRegion:
@@ -104,7 +104,7 @@ class _Ledger:
         import polars as pl
 
         from msmemscope.model.events import MEMORY_KINDS, EventKind
-        from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+        from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 
         events = self._events
         if events is None or self._directory != _native.capture_directory():
@@ -122,7 +122,7 @@ class _Ledger:
         """Begin with the log of this process; after a fork it is another one."""
         from pathlib import Path
 
-        from msmemscope.eventlog.new_events import NewEvents
+        from msmemscope.formats.event_log.new_events import NewEvents
 
         self._directory = _native.capture_directory()
         if not self._directory:
@@ -142,7 +142,7 @@ def open_capture() -> Capture:
     Raises:
         EventLogError: If nothing was recorded, or the log cannot be read.
     """
-    from msmemscope.eventlog import Capture
+    from msmemscope.formats.event_log import Capture
 
     directory = _native.capture_directory()
     if not directory:

@@ -237,7 +237,7 @@ def _without_ignored(blocks: pl.DataFrame, patterns: tuple[str, ...]) -> pl.Data
         return blocks
     import polars as pl
 
-    from msmemscope.analysis.source_lines import source_lines
+    from msmemscope.recording.source_lines import source_lines
 
     capture = open_capture()
     lines = source_lines(

@@ -4,7 +4,7 @@
 
     from msmemscope.integrations.transformers import MsmemscopeCallback
 
-    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[MsmemscopeCallback(steps="2,3", device="npu")])
+    trainer = Trainer(model, arguments, train_recording=data, callbacks=[MsmemscopeCallback(steps="2,3", device="npu")])
     trainer.train()
 """
 

@@ -18,24 +18,24 @@ from msmemscope.model.devices import DEVICE_NONE, device_name
 from msmemscope.model.pools import pool_word
 
 if TYPE_CHECKING:
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 _STACKS = ("python_stack_id", "native_stack_id")
 
 
-def result_content(result: object, dataset: Dataset) -> dict[str, Any]:
+def result_content(result: object, recording: Recording) -> dict[str, Any]:
     """Turn the result of an analysis into what `json.dumps` takes.
 
     Args:
         result: A dataclass, or a mapping of such.
-        dataset: What it was found in, where stacks are looked up.
+        recording: What it was found in, where stacks are looked up.
 
     Returns:
         Its fields, and `python_stacks` and `native_stacks`: texts by id, as far as the fields name them.
     """
     converter = _Converter()
     content: dict[str, Any] = converter.plain(result)
-    tables = (dataset.python_stacks, dataset.native_stacks)
+    tables = (recording.python_stacks, recording.native_stacks)
     for column, table in zip(_STACKS, tables, strict=True):
         wanted = table.filter(pl.col("id").is_in(sorted(converter.stacks[column])))
         content[f"{column.removesuffix('_id')}s"] = {str(key): text for key, text in wanted.sort("id").iter_rows()}

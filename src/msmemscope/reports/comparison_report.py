@@ -13,7 +13,7 @@ from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.comparison import Comparison, DevicePeak
+    from msmemscope.analysis.compare.comparison import Comparison, DevicePeak
 
 MOST_DIFFERENCES: Final = 10
 _ABSENT: Final = "-"

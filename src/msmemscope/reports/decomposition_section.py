@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from msmemscope.analysis.decomposition import Decomposition, PoolDecomposition
+    from msmemscope.analysis.owners.decomposition import Decomposition, PoolDecomposition
 
 MOST_PARTS: Final = 8
 """Parts of one node that are listed by name."""

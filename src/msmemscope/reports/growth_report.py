@@ -10,7 +10,7 @@ from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.growth import SlowLeaks
+    from msmemscope.analysis.leaks.growth import SlowLeaks
 
 MOST_SITES: Final = 20
 

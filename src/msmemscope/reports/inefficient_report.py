@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Final
 
-from msmemscope.analysis.finding_rows import by_call_site
+from msmemscope.analysis.inefficient.finding_rows import by_call_site
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
@@ -13,8 +13,8 @@ from msmemscope.units import format_bytes, format_count
 if TYPE_CHECKING:
     import polars as pl
 
-    from msmemscope.analysis.inefficient import InefficientResult
-    from msmemscope.analysis.memory_patterns import PatternResult
+    from msmemscope.analysis.inefficient.inefficient import InefficientResult
+    from msmemscope.analysis.inefficient.patterns import PatternResult
 
 DEFAULT_LIMIT: Final = 10
 """Call sites that are listed in each table."""

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from msmemscope.analysis.driver_leaks import DriverLeaks
-    from msmemscope.analysis.fluctuation import Fluctuation, StepExtreme
-    from msmemscope.analysis.growth import SlowLeaks
-    from msmemscope.analysis.leak_overview import LeakOverview
-    from msmemscope.analysis.leaks import StepLeaks
-    from msmemscope.analysis.mark_leaks import MarkLeaks
+    from msmemscope.analysis.leaks.between_marks import MarkLeaks
+    from msmemscope.analysis.leaks.driver_leaks import DriverLeaks
+    from msmemscope.analysis.leaks.fluctuation import Fluctuation, StepExtreme
+    from msmemscope.analysis.leaks.growth import SlowLeaks
+    from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.leaks.step_leaks import StepLeaks
 
 _MEBIBYTE: Final = 1 << 20
 _COLUMN: Final = 25

@@ -6,14 +6,14 @@ from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.call_sites import NO_CALL_SITE, call_sites
 from msmemscope.model.devices import device_name
+from msmemscope.recording.call_sites import NO_CALL_SITE, call_sites
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.memory_changes import MemoryChanges
-    from msmemscope.store import Dataset
+    from msmemscope.analysis.operators.memory_changes import MemoryChanges
+    from msmemscope.recording import Recording
 
 MOST_NAMES: Final = 15
 MOST_PLACES: Final = 10
@@ -22,7 +22,7 @@ _ABSENT: Final = "-"
 
 def render_memory_changes(
     changes: MemoryChanges,
-    dataset: Dataset,
+    recording: Recording,
     out: IO[str],
     *,
     width: int | None = None,
@@ -32,7 +32,7 @@ def render_memory_changes(
 
     Args:
         changes: By `analysis.memory_changes.find_memory_changes`.
-        dataset: What they were found in, where call sites are looked up.
+        recording: What they were found in, where call sites are looked up.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
@@ -60,7 +60,7 @@ def render_memory_changes(
     )
     _more(writer, names.height - MOST_NAMES, "name")
     writer.sentence("net: allocated minus freed; highest: the most above what was in use at the begin", style=QUIET)
-    highest = highest_places(changes, dataset)
+    highest = highest_places(changes, recording)
     if highest.is_empty():
         return
     writer.line()
@@ -97,7 +97,7 @@ def changes_by_name(changes: MemoryChanges) -> pl.DataFrame:
     )
 
 
-def highest_places(changes: MemoryChanges, dataset: Dataset) -> pl.DataFrame:
+def highest_places(changes: MemoryChanges, recording: Recording) -> pl.DataFrame:
     """Returns the rows of CHANGE_SCHEMA with the highest `peak_bytes`, and `site`, the call site, null if not known."""
     rows = changes.rows.filter(pl.col("peak_bytes") > 0).sort(
         ["peak_bytes", "sequence"], descending=[True, False], maintain_order=True
@@ -105,7 +105,7 @@ def highest_places(changes: MemoryChanges, dataset: Dataset) -> pl.DataFrame:
     rows = rows.head(MOST_PLACES).with_columns(
         native_stack_id=pl.lit(0, dtype=pl.UInt32), name_id=pl.lit(0, dtype=pl.UInt32)
     )
-    sites = call_sites(dataset, rows).select("python_stack_id", pl.col("site").replace(NO_CALL_SITE, None))
+    sites = call_sites(recording, rows).select("python_stack_id", pl.col("site").replace(NO_CALL_SITE, None))
     return rows.drop("native_stack_id", "name_id").join(sites, on="python_stack_id", how="left", maintain_order="left")
 
 

@@ -9,8 +9,8 @@ from msmemscope.reports.report_text import HEADING, ReportWriter
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.out_of_memory import OutOfMemoryResult
-    from msmemscope.analysis.peak import Ranking
+    from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
+    from msmemscope.recording.timeline import Ranking
 
 
 def render_out_of_memory(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.analysis.peak import BlockSet, Ranking, Share
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
+from msmemscope.recording.timeline import BlockSet, Ranking, Share
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from msmemscope.analysis.out_of_memory import OutOfMemory, OutOfMemoryResult
+    from msmemscope.analysis.peak.out_of_memory import OutOfMemory, OutOfMemoryResult
     from msmemscope.reports.run_summary import ProcessSummary
 
 _MOST_EARLIER: Final = 3

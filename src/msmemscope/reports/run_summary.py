@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msmemscope.analysis.decomposition import Decomposition
-    from msmemscope.analysis.inefficient import InefficientResult
-    from msmemscope.analysis.leak_overview import LeakOverview
-    from msmemscope.analysis.overview import MemoryOverview
-    from msmemscope.analysis.watch_verdict import WatchResult
+    from msmemscope.analysis.inefficient.inefficient import InefficientResult
+    from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.owners.decomposition import Decomposition
+    from msmemscope.analysis.peak.overview import MemoryOverview
+    from msmemscope.analysis.watch.verdict import WatchResult
 
 
 @dataclasses.dataclass(frozen=True)

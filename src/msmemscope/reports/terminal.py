@@ -25,7 +25,7 @@ from msmemscope.units import format_bytes, format_count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from msmemscope.analysis.peak import BlockSet, Ranking
+    from msmemscope.recording.timeline import BlockSet, Ranking
     from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000

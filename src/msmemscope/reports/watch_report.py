@@ -6,13 +6,13 @@ from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.watch_sentences import short_operator
-from msmemscope.analysis.watch_verdict import LEGITIMATE, UNKNOWN
+from msmemscope.analysis.watch.sentences import short_operator
+from msmemscope.analysis.watch.verdict import LEGITIMATE, UNKNOWN
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.watch_verdict import WatchResult
+    from msmemscope.analysis.watch.verdict import WatchResult
 
 MOST_CHANGES: Final = 20
 """Unexpected changes that are listed."""

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.comparison import COMPARISON_SCHEMA, compare
-from msmemscope.analysis.gates import parse_gate
+from msmemscope.analysis.compare.comparison import COMPARISON_SCHEMA, compare
+from msmemscope.analysis.compare.gates import parse_gate
 from msmemscope.configuration import Level
-from msmemscope.dump.comparison_csv import write_comparison
 from msmemscope.errors import UsageError
+from msmemscope.formats.dump.comparison_csv import write_comparison
 from msmemscope.model.events import EventKind
 from msmemscope.reports.comparison_report import comparison_json, render_comparison
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
@@ -23,10 +23,10 @@ from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 
-def run_of(operators: list[tuple[int, int]], **fields: Any) -> Dataset:
+def run_of(operators: list[tuple[int, int]], **fields: Any) -> Recording:
     """A run of operators, each with its name and what it allocates."""
     rows: list[dict[str, Any]] = []
     for name, size in operators:

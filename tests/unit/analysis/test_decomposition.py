@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.decomposition import (
+from msmemscope.analysis.owners.decomposition import (
     NO_DRIVER,
     NO_OWNERS,
     Decomposition,
@@ -18,16 +18,16 @@ from msmemscope.analysis.decomposition import (
     decompose,
     decompose_capture,
 )
-from msmemscope.analysis.driver_ledger import PART_SCHEMA
-from msmemscope.analysis.owner_tree import DEEPEST_NODE, NODE_SCHEMA, node_totals
-from msmemscope.analysis.ownership import NO_ACCESSES
-from msmemscope.eventlog import Capture
+from msmemscope.analysis.owners.driver_ledger import PART_SCHEMA
+from msmemscope.analysis.owners.ownership import NO_ACCESSES
+from msmemscope.analysis.owners.tree import DEEPEST_NODE, NODE_SCHEMA, node_totals
+from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
-from msmemscope.store import (
-    DATASET_BLOCK_SCHEMA,
+from msmemscope.recording import (
     EVENT_SCHEMA,
+    RECORDING_BLOCK_SCHEMA,
     STRING_SCHEMA,
-    Dataset,
+    Recording,
     build_blocks,
     build_tables,
 )
@@ -63,13 +63,13 @@ def decomposed(builder: EventLogBuilder) -> Decomposition:
     return decompose_capture(Capture(builder.write()))
 
 
-def dataset_of(builder: EventLogBuilder, form: str = "event log", owners: list[str | None] | None = None) -> Dataset:
+def dataset_of(builder: EventLogBuilder, form: str = "event log", owners: list[str | None] | None = None) -> Recording:
     """The built log as a reader would give it."""
     tables = build_tables(Capture(builder.write()))
     named = pl.Series(owners or [None] * tables.blocks.height, dtype=pl.String)
-    blocks = tables.blocks.with_columns(owner=named).select(DATASET_BLOCK_SCHEMA.names())
+    blocks = tables.blocks.with_columns(owner=named).select(RECORDING_BLOCK_SCHEMA.names())
     nothing = STRING_SCHEMA.to_frame()
-    return Dataset("built", form, 4242, tables.events, blocks, tables.strings, nothing, nothing, (), ())
+    return Recording("built", form, 4242, tables.events, blocks, tables.strings, nothing, nothing, (), ())
 
 
 def sizes(nodes: pl.DataFrame) -> dict[str, int]:
@@ -125,12 +125,12 @@ def test_tree_at_steps(builder: EventLogBuilder) -> None:
 def test_over_time(builder: EventLogBuilder) -> None:
     """At each allocation and free if there are few, at evenly spread ones and the peaks if there are many."""
     add_training_step(builder)
-    dataset = dataset_of(builder)
-    every = decompose(dataset).over_time.filter(pl.col("node") == "PTA")
+    recording = dataset_of(builder)
+    every = decompose(recording).over_time.filter(pl.col("node") == "PTA")
     assert every["size_bytes"].to_list() == [400, 600, 700, 600, 400, 450]
-    few = decompose(dataset, DecompositionOptions(moments=2)).over_time.filter(pl.col("node") == "PTA")
+    few = decompose(recording, DecompositionOptions(moments=2)).over_time.filter(pl.col("node") == "PTA")
     assert few["size_bytes"].to_list() == [700, 450]  # the peak is one of the two
-    assert decompose(dataset, DecompositionOptions(moments=0)).over_time.is_empty()
+    assert decompose(recording, DecompositionOptions(moments=0)).over_time.is_empty()
     with pytest.raises(ValueError, match="-1; expected 0 or more"):
         DecompositionOptions(moments=-1)
 
@@ -327,9 +327,9 @@ def test_everything_adds_up(history: tuple[list[dict[str, int]], list[str]]) -> 
             for key, row in at_moment.items()
         } == expected
     nothing = STRING_SCHEMA.to_frame()
-    named = blocks.select(DATASET_BLOCK_SCHEMA.names())
-    dataset = Dataset("", "csv", 0, events, named, nothing, nothing, nothing, (), ())
-    result = decompose(dataset)
+    named = blocks.select(RECORDING_BLOCK_SCHEMA.names())
+    recording = Recording("", "csv", 0, events, named, nothing, nothing, nothing, (), ())
+    result = decompose(recording)
     for pool in result.pools:
         assert pool.nodes.filter(pl.col("depth") == 0)["size_bytes"].sum() == pool.peak_bytes
     known = result.devices.drop_nulls("driver_bytes")
@@ -344,10 +344,10 @@ def test_an_owner_of_more_parts_than_any_has() -> None:
     trace = Trace()
     for place in range(3):
         trace.malloc(100 * (place + 1), attributes="")
-    dataset = trace.dataset()
+    recording = trace.recording()
     deep = "@".join(["a"] * 100_000)
     owners = pl.Series("owner", [deep, f"{deep}@b", "a@a"])
-    found = decompose(dataclasses.replace(dataset, blocks=dataset.blocks.with_columns(owners)))
+    found = decompose(dataclasses.replace(recording, blocks=recording.blocks.with_columns(owners)))
     nodes = found.pools[0].nodes
     assert nodes["depth"].max() == DEEPEST_NODE
     assert nodes.filter(pl.col("depth") == DEEPEST_NODE).select("size_bytes", "own_bytes").rows() == [(300, 300)]
@@ -360,14 +360,14 @@ def test_more_owners_and_steps_than_fit_into_a_table(monkeypatch: pytest.MonkeyP
     for step in range(20):
         trace.malloc(100 * (step + 1))
         trace.step()
-    dataset = trace.dataset()
-    dataset = dataclasses.replace(
-        dataset, blocks=dataset.blocks.with_columns(owner=pl.Series([f"PTA@{place}" for place in range(20)]))
+    recording = trace.recording()
+    recording = dataclasses.replace(
+        recording, blocks=recording.blocks.with_columns(owner=pl.Series([f"PTA@{place}" for place in range(20)]))
     )
-    whole = decompose(dataset)
+    whole = decompose(recording)
     assert whole.at_steps["step"].n_unique() == 20
-    monkeypatch.setattr("msmemscope.analysis.decomposition._MOST_OWNERS_AT_MOMENTS", 100)
-    found = decompose(dataset)
+    monkeypatch.setattr("msmemscope.analysis.owners.decomposition._MOST_OWNERS_AT_MOMENTS", 100)
+    found = decompose(recording)
     assert found.at_steps["step"].unique().sort().to_list() == [4, 8, 12, 16, 20]
     assert any(line.startswith("owners at the end of every 4th step only") for line in found.coverage.limits)
     last = pl.col("step") == 20

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.fluctuation import find_fluctuation
+from msmemscope.analysis.leaks.fluctuation import find_fluctuation
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -56,7 +56,7 @@ def reference(trace: Trace) -> dict[tuple[int, int, int], tuple[int, int]]:
 @given(traces())
 def test_least_and_most_of_each_step(trace: Trace) -> None:
     """From the second step on, for every pool of every device; the smallest and the largest ratio with their steps."""
-    found = find_fluctuation(trace.dataset())
+    found = find_fluctuation(trace.recording())
     expected = reference(trace)
     columns = ("device", "pool", "step", "minimum_bytes", "maximum_bytes")
     rows = found.steps.select(columns).rows()
@@ -83,7 +83,7 @@ def test_use_at_the_begin_of_a_step_counts() -> None:
         trace.step()
         trace.free(block)
         trace.malloc(400)
-    (pool,) = find_fluctuation(trace.dataset()).pools
+    (pool,) = find_fluctuation(trace.recording()).pools
     assert (pool.smallest.step, pool.smallest.minimum_bytes, pool.smallest.maximum_bytes) == (2, 0, 1400)
     assert pool.smallest.ratio == pytest.approx(0)
 
@@ -96,7 +96,7 @@ def test_between_ranges_nothing_counts() -> None:
         trace.free(trace.malloc(100))
         trace.end_range(number)
         trace.free(trace.malloc(9999))
-    assert find_fluctuation(trace.dataset()).steps["maximum_bytes"].to_list() == [100, 100]
+    assert find_fluctuation(trace.recording()).steps["maximum_bytes"].to_list() == [100, 100]
 
 
 @pytest.mark.parametrize("steps", [0, 1])
@@ -106,5 +106,5 @@ def test_without_a_second_step_there_is_nothing(steps: int) -> None:
     for _ in range(steps):
         trace.malloc(10)
         trace.step()
-    found = find_fluctuation(trace.dataset())
+    found = find_fluctuation(trace.recording())
     assert (found.steps.height, found.pools) == (0, ())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.fragmentation import GAP_SCHEMA, SEGMENT_SCHEMA, TOTAL_SCHEMA, find_fragmentation
+from msmemscope.analysis.fragmentation.fragmentation import GAP_SCHEMA, SEGMENT_SCHEMA, TOTAL_SCHEMA, find_fragmentation
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
@@ -34,7 +34,7 @@ def two_segments() -> Trace:
 
 def test_gaps_and_pins() -> None:
     """The gaps lie around the block that stays; it pins the segment, with its age and call site."""
-    found = find_fragmentation(two_segments().dataset(), 8)
+    found = find_fragmentation(two_segments().recording(), 8)
     assert found.gaps.rows() == [
         (0, BASE, BASE, 40 * MEBIBYTE),
         (0, BASE, BASE + 41 * MEBIBYTE, 59 * MEBIBYTE),
@@ -54,10 +54,10 @@ def test_gaps_and_pins() -> None:
 def test_what_is_freed_last_pins() -> None:
     """While all three are alive, what is never freed pins; of blocks that are freed, the one that is freed last."""
     trace = two_segments()
-    before = find_fragmentation(trace.dataset(), 6)
+    before = find_fragmentation(trace.recording(), 6)
     assert before.segments["pin_sequence"].to_list() == [3, 6]
     trace.free(3)
-    after = find_fragmentation(trace.dataset(), 6)
+    after = find_fragmentation(trace.recording(), 6)
     assert (after.segments["pin_sequence"][0], after.segments["pin_is_freed"][0]) == (3, True)
 
 
@@ -65,7 +65,7 @@ def test_a_segment_without_blocks_can_be_returned() -> None:
     """It is known to be a pool's by what lay in it; it counts as free, and nothing pins it."""
     trace = two_segments()
     trace.free(3)
-    found = find_fragmentation(trace.dataset(), 9)
+    found = find_fragmentation(trace.recording(), 9)
     total = found.totals.row(0, named=True)
     assert (total["returnable_bytes"], total["free_bytes"]) == (100 * MEBIBYTE, 100 * MEBIBYTE)
     assert found.segments["pin_sequence"].to_list() == [None, 6]
@@ -79,7 +79,7 @@ def test_blocks_over_several_blocks_of_the_driver() -> None:
         trace.malloc(20, pool=Pool.HAL, address=BASE + 20 * piece)
     trace.malloc(20, pool=Pool.HAL, address=BASE + 100)
     trace.malloc(45, LAYER, address=BASE + 5)
-    found = find_fragmentation(trace.dataset(), 6)
+    found = find_fragmentation(trace.recording(), 6)
     assert found.segments.select("address", "size", "driver_blocks", "free_bytes").rows() == [(BASE, 80, 4, 35)]
     assert found.gaps.select("address", "size").rows() == [(BASE, 5), (BASE + 50, 30)]
 
@@ -91,7 +91,7 @@ def test_neighbours_by_chance_are_two_segments() -> None:
     trace.malloc(20, pool=Pool.HAL, address=BASE + 20)
     trace.malloc(10, LAYER, address=BASE)
     trace.malloc(10, LAYER, address=BASE + 30)
-    assert find_fragmentation(trace.dataset(), 4).gaps["size"].to_list() == [10, 10]
+    assert find_fragmentation(trace.recording(), 4).gaps["size"].to_list() == [10, 10]
 
 
 def test_a_pool_in_a_pool_counts_once() -> None:
@@ -100,7 +100,7 @@ def test_a_pool_in_a_pool_counts_once() -> None:
     trace.malloc(100, pool=Pool.HAL, address=BASE)
     trace.malloc(60, LAYER, address=BASE)
     trace.malloc(30, LAYER, pool=Pool.ATB, address=BASE + 10)
-    total = find_fragmentation(trace.dataset(), 3).totals.row(0, named=True)
+    total = find_fragmentation(trace.recording(), 3).totals.row(0, named=True)
     assert (total["in_use_bytes"], total["free_bytes"]) == (60, 40)
 
 
@@ -109,7 +109,7 @@ def test_what_lies_nowhere_is_told() -> None:
     trace = Trace()
     trace.malloc(100, pool=Pool.HAL, address=77)
     trace.malloc(60, LAYER, address=BASE)
-    found = find_fragmentation(trace.dataset(), 2)
+    found = find_fragmentation(trace.recording(), 2)
     assert found.totals.select("segment_count", "unplaced_bytes", "unplaced_blocks").rows() == [(0, 60, 1)]
     assert "60 bytes in use on npu:0 lie in no known block" in found.coverage[0]
 
@@ -118,10 +118,10 @@ def test_without_memory_of_the_driver() -> None:
     """Nothing is guessed."""
     trace = Trace()
     trace.malloc(60, LAYER, address=BASE)
-    found = find_fragmentation(trace.dataset(), 1)
+    found = find_fragmentation(trace.recording(), 1)
     assert found.segments.is_empty()
     assert found.coverage == ("fragmentation: memory of the driver was not observed, so segments are not known",)
-    empty = find_fragmentation(Trace().dataset(), 1)
+    empty = find_fragmentation(Trace().recording(), 1)
     assert (empty.free_bytes, empty.largest_gap_bytes, empty.ratio) == (0, 0, 0.0)
     assert (empty.gaps.schema, empty.totals.schema) == (GAP_SCHEMA, TOTAL_SCHEMA)
 
@@ -132,10 +132,10 @@ def test_devices_are_apart() -> None:
     for device, size in ((0, 10), (1, 30), (DEVICE_CPU, 20)):
         trace.malloc(100, pool=Pool.HAL, address=BASE, device=device)
         trace.malloc(size, LAYER, address=BASE, device=device)
-    found = find_fragmentation(trace.dataset(), 6)
+    found = find_fragmentation(trace.recording(), 6)
     assert found.totals.select("device", "free_bytes").rows() == [(0, 90), (1, 70)]
     assert found.of(1).free_bytes == 70
-    assert find_fragmentation(trace.dataset(), 6, device=1).gaps.equals(found.of(1).gaps)
+    assert find_fragmentation(trace.recording(), 6, device=1).gaps.equals(found.of(1).gaps)
 
 
 @st.composite
@@ -168,7 +168,7 @@ def test_every_byte_is_used_or_free(layout: tuple[list[tuple[int, int]], list[tu
         trace.malloc(end - begin, pool=Pool.HAL, address=begin)
     for begin, end in blocks:
         trace.malloc(end - begin, LAYER, address=begin)
-    found = find_fragmentation(trace.dataset(), len(trace.rows))
+    found = find_fragmentation(trace.recording(), len(trace.rows))
     used = {byte for begin, end in blocks for byte in range(begin, end)}
     placed = set()
     for row in found.segments.iter_rows(named=True):

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.growth import STATED_FALSE_POSITIVE_RATE, find_slow_leaks, live_series, trends
-from msmemscope.analysis.step_bounds import process_steps, with_steps
+from msmemscope.analysis.leaks.growth import STATED_FALSE_POSITIVE_RATE, find_slow_leaks, live_series, trends
+from msmemscope.recording.step_bounds import process_steps, with_steps
 from tests.fakes.traces import Trace
 
 SITE = "/home/me/queue.py(10): put\n/home/me/train.py(40): main"
@@ -88,7 +88,7 @@ def queue_with_backlog(steps: int) -> Trace:
 
 def test_a_queue_that_grows_is_found() -> None:
     """Its slope is what it grows by per step; and nothing else is named."""
-    found = find_slow_leaks(queue_with_backlog(24).dataset())
+    found = find_slow_leaks(queue_with_backlog(24).recording())
     (site,) = found.sites.iter_rows(named=True)
     assert site["site"] == "/home/me/queue.py(10): put"
     assert site["slope_bytes_per_step"] == pytest.approx(100)
@@ -100,7 +100,7 @@ def test_a_queue_that_grows_is_found() -> None:
 
 def test_slope_of_a_long_run_is_per_step() -> None:
     """Of 1000 steps not each is in the series."""
-    found = find_slow_leaks(queue_with_backlog(1000).dataset())
+    found = find_slow_leaks(queue_with_backlog(1000).recording())
     assert found.sites["slope_bytes_per_step"].to_list() == [pytest.approx(100, rel=0.01)]
 
 
@@ -113,7 +113,7 @@ def test_what_fills_up_is_no_growth() -> None:
         if len(held) > 20:
             trace.free(held.pop(0))
         trace.step()
-    found = find_slow_leaks(trace.dataset())
+    found = find_slow_leaks(trace.recording())
     assert found.sites.is_empty()
     assert found.judged_sites == 1
 
@@ -125,7 +125,7 @@ def test_a_staircase_is_growth() -> None:
         if step % 4 == 0:
             trace.malloc(100, SITE)
         trace.step()
-    assert find_slow_leaks(trace.dataset()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
+    assert find_slow_leaks(trace.recording()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_staircase_is_growth() -> None:
 )
 def test_too_few_steps_are_said(steps: int, counted: str) -> None:
     """Nothing is found, and why is said."""
-    found = find_slow_leaks(queue_with_backlog(steps).dataset())
+    found = find_slow_leaks(queue_with_backlog(steps).recording())
     assert found.sites.is_empty()
     assert found.remarks == (f"slow leaks: not judged, {counted} ended, at least 17 are needed",)
 
@@ -158,7 +158,7 @@ def test_live_bytes_at_each_step_end(actions: list[str], random: Any) -> None:
             expected.append(sum(alive.values()))
     if not expected:
         return
-    dataset = trace.dataset()
-    blocks = with_steps(dataset.blocks, process_steps(dataset))
+    recording = trace.recording()
+    blocks = with_steps(recording.blocks, process_steps(recording))
     series = live_series(np.zeros(blocks.height, dtype=np.int64), 1, blocks, np.arange(1, len(expected) + 1))
     assert series.tolist() == [expected]

@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.finding_rows import by_call_site
-from msmemscope.analysis.inefficient import KIND_WORDS, InefficientOptions, InefficientResult, find_inefficient
-from msmemscope.analysis.operator_intervals import find_operators
+from msmemscope.analysis.inefficient.finding_rows import by_call_site
+from msmemscope.analysis.inefficient.inefficient import (
+    KIND_WORDS,
+    InefficientOptions,
+    InefficientResult,
+    find_inefficient,
+)
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.recording.operators import find_operators
 from tests.support import inefficient_oracle
 from tests.support.inefficient_oracle import Found, Row
 from tests.support.traces import Program, data_set, traces

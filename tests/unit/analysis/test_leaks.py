@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
+from msmemscope.analysis.leaks.step_leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -90,7 +90,7 @@ def of(found: StepLeaks, fate: Fate) -> set[int]:
 def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
     """Without judgement of sites: the leaked and the withdrawn blocks are those of the definition."""
     trace, ranges = made
-    found = find_step_leaks(trace.dataset(), DEFINITION)
+    found = find_step_leaks(trace.recording(), DEFINITION)
     leaked, long_lived = reference(trace.rows, ranges=ranges)
     assert of(found, Fate.LEAKED) == leaked
     assert of(found, Fate.LONG_LIVED) == long_lived
@@ -106,8 +106,8 @@ def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
 @given(traces())
 def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
     """Every block that is called leaked with judgement is one by the definition; the others have another fate."""
-    dataset = made[0].dataset()
-    strict, judged = find_step_leaks(dataset, DEFINITION), find_step_leaks(dataset)
+    recording = made[0].recording()
+    strict, judged = find_step_leaks(recording, DEFINITION), find_step_leaks(recording)
     assert of(judged, Fate.LEAKED) <= of(strict, Fate.LEAKED)
     assert strict.blocks["malloc_sequence"].equals(judged.blocks["malloc_sequence"])
     assert of(judged, Fate.LONG_LIVED) == of(strict, Fate.LONG_LIVED)
@@ -118,7 +118,7 @@ def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
 def test_peak_without_the_leaks(made: tuple[Trace, bool]) -> None:
     """The peak of each pool without its leaked blocks, all and those of one site, is what following it gives."""
     trace, _ = made
-    found = find_step_leaks(trace.dataset(), DEFINITION)
+    found = find_step_leaks(trace.recording(), DEFINITION)
     for pool in found.pools:
         mine = found.leaked.filter((pl.col("device") == pool.device) & (pl.col("pool") == pool.pool))
         assert pool.peak_bytes == peak(trace, pool.device, pool.pool, set())
@@ -157,7 +157,7 @@ def steady_leak(steps: int, *, every: int = 1) -> Trace:
 def test_a_steady_leak() -> None:
     """Its growth, its confidence, and what each block says; the last step cannot be judged yet."""
     trace = steady_leak(10)
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.steps_ended == 10
     (site,) = found.leaking_sites.iter_rows(named=True)
     assert (site["leaked_bytes"], site["leaked_blocks"], site["growth_bytes_per_step"]) == (8000, 8, 1000.0)
@@ -178,16 +178,16 @@ def test_a_steady_leak() -> None:
 @pytest.mark.parametrize(("steps", "every", "confidence"), [(3, 1, "low"), (4, 1, "medium"), (6, 1, "high")])
 def test_confidence_grows_with_the_steps(steps: int, every: int, confidence: str) -> None:
     """One step can be anything; four in a row are sure."""
-    found = find_step_leaks(steady_leak(steps, every=every).dataset())
+    found = find_step_leaks(steady_leak(steps, every=every).recording())
     assert found.leaking_sites["confidence"].to_list() == [confidence]
 
 
 def test_a_leak_with_pauses_is_one() -> None:
     """A site that leaks in every fifth step still does, although nothing leaked in the last four steps."""
-    found = find_step_leaks(steady_leak(25, every=5).dataset())
+    found = find_step_leaks(steady_leak(25, every=5).recording())
     (site,) = found.leaking_sites.iter_rows(named=True)
     assert (site["leaking_steps"], site["longest_run"], site["confidence"]) == (4, 1, "medium")
-    assert find_step_leaks(steady_leak(50, every=5).dataset()).leaking_sites["confidence"].to_list() == ["high"]
+    assert find_step_leaks(steady_leak(50, every=5).recording()).leaking_sites["confidence"].to_list() == ["high"]
 
 
 def test_what_is_set_up_once_is_kept() -> None:
@@ -197,7 +197,7 @@ def test_what_is_set_up_once_is_kept() -> None:
         block = trace.malloc(700, OTHER)
         for _ in range(after):
             trace.step()
-        assert of(find_step_leaks(trace.dataset()), fate) >= {block}
+        assert of(find_step_leaks(trace.recording()), fate) >= {block}
 
 
 def bounded_cache(steps: int, entries: int) -> Trace:
@@ -217,9 +217,9 @@ def bounded_cache(steps: int, entries: int) -> Trace:
 @pytest.mark.parametrize("entries", [2, 3, 8, 15])
 def test_a_bounded_cache_leaks_nothing(entries: int) -> None:
     """What is alive at the end is no older than what the site has freed; by the definition alone it would leak."""
-    dataset = bounded_cache(20, entries).dataset()
-    assert find_step_leaks(dataset, DEFINITION).leaked.height == entries - 1
-    found = find_step_leaks(dataset)
+    recording = bounded_cache(20, entries).recording()
+    assert find_step_leaks(recording, DEFINITION).leaked.height == entries - 1
+    found = find_step_leaks(recording)
     assert found.leaked.is_empty()
     assert found.pools == ()
     assert int(found.sites["expected_blocks"].sum()) == entries - 1
@@ -237,7 +237,7 @@ def test_a_leak_beside_a_bounded_cache_at_the_same_site() -> None:
         if len(held) > 3:
             trace.free(held.pop(0))
         trace.step()
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     # Blocks that outlived no more than the two steps after their own may yet be freed.
     assert of(found, Fate.LEAKED) == {block for step, block in leaked if 2 <= step <= 17}
     assert found.leaking_sites["confidence"].to_list() == ["high"]
@@ -252,16 +252,16 @@ def test_one_early_free_does_not_excuse_a_leak() -> None:
         if step == 18:
             trace.free(blocks[2])
         trace.step()
-    assert of(find_step_leaks(trace.dataset()), Fate.LEAKED) == {*blocks[1:19]} - {blocks[2]}
+    assert of(find_step_leaks(trace.recording()), Fate.LEAKED) == {*blocks[1:19]} - {blocks[2]}
 
 
 def test_a_free_after_the_last_step_does_not_withdraw() -> None:
     """At its end a program frees what it leaked."""
     trace = steady_leak(8)
-    expected = of(find_step_leaks(trace.dataset()), Fate.LEAKED)
+    expected = of(find_step_leaks(trace.recording()), Fate.LEAKED)
     for row in [row for row in trace.rows if row["kind"] == EventKind.MALLOC and row["size"] == 1000]:
         trace.free(row["sequence"])
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert of(found, Fate.LEAKED) == expected
     assert found.leaked["free_sequence"].null_count() == 0
 
@@ -274,7 +274,7 @@ def test_kernel_index_counts_launches_before_the_block() -> None:
         trace.malloc(10, SITE)
         trace.add(EventKind.KERNEL_LAUNCH)
         trace.step()
-    assert find_step_leaks(trace.dataset()).leaked["kernel_index"].to_list() == [3, 5, 7]
+    assert find_step_leaks(trace.recording()).leaked["kernel_index"].to_list() == [3, 5, 7]
 
 
 def test_devices_with_loops_of_their_own() -> None:
@@ -292,7 +292,7 @@ def test_devices_with_loops_of_their_own() -> None:
         if second:
             trace.end_range(second, device=1)
         assert a < b
-    found = find_step_leaks(trace.dataset(), DEFINITION)
+    found = find_step_leaks(trace.recording(), DEFINITION)
     assert {
         device: set(part["step"]) for (device,), part in found.leaked.partition_by("device", as_dict=True).items()
     } == {
@@ -307,7 +307,7 @@ def test_a_step_without_an_end_lasts_to_the_next() -> None:
     for _ in range(5):
         trace.begin_range()
         trace.malloc(100, SITE)
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.steps_ended == 4
     assert found.leaked["step"].to_list() == [2, 3]
 
@@ -321,7 +321,7 @@ def test_without_stacks_the_operator_is_the_site() -> None:
         trace.malloc(2, "", operator="aten.add")
         trace.malloc(3, "")
         trace.step()
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.leaking_sites["site"].to_list() == ["(no call site)", "aten.add", "/opt/app/server(grow+0x20)"]
 
 
@@ -333,7 +333,7 @@ def test_frames_of_libraries_do_not_split_a_site() -> None:
     for line in range(1, 8):
         trace.malloc(1, ours + torch.format(line=line) + SITE)
         trace.step()
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.leaking_sites["site"].to_list() == ["/home/me/train.py(10): step"]
     assert found.leaking_sites["leaked_blocks"].to_list() == [5]
 
@@ -345,7 +345,7 @@ def test_too_few_steps_are_said(steps: int) -> None:
     for _ in range(steps):
         trace.malloc(1, SITE)
         trace.step()
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.blocks.is_empty()
     assert "at least 3 are needed" in found.remarks[0]
 
@@ -364,6 +364,6 @@ def test_the_reserve_of_a_pool_is_no_leak_of_the_driver() -> None:
         trace.malloc(size, native="/opt/app(leak+0x1) [0x1]", pool=Pool.HAL, address=segment + (1 << 30))
         segment += size
         trace.step()
-    found = find_step_leaks(trace.dataset())
+    found = find_step_leaks(trace.recording())
     assert found.leaking_sites["site"].to_list() == ["/opt/app(leak+0x1)"]
     assert len(of(found, Fate.RESERVE)) == 12

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.mark_leaks import find_leaks_between_marks
+from msmemscope.analysis.leaks.between_marks import find_leaks_between_marks
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
@@ -43,13 +43,13 @@ def test_the_definition_block_by_block(trace: Trace, start_index: int) -> None:
     marks = [row["sequence"] for row in trace.rows if row["kind"] == EventKind.MARK and row["name_id"] == number]
     if len(marks) < start_index + 3:
         with pytest.raises(ConfigurationError):
-            find_leaks_between_marks(trace.dataset(), "test", start_index)
+            find_leaks_between_marks(trace.recording(), "test", start_index)
         return
     a, b, c = marks[start_index : start_index + 3]
     allocated = [row for row in trace.rows if row["kind"] == EventKind.MALLOC and a < row["sequence"] < b]
     freed = {row["extra"] for row in trace.rows if row["kind"] == EventKind.FREE and row["sequence"] < c}
     leaked = [row for row in allocated if row["sequence"] not in freed]
-    found = find_leaks_between_marks(trace.dataset(), "test", start_index)
+    found = find_leaks_between_marks(trace.recording(), "test", start_index)
     assert found.blocks["malloc_sequence"].to_list() == [row["sequence"] for row in leaked]
     assert found.to_polars().equals(found.blocks)
     for device in found.devices:
@@ -74,7 +74,7 @@ def marked(*texts: str) -> Trace:
 def test_an_unknown_text_lists_those_that_exist() -> None:
     """With how often each was made, so that a slip is seen at once."""
     with pytest.raises(ConfigurationError, match=r"'forward' \(3 times\), 'backward' \(1 times\)") as raised:
-        find_leaks_between_marks(marked("forward", "forward", "backward", "forward").dataset(), "Forward")
+        find_leaks_between_marks(marked("forward", "forward", "backward", "forward").recording(), "Forward")
     assert raised.value.value == "Forward"
 
 
@@ -83,7 +83,7 @@ def test_no_marks_at_all() -> None:
     trace = Trace()
     trace.malloc(1, SITE)
     with pytest.raises(ConfigurationError, match="trace has no marks") as raised:
-        find_leaks_between_marks(trace.dataset(), "test")
+        find_leaks_between_marks(trace.recording(), "test")
     assert "mstx.mark" in (raised.value.hint or "")
 
 
@@ -98,26 +98,26 @@ def test_no_marks_at_all() -> None:
 def test_too_few_marks(texts: list[str], start_index: int, message: str) -> None:
     """Says how many there are, and from which position a range can begin."""
     with pytest.raises(ConfigurationError, match=message):
-        find_leaks_between_marks(marked(*texts).dataset(), "a", start_index)
+        find_leaks_between_marks(marked(*texts).recording(), "a", start_index)
 
 
 @pytest.mark.parametrize("text", ["", "  ", 3, None])
 def test_a_text_that_is_none(text: object) -> None:
     """Is refused with what is accepted."""
     with pytest.raises(ConfigurationError, match="mstx_info: not the text of a mark"):
-        find_leaks_between_marks(marked("a").dataset(), text)  # type: ignore[arg-type]
+        find_leaks_between_marks(marked("a").recording(), text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("start_index", [-1, True, "0", 1.0])
 def test_a_position_that_is_none(start_index: object) -> None:
     """Is refused with what is accepted."""
     with pytest.raises(ConfigurationError, match="start_index: not the position of a mark"):
-        find_leaks_between_marks(marked("a").dataset(), "a", start_index)  # type: ignore[arg-type]
+        find_leaks_between_marks(marked("a").recording(), "a", start_index)  # type: ignore[arg-type]
 
 
 def test_quotes_of_older_dumps_do_not_matter() -> None:
     """They keep those of the name."""
-    found = find_leaks_between_marks(marked('"a"', '"a"', '"a"').dataset(), "a")
+    found = find_leaks_between_marks(marked('"a"', '"a"', '"a"').recording(), "a")
     assert found.blocks.height == 1
 
 
@@ -131,6 +131,6 @@ def test_devices_with_marks_of_their_own() -> None:
         blocks[1, number] = trace.malloc(20, SITE, device=1)
         trace.mark("test", device=1, thread_id=101)
     trace.malloc(5, SITE, device=2)
-    found = find_leaks_between_marks(trace.dataset(), "test")
+    found = find_leaks_between_marks(trace.recording(), "test")
     assert found.blocks["malloc_sequence"].to_list() == sorted([blocks[0, 0], blocks[1, 1]])
     assert found.remarks == ("npu:2: not judged, it has 0 marks 'test'",)

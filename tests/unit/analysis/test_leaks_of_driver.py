@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from msmemscope.analysis.driver_leaks import find_driver_leaks
+from msmemscope.analysis.leaks.driver_leaks import find_driver_leaks
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.owners import UNKNOWN_MODULE
 from msmemscope.model.pools import Pool
@@ -30,7 +30,7 @@ def test_by_module_and_device() -> None:
     driver(trace, 9999, "APP", device=DEVICE_CPU)
     driver(trace, 4096, "APP", address=0x5000_0000)
     trace.free(trace.malloc(512, address=0x5000_0200))
-    found = find_driver_leaks(trace.dataset())
+    found = find_driver_leaks(trace.recording())
     assert found.modules.rows() == [
         (0, "RUNTIME", 150, 2, 0, 0),
         (1, "HCCL", 30, 1, 0, 0),
@@ -46,24 +46,24 @@ def test_an_address_that_was_used_before_is_no_reserve() -> None:
     trace = Trace()
     trace.free(trace.malloc(512, address=0x5000_0200))
     driver(trace, 4096, "APP", address=0x5000_0000)
-    assert find_driver_leaks(trace.dataset()).modules["leaked_blocks"].to_list() == [1]
+    assert find_driver_leaks(trace.recording()).modules["leaked_blocks"].to_list() == [1]
 
 
 def test_the_owner_that_a_dump_tells() -> None:
     """A dump has the owner as text of its own."""
     trace = Trace()
     driver(trace, 10, "")
-    dataset = trace.dataset()
+    recording = trace.recording()
     import dataclasses
 
-    blocks = dataset.blocks.with_columns(owner=pl.lit("CANN@GE@mine"))
-    assert find_driver_leaks(dataclasses.replace(dataset, blocks=blocks)).modules["module"].to_list() == ["GE"]
+    blocks = recording.blocks.with_columns(owner=pl.lit("CANN@GE@mine"))
+    assert find_driver_leaks(dataclasses.replace(recording, blocks=blocks)).modules["module"].to_list() == ["GE"]
 
 
 def test_a_process_without_a_driver() -> None:
     """Nothing was observed, which is not the same as nothing leaked."""
     trace = Trace()
     trace.malloc(10, "/home/me/a.py(1): f", pool=Pool.HOST, device=DEVICE_CPU)
-    found = find_driver_leaks(trace.dataset())
+    found = find_driver_leaks(trace.recording())
     assert not found.was_observed
     assert found.blocks.is_empty()

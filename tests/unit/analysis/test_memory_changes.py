@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.memory_changes import CHANGE_SCHEMA, find_memory_changes
+from msmemscope.analysis.operators.memory_changes import CHANGE_SCHEMA, find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind

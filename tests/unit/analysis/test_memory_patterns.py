@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.memory_patterns import PatternOptions, find_memory_patterns
+from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.events import EventKind
 from tests.support import inefficient_oracle

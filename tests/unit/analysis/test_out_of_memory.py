@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from msmemscope.analysis.out_of_memory import (
+from msmemscope.analysis.peak.out_of_memory import (
     ONLY_SNAPSHOTS,
     OutOfMemoryOptions,
     OutOfMemoryResult,
@@ -12,7 +12,7 @@ from msmemscope.analysis.out_of_memory import (
 )
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import DATASET_BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, Dataset
+from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
 
 TEXTS = {
     1: "halMemAlloc",
@@ -30,13 +30,13 @@ def analyse(
 ) -> OutOfMemoryResult:
     """Analyse tables whose missing fields are 0."""
     zeros: dict[str, int] = dict.fromkeys(EVENT_SCHEMA, 0)
-    dataset = Dataset(
+    recording = Recording(
         source="",
         form="event log",
         process_id=1,
         events=pl.DataFrame([zeros | event for event in events], schema=EVENT_SCHEMA),
         blocks=pl.DataFrame(
-            [dict.fromkeys(DATASET_BLOCK_SCHEMA) | block for block in blocks], schema=DATASET_BLOCK_SCHEMA
+            [dict.fromkeys(RECORDING_BLOCK_SCHEMA) | block for block in blocks], schema=RECORDING_BLOCK_SCHEMA
         ),
         strings=pl.DataFrame({"id": list(TEXTS), "text": list(TEXTS.values())}, schema=STRING_SCHEMA),
         python_stacks=pl.DataFrame({"id": list(STACKS), "text": list(STACKS.values())}, schema=STRING_SCHEMA),
@@ -44,7 +44,7 @@ def analyse(
         coverage=(),
         problems=(),
     )
-    return analyze_out_of_memory(dataset, options)
+    return analyze_out_of_memory(recording, options)
 
 
 def block(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.ownership import NO_ACCESSES, block_owners, find_owners, split_allocation_text
-from msmemscope.eventlog import Capture
+from msmemscope.analysis.owners.ownership import NO_ACCESSES, block_owners, find_owners, split_allocation_text
+from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
-from msmemscope.store import EVENT_SCHEMA
+from msmemscope.recording import EVENT_SCHEMA
 from tests.fakes.event_log_builder import (
     ATB,
     ATEN_START,

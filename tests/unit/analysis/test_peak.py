@@ -9,8 +9,10 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.overview import memory_events
-from msmemscope.analysis.peak import (
+from msmemscope.analysis.peak.overview import memory_events
+from msmemscope.model.events import EventKind
+from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+from msmemscope.recording.timeline import (
     NO_PYTHON_STACK,
     OUTSIDE_OPERATORS,
     BlockSet,
@@ -21,8 +23,6 @@ from msmemscope.analysis.peak import (
     find_peaks,
     peak_moments,
 )
-from msmemscope.model.events import EventKind
-from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 
 OPERATORS = {1: "aten.add", 2: "aten.mul", 3: "aten.mm"}
 LINES = {1: "train.py(1): step", 2: "train.py(2): step", 3: "train.py(2): step"}

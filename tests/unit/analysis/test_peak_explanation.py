@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmemscope.analysis.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.analysis.out_of_memory_cause import Cause, OutOfMemoryCause, find_cause
-from msmemscope.analysis.peak_explanation import (
+from msmemscope.analysis.peak.cause import Cause, OutOfMemoryCause, find_cause
+from msmemscope.analysis.peak.explanation import (
     MOST_SAVINGS,
     OWNER_SCHEMA,
     RECENT_SCHEMA,
@@ -23,7 +22,8 @@ from msmemscope.analysis.peak_explanation import (
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import Dataset
+from msmemscope.recording import Recording
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.inefficient_oracle import Row
 from tests.support.traces import data_set, traces
@@ -53,7 +53,7 @@ def training(steps: int = 3, growth: int = 0) -> Trace:
 
 def test_the_peak() -> None:
     """Its moment, who reached it, what was in use, and since when."""
-    (found,) = explain_peak(training().dataset()).devices
+    (found,) = explain_peak(training().recording()).devices
     assert (found.moment, found.sequence, found.step) == (Moment.PEAK, 4, 1)
     assert (found.in_use_bytes, found.peak_bytes, found.peak_sequence) == (16 * MEBIBYTE, 16 * MEBIBYTE, 4)
     assert (found.operator, found.site, found.request_bytes) == ("aten.add", LOSS.splitlines()[0], 6 * MEBIBYTE)
@@ -65,12 +65,12 @@ def test_the_peak() -> None:
     ]
     assert found.owners.schema == OWNER_SCHEMA
     assert found.cause is None
-    assert explain_peak(training().dataset()).to_polars().schema == SITE_SCHEMA
+    assert explain_peak(training().recording()).to_polars().schema == SITE_SCHEMA
 
 
 def test_savings_are_no_differences() -> None:
     """Without the gradients the activations are the peak: 6 MiB less in use, but only 2 MiB less at the peak."""
-    (found,) = explain_peak(training().dataset()).devices
+    (found,) = explain_peak(training().recording()).devices
     assert found.sites.select("peak_without_bytes", "saved_bytes").rows() == [
         (6 * MEBIBYTE, 10 * MEBIBYTE),
         (14 * MEBIBYTE, 2 * MEBIBYTE),
@@ -79,13 +79,13 @@ def test_savings_are_no_differences() -> None:
 
 def test_a_moment_that_is_given() -> None:
     """In use right after it; what the step has brought; no allocation, no call site."""
-    dataset = training().dataset()
-    (found,) = explain_peak(dataset, at=7).devices
+    recording = training().recording()
+    (found,) = explain_peak(recording, at=7).devices
     assert (found.moment, found.in_use_bytes, found.step) == (Moment.GIVEN, 14 * MEBIBYTE, 2)
     assert found.site == LAYER.splitlines()[0]
     assert found.recent.select("operator", "size_bytes", "last_sequence").rows() == [("aten.mm", 4 * MEBIBYTE, 7)]
     assert found.recent.schema == RECENT_SCHEMA
-    (after,) = explain_peak(dataset, at=8).devices
+    (after,) = explain_peak(recording, at=8).devices
     assert (after.in_use_bytes, after.site, after.request_bytes) == (10 * MEBIBYTE, None, None)
     assert after.recent.is_empty()
 
@@ -94,7 +94,7 @@ def test_a_moment_that_is_given() -> None:
 def test_a_moment_that_does_not_exist(at: int) -> None:
     """The message names what there is."""
     with pytest.raises(ValueError, match=rf"at: {at} is no number of an event of trace; expected 1 to 16"):
-        explain_peak(training().dataset(), at=at)
+        explain_peak(training().recording(), at=at)
 
 
 def test_without_steps_the_last_tenth() -> None:
@@ -102,7 +102,7 @@ def test_without_steps_the_last_tenth() -> None:
     trace = Trace()
     for size in (85, 4, 8, 3):
         trace.malloc(size, LAYER)
-    (found,) = explain_peak(trace.dataset()).devices
+    (found,) = explain_peak(trace.recording()).devices
     assert (found.step, found.recent_since) == (None, 3)
     assert found.recent.select("size_bytes", "block_count").rows() == [(11, 2)]
     assert found.sites["oldest_step"].to_list() == [None]
@@ -113,7 +113,7 @@ def test_what_was_there_before_is_not_recent() -> None:
     trace = Trace()
     trace.malloc(100, LAYER, flags=int(EventFlag.SHADOW))
     trace.malloc(1, LOSS)
-    (found,) = explain_peak(trace.dataset()).devices
+    (found,) = explain_peak(trace.recording()).devices
     assert found.recent["size_bytes"].to_list() == [1]
 
 
@@ -124,21 +124,21 @@ def test_devices() -> None:
     trace.malloc(7, native="/opt/app/serve(main+0x10) [0x401000]", pool=Pool.HAL, device=3)
     trace.malloc(100, MAIN, pool=Pool.HAL, device=0)
     trace.malloc(9, MAIN, device=0)
-    dataset = trace.dataset()
-    found = explain_peak(dataset)
+    recording = trace.recording()
+    found = explain_peak(recording)
     assert [(one.device, one.peak_bytes) for one in found.devices] == [(0, 9), (3, 7), (DEVICE_CPU, 5)]
     assert found.devices[2].fragmentation is None
     assert found.devices[1].site == "/opt/app/serve(main+0x10)"
-    nothing = explain_peak(dataset, device=5)
+    nothing = explain_peak(recording, device=5)
     assert nothing.devices == ()
     assert nothing.coverage.missing[-1] == "no memory of npu:5 was recorded"
-    assert not explain_peak(Trace().dataset()).coverage.is_answered
+    assert not explain_peak(Trace().recording()).coverage.is_answered
 
 
 @pytest.mark.parametrize(("growth", "is_growing"), [(0, False), (1000, True)])
 def test_growth_of_the_peak(growth: int, is_growing: bool) -> None:  # noqa: FBT001
     """The median growth per step; the first step is warm-up."""
-    (found,) = explain_peak(training(12, growth).dataset()).devices
+    (found,) = explain_peak(training(12, growth).recording()).devices
     assert found.growth == PeakGrowth(11, float(growth), is_growing)
     assert found.step_peaks["peak_bytes"].to_list() == [16 * MEBIBYTE + step * growth for step in range(12)]
 
@@ -152,9 +152,9 @@ def test_growth_that_has_ended() -> None:
         if step >= 10:
             trace.free(held.pop(0))
         trace.step()
-    (found,) = explain_peak(trace.dataset()).devices
+    (found,) = explain_peak(trace.recording()).devices
     assert found.growth.is_growing is False
-    (short,) = explain_peak(training(4).dataset()).devices
+    (short,) = explain_peak(training(4).recording()).devices
     assert short.growth == PeakGrowth(3, None, None)
 
 
@@ -167,7 +167,7 @@ def peak_of(lives: list[tuple[int, int | None, int]]) -> int:
     )
 
 
-def with_sites(rows: list[Row], sites: list[int]) -> Dataset:
+def with_sites(rows: list[Row], sites: list[int]) -> Recording:
     """The data set of a trace whose allocations come from a few call sites."""
     stacks = {number: f"/home/me/site{number}.py(1): f\n" for number in range(1, 5)}
     stack_of = {row.sequence: sites[index % len(sites)] for index, row in enumerate(rows)}
@@ -178,12 +178,12 @@ def with_sites(rows: list[Row], sites: list[int]) -> Dataset:
 @given(traces(), st.lists(st.integers(1, 4), min_size=1, max_size=7))
 def test_against_plain_sums(rows: list[Row], sites: list[int]) -> None:
     """Peak, what is in use at it by site and owner, and the peak without each site: block by block, moment by moment."""
-    dataset = with_sites(rows, sites)
-    for found in explain_peak(dataset).devices:
-        here = dataset.blocks.filter(pl.col("device") == found.device)
+    recording = with_sites(rows, sites)
+    for found in explain_peak(recording).devices:
+        here = recording.blocks.filter(pl.col("device") == found.device)
         of_frameworks = here.filter(pl.col("pool").is_in(USUAL_POOLS))
         blocks = of_frameworks if len(of_frameworks) else here
-        paths = call_sites(dataset, blocks)
+        paths = call_sites(recording, blocks)
         blocks = blocks.join(paths, on=STACK_COLUMNS, how="left", maintain_order="left")
         lives = [
             (row["malloc_sequence"], row["free_sequence"], row["size"], row["pool"], row["site_path"])
@@ -218,7 +218,7 @@ def failure(
     total: int = 1024,
     function: str = "halMemAlloc",
     has_snapshot: bool = True,
-) -> Dataset:
+) -> Recording:
     """A device with one segment, blocks at its begin (`pieces`: a size, then a gap, and so on), and a failure. In MiB."""
     trace = Trace()
     trace.malloc(segment * MEBIBYTE, pool=Pool.HAL, address=BASE, attributes="CANN@APP")
@@ -236,16 +236,16 @@ def failure(
         trace.add(EventKind.SNAPSHOT, name_id=trace.text(OOM_SNAPSHOT_NAME), attribute_id=trace.text(text))
     trace.add(EventKind.ATEN_START, name_id=trace.text("aten.empty"))
     trace.add(EventKind.OOM, size=request * MEBIBYTE, name_id=trace.text(function))
-    return trace.dataset()
+    return trace.recording()
 
 
-def cause_of(dataset: Dataset) -> OutOfMemoryCause:
+def cause_of(recording: Recording) -> OutOfMemoryCause:
     """The cause of the last failure, as the explanation has it."""
-    (found,) = explain_peak(dataset).devices
+    (found,) = explain_peak(recording).devices
     assert found.moment is Moment.OUT_OF_MEMORY
     assert found.operator == "aten.empty"
     assert found.cause is not None
-    assert found.cause.cause is find_cause(dataset, found.sequence).cause
+    assert found.cause.cause is find_cause(recording, found.sequence).cause
     return found.cause
 
 
@@ -316,8 +316,8 @@ def test_growth_outside_the_framework() -> None:
 
 def test_the_larger_of_the_two_is_to_blame() -> None:
     """Both have more than what is missing."""
-    dataset = failure(pieces=(300,), segment=300, driver=200, used=900, process=500, request=200)
-    assert cause_of(dataset).cause is Cause.OTHER_PROCESS
+    recording = failure(pieces=(300,), segment=300, driver=200, used=900, process=500, request=200)
+    assert cause_of(recording).cause is Cause.OTHER_PROCESS
 
 
 def test_a_limit() -> None:
@@ -358,7 +358,7 @@ def test_without_memory_of_the_driver() -> None:
     trace.add(EventKind.RESERVED, size=900, pool=int(Pool.PTA))
     trace.malloc(200, LAYER)
     trace.add(EventKind.OOM, size=500, name_id=trace.text("halMemAlloc"))
-    found = find_cause(trace.dataset(), 3)
+    found = find_cause(trace.recording(), 3)
     assert found.cause is Cause.FRAGMENTATION
     assert "no gap could be used" in found.sentence
     assert [line.partition(":")[0] for line in found.missing] == [
@@ -377,7 +377,7 @@ def test_physical_memory_in_pieces() -> None:
     text = f"total:{GIBIBYTE},free:{24 * MEBIBYTE}"
     trace.add(EventKind.SNAPSHOT, name_id=trace.text(OOM_SNAPSHOT_NAME), attribute_id=trace.text(text))
     sequence = trace.add(EventKind.OOM, size=100 * MEBIBYTE, name_id=trace.text("halMemCreate"))
-    found = find_cause(trace.dataset(), sequence)
+    found = find_cause(trace.recording(), sequence)
     assert found.cause is Cause.REAL_SHORTAGE
     assert found.figures.request_bytes == 700 * MEBIBYTE
     assert found.figures.device_used_bytes == 400 * MEBIBYTE
@@ -392,7 +392,7 @@ def test_the_host() -> None:
     snapshot = {"name_id": trace.text(OOM_SNAPSHOT_NAME), "attribute_id": trace.text(text)}
     trace.add(EventKind.SNAPSHOT, device=DEVICE_CPU, **snapshot)
     trace.add(EventKind.OOM, size=9 * GIBIBYTE, device=DEVICE_CPU, name_id=trace.text("posix_memalign"))
-    found = find_cause(trace.dataset(), 3)
+    found = find_cause(trace.recording(), 3)
     assert found.cause is Cause.REAL_SHORTAGE
     assert "3.00 GiB in use by tensors, 1.00 GiB beside them" in found.sentence
     assert "exceed the 8.00 GiB of the machine by 5.00 GiB" in found.sentence
@@ -401,18 +401,18 @@ def test_the_host() -> None:
 def test_an_event_that_is_no_failure() -> None:
     """The message names it."""
     with pytest.raises(ValueError, match="sequence: 1 is no event of an allocation that failed"):
-        find_cause(training().dataset(), 1)
+        find_cause(training().recording(), 1)
 
 
 def test_the_last_failure_is_explained() -> None:
     """Of several on a device; a moment that is given takes its place."""
-    dataset = failure(pieces=(400,))
+    recording = failure(pieces=(400,))
     doubled = dataclasses.replace(
-        dataset,
-        events=pl.concat([dataset.events, dataset.events.tail(1).with_columns(sequence=pl.col("sequence") + 10)]),
+        recording,
+        events=pl.concat([recording.events, recording.events.tail(1).with_columns(sequence=pl.col("sequence") + 10)]),
     )
     (found,) = explain_peak(doubled).devices
-    assert found.sequence == dataset.events["sequence"][-1] + 10
+    assert found.sequence == recording.events["sequence"][-1] + 10
     (given_one,) = explain_peak(doubled, at=2).devices
     assert (given_one.moment, given_one.cause) == (Moment.GIVEN, None)
     # Numbers behind a failure belong to its rows in a dump: no event has them, and they are no failure.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from msmemscope.analysis.source_lines import blamed_frame, line_text, source_lines
-from msmemscope.eventlog import PythonFrame
+from msmemscope.formats.event_log import PythonFrame
+from msmemscope.recording.source_lines import blamed_frame, line_text, source_lines
 
 PACKAGE = "/opt/tool/msmemscope"
 SITE = "/venv/lib/python3.11/site-packages"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.watch_sentences import coverage_sentences
-from msmemscope.analysis.watch_verdict import (
+from msmemscope.analysis.watch.sentences import coverage_sentences
+from msmemscope.analysis.watch.verdict import (
     NO_CHANGES_IN_DUMPS,
     WATCH_CHANGE_SCHEMA,
     WATCHED_SCHEMA,
     WatchResult,
     judge_watched_memory,
 )
+from msmemscope.formats.reading import load
 from msmemscope.reports.watch_report import MOST_CHANGES, render_watch
-from msmemscope.store import load
 from tests.fakes.event_log_builder import EventLogBuilder
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msmemscope.analysis.window import MemoryWindow, PoolWindow, memory_window
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.store import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 
 CPU = -2
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.capture import ascend_diagnosis
-from msmemscope.capture.ascend_diagnosis import diagnose_ascend
 from msmemscope.capture.findings import Finding, Status
+from msmemscope.launch import ascend_diagnosis
+from msmemscope.launch.ascend_diagnosis import diagnose_ascend
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.capture.frameworks.targets import HookType, find_decompose_sets, find_hook_sets, known_frameworks
+from msmemscope.capture.frameworks.registry import find_decompose_sets, find_hook_sets, known_frameworks
+from msmemscope.capture.frameworks.targets import HookType
 from msmemscope.capture.frameworks.versions import fitting, is_in_range, version_numbers
 from msmemscope.errors import ConfigurationError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.capture.preload_lines import ATB_LIBRARIES, HOOK_LIBRARIES, preload_variables, without_ours
 from msmemscope.errors import MsmemscopeError
+from msmemscope.launch.preload_lines import ATB_LIBRARIES, HOOK_LIBRARIES, preload_variables, without_ours
 
 ALL = (*HOOK_LIBRARIES, *ATB_LIBRARIES.values())
 

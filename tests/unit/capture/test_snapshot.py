@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from msmemscope.capture.device_figures import Accelerators, accelerators_of_process, host_figures
-from msmemscope.capture.snapshot import TakeSnapshot, attributes_text, take_snapshot
+from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
+from msmemscope.capture.snapshot_records import attributes_text
 from msmemscope.errors import ConfigurationError
 
 ACCEPTED = "None, a device number from 0 to 1023, or a list or tuple of those"

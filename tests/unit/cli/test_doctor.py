@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.capture import diagnosis
-from msmemscope.capture.diagnosis import diagnose
 from msmemscope.capture.findings import Finding, Status
-from msmemscope.capture.preload import core_library, native_directory
-from msmemscope.capture.shared_library import exported_functions, imported_functions
 from msmemscope.cli.main import main
 from msmemscope.configuration import Config
+from msmemscope.launch import diagnosis
+from msmemscope.launch.diagnosis import diagnose
+from msmemscope.launch.preload import core_library, native_directory
+from msmemscope.launch.shared_library import exported_functions, imported_functions
 
 INSTALLED = dataclasses.replace(Config(), native_directory=native_directory(Config().package))
 

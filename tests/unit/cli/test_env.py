@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.capture import preload
-from msmemscope.capture.preload_lines import ATB_LIBRARIES, HOOK_LIBRARIES
 from msmemscope.cli.main import main
+from msmemscope.launch import preload
+from msmemscope.launch.preload_lines import ATB_LIBRARIES, HOOK_LIBRARIES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from msmemscope.cli import captures
 from msmemscope.cli.commands.doctor import DoctorCommand
-from msmemscope.cli.faults import fault_text
 from msmemscope.cli.main import main
+from msmemscope.launch import captures
+from msmemscope.launch.faults import fault_text
 from tests.fakes.event_log_builder import FREE, HAL, MARK, PTA, STATE_OPEN, EventLogBuilder
 
 if TYPE_CHECKING:
@@ -280,10 +280,10 @@ def test_a_capture_that_cannot_be_analysed_does_not_cost_the_others(
     damaged, healthy = two_captures(tmp_path)
     original = OutOfMemoryAnalyzer.examine
 
-    def examine(self: Any, dataset: Any, config: Any) -> Any:
-        if dataset.source == str(damaged):
+    def examine(self: Any, recording: Any, config: Any) -> Any:
+        if recording.source == str(damaged):
             raise OverflowError
-        return original(self, dataset, config)
+        return original(self, recording, config)
 
     monkeypatch.setattr(OutOfMemoryAnalyzer, "examine", examine)
     assert main(["analyze", "oom", str(tmp_path)]) == 0

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from msmemscope.cli.launch import _survivable
 from msmemscope.configuration import Config
 from msmemscope.errors import DumpError
+from msmemscope.launch.launch import _survivable
 
 RECOVER = "hint: the event logs are kept: msmemscope recover /data/out"
 

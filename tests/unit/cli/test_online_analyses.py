@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.cli import analyses
-from msmemscope.cli.analyses import analyze_run
 from msmemscope.cli.main import main
-from msmemscope.eventlog import Capture
+from msmemscope.formats.event_log import Capture
+from msmemscope.launch import analyses
+from msmemscope.launch.analyses import analyze_run
 from tests.fakes.event_log_builder import EventLogBuilder
 from tests.support.recorded_runs import KEPT_BYTES, write_run
 
@@ -98,7 +98,7 @@ def test_a_fault_of_ours_costs_one_analysis(tmp_path: Path, monkeypatch: pytest.
     assert found.leaks is None
     assert found.inefficient is not None
     (told,) = found.remarks
-    assert told.startswith("leaks: failed, this is a fault of msmemscope: RuntimeError: surprise (cli/analyses.py:")
+    assert told.startswith("leaks: failed, this is a fault of msmemscope: RuntimeError: surprise (launch/analyses.py:")
 
 
 @pytest.mark.parametrize("data_format", ["csv", "db"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.cli.captures import describe
-from msmemscope.eventlog import Capture
+from msmemscope.formats.event_log import Capture
+from msmemscope.launch.captures import describe
 from tests.fakes.event_log_builder import EventLogBuilder
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from msmemscope.analysis.coverage import Coverage, Question
-from msmemscope.analysis.decomposition import Decomposition, PoolDecomposition, decompose_capture
-from msmemscope.analysis.owner_tree import NODE_SCHEMA
-from msmemscope.eventlog import Capture
+from msmemscope.analysis.owners.decomposition import Decomposition, PoolDecomposition, decompose_capture
+from msmemscope.analysis.owners.tree import NODE_SCHEMA
+from msmemscope.formats.event_log import Capture
 from msmemscope.reports.decomposition_section import DEEPEST, MOST_PARTS, print_decomposition
 from tests.fakes.event_log_builder import CPU, DEVICE_USAGE, HAL, HOST, PTA, RESERVED, EventLogBuilder
 

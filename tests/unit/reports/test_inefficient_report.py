@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from msmemscope.analysis.inefficient import InefficientOptions, find_inefficient
-from msmemscope.analysis.memory_patterns import PatternOptions, find_memory_patterns
+from msmemscope.analysis.inefficient.inefficient import InefficientOptions, find_inefficient
+from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
 from msmemscope.reports.inefficient_report import render_inefficient
 from tests.support.traces import Program
 

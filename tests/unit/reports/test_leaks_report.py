@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.analysis.leak_overview import LeakOverview, find_leaks
-from msmemscope.analysis.mark_leaks import find_leaks_between_marks
+from msmemscope.analysis.leaks.between_marks import find_leaks_between_marks
+from msmemscope.analysis.leaks.overview import LeakOverview, find_leaks
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -93,7 +93,7 @@ def rendered(found: LeakOverview, *, width: int = 80, is_coloured: bool = False)
 def test_snapshots(program: str, is_coloured: bool, width: int, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
     """The whole report of three programs, in a narrow and a wide terminal, with and without colour."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    text = rendered(find_leaks(PROGRAMS[program]().dataset()), width=width, is_coloured=is_coloured)
+    text = rendered(find_leaks(PROGRAMS[program]().recording()), width=width, is_coloured=is_coloured)
     path = GOLDEN / f"leaks_{program}_{width}_{'colour' if is_coloured else 'plain'}.txt"
     if os.environ.get("MSMEMSCOPE_WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
@@ -103,7 +103,7 @@ def test_snapshots(program: str, is_coloured: bool, width: int, monkeypatch: pyt
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_colour_changes_nothing_but_colour(program: str) -> None:
     """Without the codes the text is the same; without colour there are none."""
-    found = find_leaks(PROGRAMS[program]().dataset())
+    found = find_leaks(PROGRAMS[program]().recording())
     plain, coloured = rendered(found), rendered(found, is_coloured=True)
     assert "\x1b" not in plain
     assert "\x1b[" in coloured
@@ -119,7 +119,7 @@ def test_lines_of_the_older_form() -> None:
         number = trace.begin_range()
         trace.malloc(4_000_256, LOSSES, address=0x12C0_417D_0A00 + (step << 24))
         trace.end_range(number)
-    lines = rendered(find_leaks(trace.dataset())).splitlines()
+    lines = rendered(find_leaks(trace.recording())).splitlines()
     assert lines[:8] == [
         "====== ERROR: Detected memory leaks on device 0 ======",
         "Direct Pytorch Caching memory pool leak of 3.814941 Mb(s) at 0x12c0437d0a00 in kernel_0 at step 2.",
@@ -135,7 +135,7 @@ def test_lines_of_the_older_form() -> None:
 
 def test_lines_of_the_older_form_are_never_wrapped() -> None:
     """However narrow the terminal: scripts read them."""
-    text = rendered(find_leaks(leaky().dataset()), width=40)
+    text = rendered(find_leaks(leaky().recording()), width=40)
     direct = [line for line in text.splitlines() if line.startswith("Direct")]
     assert all(line.endswith(".") and " at step " in line for line in direct)
 
@@ -147,7 +147,7 @@ def test_many_blocks_are_cut_and_counted() -> None:
         for _ in range(100):
             trace.malloc(1 << 20, LOSSES)
         trace.step()
-    text = rendered(find_leaks(trace.dataset()))
+    text = rendered(find_leaks(trace.recording()))
     assert text.count("Direct Pytorch") == MOST_BLOCKS
     assert "and 100 more blocks" in text
     assert "SUMMARY: 200 Mb(s) leaked in 200 allocation(s)" in text
@@ -163,7 +163,7 @@ def test_leaks_between_marks() -> None:
     trace.mark("test")
     trace.mark("test")
     out = io.StringIO()
-    render_mark_leaks(find_leaks_between_marks(trace.dataset(), "test"), out, width=80)
+    render_mark_leaks(find_leaks_between_marks(trace.recording(), "test"), out, width=80)
     lines = out.getvalue().splitlines()
     assert lines[:7] == [
         "INFO: Starting to analyze data for device 0...",
@@ -184,7 +184,7 @@ def test_names_cannot_steer_the_terminal() -> None:
     for _ in range(6):
         trace.malloc(10, "/home/\x1b[2Jme/train.py(3): f")
         trace.step()
-    text = rendered(find_leaks(trace.dataset()))
+    text = rendered(find_leaks(trace.recording()))
     assert "\x1b" not in text
     assert "\N{REPLACEMENT CHARACTER}[2Jme" in text
 
@@ -196,7 +196,7 @@ def test_a_helper_that_is_called_from_two_lines_names_both() -> None:
         for line in (10, 20):
             trace.malloc(100 * line, f"/home/me/app/make.py(3): made\n/home/me/app/train.py({line}): main")
         trace.step()
-    text = rendered(find_leaks(trace.dataset()))
+    text = rendered(find_leaks(trace.recording()))
     assert "make.py(3): made, from train.py(10): main" in text
     assert "make.py(3): made, from train.py(20): main" in text
 
@@ -205,6 +205,6 @@ def test_without_steps_it_says_why() -> None:
     """Nothing is listed, and what would be needed is said."""
     trace = Trace()
     trace.malloc(10, LOSSES)
-    text = rendered(find_leaks(trace.dataset()))
+    text = rendered(find_leaks(trace.recording()))
     assert "no step has ended, at least 3 are needed" in text
     assert "ERROR" not in text

@@ -6,10 +6,10 @@ import dataclasses
 import io
 from pathlib import Path
 
-from msmemscope.analysis.out_of_memory import AliveBlock, AlivePool, OutOfMemory, OutOfMemoryResult
-from msmemscope.analysis.overview import MemoryOverview
-from msmemscope.analysis.peak import BlockSet, Ranking, Share
+from msmemscope.analysis.peak.out_of_memory import AliveBlock, AlivePool, OutOfMemory, OutOfMemoryResult
+from msmemscope.analysis.peak.overview import MemoryOverview
 from msmemscope.model.pools import Pool
+from msmemscope.recording.timeline import BlockSet, Ranking, Share
 from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 from msmemscope.reports.terminal import render_run
 

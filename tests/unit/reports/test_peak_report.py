@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.analysis.peak_explanation import explain_peak
+from msmemscope.analysis.peak.explanation import explain_peak
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
@@ -77,7 +77,7 @@ PROGRAMS = {"growing": growing, "fragmented": fragmented}
 def rendered(program: str, *, width: int | None = 80, is_coloured: bool | None = False) -> str:
     """The report as text."""
     out = io.StringIO()
-    render_peak(explain_peak(PROGRAMS[program]().dataset()), out, width=width, is_coloured=is_coloured)
+    render_peak(explain_peak(PROGRAMS[program]().recording()), out, width=width, is_coloured=is_coloured)
     return out.getvalue()
 
 
@@ -115,7 +115,7 @@ def test_names_of_the_program_cannot_steer_the_terminal() -> None:
     trace = Trace()
     trace.malloc(100, "/home/me/\x1b[31mred.py(1): [bold]f", operator="aten.\x07bell")
     out = io.StringIO()
-    render_peak(explain_peak(trace.dataset()), out, width=200, is_coloured=False)
+    render_peak(explain_peak(trace.recording()), out, width=200, is_coloured=False)
     text = out.getvalue()
     assert "\x1b" not in text
     assert "\x07" not in text
@@ -125,5 +125,5 @@ def test_names_of_the_program_cannot_steer_the_terminal() -> None:
 def test_nothing_was_recorded() -> None:
     """A sentence, not a traceback."""
     out = io.StringIO()
-    render_peak(explain_peak(Trace().dataset(), device=1), out, width=80, is_coloured=False)
+    render_peak(explain_peak(Trace().recording(), device=1), out, width=80, is_coloured=False)
     assert out.getvalue().splitlines() == ["No memory was in use"]

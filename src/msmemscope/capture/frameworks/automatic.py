@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msmemscope import _native
 from msmemscope.capture.frameworks.patching import patcher
-from msmemscope.capture.frameworks.targets import HookType, find_decompose_sets, known_frameworks
+from msmemscope.capture.frameworks.registry import find_decompose_sets, known_frameworks
+from msmemscope.capture.frameworks.targets import HookType
 from msmemscope.capture.import_hook import whenever_imported
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msmemscope.capture.frameworks.automatic import disable_automatic_hooks, leave_to_program
 from msmemscope.capture.frameworks.patching import patcher
-from msmemscope.capture.frameworks.targets import HookType, find_hook_sets
+from msmemscope.capture.frameworks.registry import find_hook_sets
+from msmemscope.capture.frameworks.targets import HookType
 
 _HOLDER = "program"
 

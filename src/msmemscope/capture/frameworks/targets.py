@@ -1,4 +1,4 @@
-"""Which functions of which framework are hooked, and what for: the words of the tables, and looking things up in them.
+"""Which functions of which framework are hooked, and what for: the words of the tables.
 
 The tables stand in a file per framework. Names of modules, classes and functions are those of the published packages.
 """
@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from msmemscope.capture.frameworks.versions import fitting, version_numbers
-from msmemscope.errors import ConfigurationError
+from msmemscope.capture.frameworks.versions import version_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from msmemscope.model.labels import LabelLevel
 
     Label = tuple[str, LabelLevel]
@@ -107,71 +104,3 @@ def functions(
     """Targets of one class or module; the names stand in one text, separated by spaces."""
     places = (modules,) if isinstance(modules, str) else modules
     return tuple(Target(places, class_name, name, labels, callback, is_snapshot) for name in names.split())
-
-
-def known_frameworks() -> tuple[Framework, ...]:
-    """All frameworks that there are tables of."""
-    from msmemscope.capture.frameworks.mindspeed_llm import MINDSPEED_LLM
-    from msmemscope.capture.frameworks.pytorch import PYTORCH
-    from msmemscope.capture.frameworks.verl import VERL
-    from msmemscope.capture.frameworks.vllm_ascend import VLLM_ASCEND
-
-    return (PYTORCH, VLLM_ASCEND, VERL, MINDSPEED_LLM)
-
-
-def find_hook_sets(framework: str, version: str, component: str, hook_type: str) -> tuple[HookSet, ...]:
-    """What the tables have for a component.
-
-    Raises:
-        ConfigurationError: If one of the words is not known; it says what is.
-    """
-    known = {each.name: each for each in known_frameworks()}
-    found = known.get(str(framework))
-    if found is None:
-        raise _not_known(option="framework", value=framework, known=known)
-    sets = [each for each in found.hook_sets if each.component == component]
-    if not sets:
-        components = (each.component for each in found.hook_sets)
-        raise _not_known(option="component", of=framework, value=component, known=components)
-    of_type = [each for each in sets if each.hook_type.value == hook_type]
-    if not of_type:
-        types = (each.hook_type.value for each in sets)
-        raise _not_known(option="hook_type", of=f"{framework} {component}", value=hook_type, known=types)
-    try:
-        ranges = fitting(found.numbers_of(version), (each.versions for each in of_type))
-    except (ValueError, AttributeError):
-        ranges = ()
-    if not ranges:
-        older = (name for name, _ in found.older_version_names)
-        raise _not_known(
-            option="version",
-            of=f"{framework} {component}",
-            value=version,
-            known=(*(each.versions for each in of_type), *older),
-            hint="a version in which the functions have the same names may be given instead of the installed one",
-        )
-    return tuple(each for each in of_type if each.versions in ranges)
-
-
-def find_decompose_sets(framework: Framework, version: str) -> tuple[HookSet, ...]:
-    """What labels the memory of a framework in a version, of all its components; nothing for unknown versions."""
-    sets = [each for each in framework.hook_sets if each.hook_type is HookType.DECOMPOSE]
-    numbers = framework.numbers_of(version)
-    found: list[HookSet] = []
-    for component in dict.fromkeys(each.component for each in sets):
-        of_component = [each for each in sets if each.component == component]
-        ranges = fitting(numbers, (each.versions for each in of_component))
-        found.extend(each for each in of_component if each.versions in ranges)
-    return tuple(found)
-
-
-def _not_known(
-    *, option: str, value: object, known: Iterable[str], of: str = "", hint: str | None = None
-) -> ConfigurationError:
-    return ConfigurationError(
-        f"not known for {of}" if of else "not known",
-        option=option,
-        value=value if isinstance(value, str) else repr(value),
-        accepted=", ".join(dict.fromkeys(known)),
-        hint=hint,
-    )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 
 _CAPTURES: Final = "msmemscope_*_ascend"
@@ -196,8 +196,8 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
     # Loaded only now: these start threads and take memory, which the other verbs need not wait for.
     from msmemscope.analyzer.analyzers import ANALYZERS
     from msmemscope.analyzer.base import tell_owner, tell_problems
-    from msmemscope.cli import messages
-    from msmemscope.cli.faults import faults_as_errors
+    from msmemscope.launch import messages
+    from msmemscope.launch.faults import faults_as_errors
     from msmemscope.reports.report_text import HEADING, ReportWriter
 
     analyzer = ANALYZERS[name]()
@@ -206,24 +206,27 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
     failures: list[MsmemscopeError] = []
     contents = []
     findings = analyzed = answered = 0
-    for dataset, is_one_of_several in _datasets(path, failures):
-        config = analyzer.config_class(dataset, **parameters)
+    for recording, is_one_of_several in _recordings(path, failures):
+        config = analyzer.config_class(recording, **parameters)
         try:
-            with _options_as_typed(name), faults_as_errors(during=f"{name} of {dataset.source}", send=dataset.source):
-                analyzer.check(dataset, config)
-                result = analyzer.examine(dataset, config)
+            with (
+                _options_as_typed(name),
+                faults_as_errors(during=f"{name} of {recording.source}", send=recording.source),
+            ):
+                analyzer.check(recording, config)
+                result = analyzer.examine(recording, config)
                 if as_json:
                     is_answered = result.coverage.is_answered
-                    content = analyzer.content(result, dataset, config)
-                    contents.append(_content(dataset, content, is_answered=is_answered))
+                    content = analyzer.content(result, recording, config)
+                    contents.append(_content(recording, content, is_answered=is_answered))
                 else:
-                    tell_problems(dataset)
+                    tell_problems(recording)
                     if is_one_of_several:
                         writer = ReportWriter(sys.stdout)
                         if analyzed:
                             writer.line()
-                        writer.line(f"Process {dataset.process_id}: {dataset.source}", HEADING)
-                    analyzer.report(result, dataset, config, sys.stdout)
+                        writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
+                    analyzer.report(result, recording, config, sys.stdout)
                     sys.stdout.flush()
         except MsmemscopeError as error:
             failures.append(error)
@@ -231,7 +234,7 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
         findings += analyzer.finding_count(result)
         answered += result.coverage.is_answered
         analyzed += 1
-        for line in analyzer.write(result, dataset, config):
+        for line in analyzer.write(result, recording, config):
             messages.note(line)
     if not analyzed and failures:
         raise failures[0]
@@ -260,19 +263,19 @@ def _options_as_typed(kind: str) -> Iterator[None]:
         raise
 
 
-def _content(dataset: Dataset, result: dict[str, Any], *, is_answered: bool) -> dict[str, Any]:
+def _content(recording: Recording, result: dict[str, Any], *, is_answered: bool) -> dict[str, Any]:
     return {
-        "process_id": dataset.process_id,
-        "source": dataset.source,
-        "form": dataset.form,
-        "coverage": list(dataset.coverage),
-        "problems": list(dataset.problems),
+        "process_id": recording.process_id,
+        "source": recording.source,
+        "form": recording.form,
+        "coverage": list(recording.coverage),
+        "problems": list(recording.problems),
         "is_answered": is_answered,
         "result": result,
     }
 
 
-def _datasets(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[Dataset, bool]]:
+def _recordings(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[Recording, bool]]:
     """Read the processes at a path, one after the other, so that not all of them need fit into memory.
 
     Args:
@@ -282,20 +285,20 @@ def _datasets(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[Dat
     Yields:
         Each process, and whether it is one of several.
     """
-    from msmemscope.cli.faults import faults_as_errors
-    from msmemscope.store import load_dataset
+    from msmemscope.formats.reading import load_all
+    from msmemscope.launch.faults import faults_as_errors
 
     is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
     folders = sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
     for folder in folders or [path]:
         try:
             with _shown(folder), faults_as_errors(during=str(folder), send=str(folder)):
-                datasets = load_dataset(folder)
+                recordings = load_all(folder)
         except MsmemscopeError as error:
             failures.append(error)
             continue
-        for dataset in datasets:
-            yield dataset, len(folders) > 1 or len(datasets) > 1
+        for recording in recordings:
+            yield recording, len(folders) > 1 or len(recordings) > 1
 
 
 @contextlib.contextmanager

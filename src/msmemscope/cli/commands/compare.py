@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.configuration import Level
-    from msmemscope.store import Dataset
+    from msmemscope.recording import Recording
 
 _STEP = re.compile(r"(.+):step=([0-9]{1,18})")
 _INPUTS = 2
@@ -121,11 +121,11 @@ def compare_inputs(
     Raises:
         MsmemscopeError: An argument is not accepted, or an input cannot be read; nothing was written.
     """
-    from msmemscope.analysis.comparison import compare
-    from msmemscope.analysis.gates import parse_gate
+    from msmemscope.analysis.compare.comparison import compare
+    from msmemscope.analysis.compare.gates import parse_gate
     from msmemscope.capture.output_root import prepare_output_root
-    from msmemscope.cli import messages
-    from msmemscope.dump.comparison_csv import write_comparison
+    from msmemscope.formats.dump.comparison_csv import write_comparison
+    from msmemscope.launch import messages
     from msmemscope.reports.comparison_report import comparison_json, render_comparison
     from msmemscope.reports.coverage_report import render_limits, render_missing
 
@@ -133,9 +133,9 @@ def compare_inputs(
     levels = _levels(config)
     base, other = (_loaded(side) for side in sides)
     comparison = compare(base, other, levels, base_step=sides[0].step, other_step=sides[1].step)
-    for dataset in (base, other):
-        for problem in dataset.problems:
-            messages.warning(f"{dataset.source}: {problem}")
+    for recording in (base, other):
+        for problem in recording.problems:
+            messages.warning(f"{recording.source}: {problem}")
     coverage = comparison.coverage
     if coverage.is_answered and comparison.rows.height:
         root = prepare_output_root(config.output)
@@ -174,7 +174,7 @@ def _input(text: str, option: str) -> Input:
     return Input(path, None)
 
 
-def _loaded(side: Input) -> Dataset:
-    from msmemscope.store import load
+def _loaded(side: Input) -> Recording:
+    from msmemscope.formats.reading import load
 
     return load(side.path)

@@ -34,7 +34,7 @@ class DoctorCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print one line per check, as soon as it is done."""
-        from msmemscope.capture.diagnosis import diagnose
+        from msmemscope.launch.diagnosis import diagnose
 
         option = OPTION_BY_SPELLING["--output"]
         given = [] if arguments.output is None else [GivenOption(option, option.spelling, arguments.output)]

@@ -39,10 +39,10 @@ class EnvCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print one line per variable."""
-        from msmemscope.capture.preload import core_library, native_directory
-        from msmemscope.capture.preload_lines import preload_variables, without_ours
         from msmemscope.configuration import SETTINGS_VARIABLE, Config
         from msmemscope.errors import MsmemscopeError
+        from msmemscope.launch.preload import core_library, native_directory
+        from msmemscope.launch.preload_lines import preload_variables, without_ours
 
         package = Config().package
         core = core_library(Config(native_directory=native_directory(package)))

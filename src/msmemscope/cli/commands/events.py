@@ -52,8 +52,8 @@ class EventsCommand:
         """Write the text; a reader that goes away (head) ends it quietly."""
         limit = _limit(arguments.limit)
         kinds = _kinds(arguments.kind)
-        from msmemscope.eventlog import Capture
-        from msmemscope.eventlog.text_dump import write_text
+        from msmemscope.formats.event_log import Capture
+        from msmemscope.formats.event_log.text_dump import write_text
 
         with contextlib.suppress(ValueError):  # only the main thread may
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.capture.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
 from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
+from msmemscope.launch.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
 
 if TYPE_CHECKING:
     import argparse
@@ -54,8 +54,8 @@ class RecoverCommand:
         if arguments.session is not None:
             make_stderr_patient()  # the program waits for us
         with_options(Config(), given)  # values are judged before anything is read
-        from msmemscope.cli.capture_folders import captures_under
-        from msmemscope.cli.captures import (
+        from msmemscope.launch.capture_folders import captures_under
+        from msmemscope.launch.captures import (
             describe,
             export,
             has_finished_dump,

@@ -1,0 +1,1 @@
+"""Gaps in what memory pools hold."""

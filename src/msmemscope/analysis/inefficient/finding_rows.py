@@ -1,0 +1,238 @@
+"""The table of blocks that are held without need, whatever the reason is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.coverage import Question, coverage_of
+from msmemscope.recording.block_uses import operator_names
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
+from msmemscope.recording.step_bounds import process_steps, with_steps
+from msmemscope.units import format_count
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.coverage import Coverage
+    from msmemscope.analysis.inefficient.peak_savings import PoolUse
+    from msmemscope.recording import Recording
+    from msmemscope.recording.block_uses import BlockUses
+
+_OPERATOR_ROLES: Final = ("allocating", "first", "last", "freeing")
+
+FINDING_SCHEMA: Final = pl.Schema(
+    {
+        "kind": pl.String(),
+        "device": pl.Int16(),
+        "pool": pl.UInt8(),
+        "allocation_id": pl.UInt64(),
+        "address": pl.UInt64(),
+        "size": pl.Int64(),
+        "step": pl.Int64(),
+        "operators_wasted": pl.Int64(),
+        "byte_operators": pl.Int64(),
+        "saved_bytes": pl.Int64(),
+        "interval_begin": pl.UInt64(),
+        "interval_end": pl.UInt64(),
+        "from_operator": pl.String(),
+        "to_operator": pl.String(),
+        **{
+            f"{role}_operator{suffix}": kind
+            for role in _OPERATOR_ROLES
+            for suffix, kind in (("", pl.String()), ("_sequence", pl.UInt64()), ("_index", pl.Int64()))
+        },
+        "python_stack_id": pl.UInt32(),
+        "native_stack_id": pl.UInt32(),
+        "free_python_stack_id": pl.UInt32(),
+        "free_native_stack_id": pl.UInt32(),
+        "call_site": pl.String(),
+        "site_path": pl.String(),
+        "owner": pl.String(),
+    }
+)
+"""One row per block and way in which it is held without need.
+
+kind: the way, as the analysis names it.
+device, pool, allocation_id, address, size: of the block; size in bytes.
+step: number of the step that it was allocated in, 0 before the first.
+operators_wasted: operators of its device that lie strictly within the interval without need.
+byte_operators: size times operators_wasted.
+saved_bytes: by how much the peak of its pool and device would be lower if this block alone were not in use from the end
+    of the interval's first operator (for an allocation: from the allocation itself) to the begin of its last one (for a
+    free: to the free itself). What is outside of operators stands for itself.
+interval_begin, interval_end: sequence numbers of those two moments, null for the end of the recording.
+from_operator, to_operator: the operators before and after the interval, null outside of operators.
+allocating_operator, first_operator, last_operator, freeing_operator: the operators that allocate it, access it first,
+    access it last and free it, null where there is none; `_sequence` that of their starts, `_index` their number among
+    the operators of the device, from 1.
+python_stack_id, native_stack_id, free_python_stack_id, free_native_stack_id: of the MALLOC and the FREE.
+call_site, site_path: where in the program it was allocated, see `call_sites`.
+owner: as a dump says it, null otherwise.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Intervals:
+    """For some blocks the time during which each is held without need; all arrays have one entry per block."""
+
+    blocks: IntegerArray
+    """Indexes of the blocks."""
+    from_rows: IntegerArray
+    """Rows of the events before and after it: the MALLOC and the first access, two accesses, ..."""
+    to_rows: IntegerArray
+    low: IntegerArray
+    """Number of the first and of the last operator within it."""
+    high: IntegerArray
+    begin_rows: IntegerArray
+    """When the block need not be in use: right after this row, until right before the other."""
+    end_rows: IntegerArray
+
+    def chosen(self, which: MaskArray) -> Intervals:
+        """Returns those where the mask is set."""
+        return Intervals(*(getattr(self, field.name)[which] for field in dataclasses.fields(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolSaving:
+    """What fixing everything would do to the peak of one pool of one device."""
+
+    device: int
+    pool: int
+    peak_bytes: int
+    """The most that was in use at once."""
+    peak_if_fixed_bytes: int
+    """The same, if every block found were absent for the intervals found."""
+
+
+def finding_rows(
+    recording: Recording, uses: BlockUses, order: DeviceOrder, use: PoolUse, kind: str, intervals: Intervals
+) -> pl.DataFrame:
+    """Describe the blocks of one pool that are held without need in one way.
+
+    Args:
+        recording: The process.
+        uses: Its blocks.
+        order: Operators of the device.
+        use: How full the pool was.
+        kind: The way.
+        intervals: The blocks.
+
+    Returns:
+        The columns of FINDING_SCHEMA that depend on the pool, and all of `Recording.blocks`.
+    """
+    chosen = intervals.blocks
+    sizes = uses.sizes[chosen]
+    wasted = intervals.high - intervals.low + 1
+    sequences = recording.events["sequence"]
+    rows_by_role = dict(
+        zip(
+            _OPERATOR_ROLES,
+            (uses.malloc_rows, uses.first_access_rows, uses.last_access_rows, uses.free_rows),
+            strict=True,
+        )
+    )
+    columns = [
+        recording.blocks[chosen],
+        pl.DataFrame(
+            {
+                "kind": pl.repeat(kind, len(chosen), eager=True),
+                "operators_wasted": wasted,
+                "byte_operators": wasted * sizes,
+                "saved_bytes": use.saved_bytes(sizes, intervals.begin_rows, intervals.end_rows),
+                "interval_begin": sequences.gather(_index(intervals.begin_rows, uses.row_count)),
+                "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
+            }
+        ),
+        operator_names(recording, uses, intervals.from_rows, "from_operator").select("from_operator"),
+        operator_names(recording, uses, intervals.to_rows, "to_operator").select("to_operator"),
+    ]
+    for role, rows in rows_by_role.items():
+        columns.append(operator_names(recording, uses, rows[chosen], f"{role}_operator"))
+        numbers = np.where(rows[chosen] == NOWHERE, 0, order.positions_at(rows[chosen]))
+        number = pl.Series(f"{role}_operator_index", numbers, dtype=pl.Int64).to_frame()
+        columns.append(number.select(pl.when(pl.all() > 0).then(pl.all())))
+    return pl.concat(columns, how="horizontal")
+
+
+def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Put all findings together, the worst first: by bytes saved at the peak, then by bytes times operators.
+
+    Args:
+        recording: The process.
+        parts: What `finding_rows` made.
+
+    Returns:
+        A table of FINDING_SCHEMA.
+    """
+    if not parts:
+        return FINDING_SCHEMA.to_frame()
+    found = with_steps(pl.concat(parts), process_steps(recording))
+    sites = call_sites(recording, found).rename({"site": "call_site"})
+    found = found.join(sites, on=STACK_COLUMNS, how="left")
+    return (
+        found.select(FINDING_SCHEMA.names())
+        .cast(FINDING_SCHEMA)
+        .sort(["saved_bytes", "byte_operators", "allocation_id", "kind"], descending=[True, True, False, False])
+    )
+
+
+def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
+    """Sum up what one line of a program does again and again.
+
+    Args:
+        findings: A table of FINDING_SCHEMA, the worst first.
+
+    Returns:
+        One row per device, pool, kind and call site, the worst first: `device`, `pool`, `kind`, `call_site`,
+        `site_path`, `blocks`, `largest_bytes`, `operators_wasted` (the most of one block), `byte_operators` (the sum),
+        `saved_bytes` (the most that one block alone would save at the peak), `from_operator` and `to_operator` (of the
+        worst block).
+    """
+    return (
+        findings.group_by("device", "pool", "kind", "call_site", "site_path", maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int64).alias("blocks"),
+            pl.col("size").max().alias("largest_bytes"),
+            pl.col("operators_wasted").max(),
+            pl.col("byte_operators").sum(),
+            pl.col("saved_bytes").max(),
+            pl.col("from_operator").first(),
+            pl.col("to_operator").first(),
+        )
+        .sort("saved_bytes", "byte_operators", descending=True, maintain_order=True)
+    )
+
+
+def pool_saving(device: int, pool: int, use: PoolUse, uses: BlockUses, found: list[Intervals]) -> PoolSaving:
+    """Tell what the peak of a pool would be without all the blocks found, each absent during its interval.
+
+    Args:
+        device: Of the pool.
+        pool: The pool.
+        use: How full it was.
+        uses: The blocks.
+        found: Intervals that do not overlap where they are of one block.
+    """
+    sizes = np.concatenate([uses.sizes[intervals.blocks] for intervals in found])
+    begins = np.concatenate([intervals.begin_rows for intervals in found])
+    ends = np.concatenate([intervals.end_rows for intervals in found])
+    return PoolSaving(device, pool, use.peak_bytes, use.peak_without(sizes, begins, ends))
+
+
+def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:
+    """Return what findings about the uses of blocks cover."""
+    coverage = coverage_of(Question.INEFFICIENT, recording)
+    if not uses.unknown_accesses:
+        return coverage
+    if coverage.is_answered and not len(uses.access_rows):
+        return coverage.without_answer(["no access names a known block"])
+    names = "access names" if uses.unknown_accesses == 1 else "accesses name"
+    return coverage.with_limits([f"{format_count(uses.unknown_accesses)} {names} no known block: left out"])
+
+
+def _index(rows: IntegerArray, end: int) -> pl.Series:
+    """Returns rows as indexes; null for those that are no rows."""
+    return pl.Series(rows, dtype=pl.Int64).to_frame("row").select(pl.when(pl.col("row") < end).then("row"))["row"]

@@ -1,0 +1,251 @@
+"""Blocks that are held while nobody needs them: allocated too early, freed too late, idle for long.
+
+Definitions. Operators are counted per device, in the order in which they begin; nested ones belong to the outermost
+one of their thread (`operator_intervals` says exactly what an operator is, and which lie strictly between two events).
+
+- Early allocation: some operator strictly between the allocating and the first accessing operator frees another block.
+  An access inside the allocating operator is a first access: such a block was not allocated early.
+- Late deallocation: some operator strictly between the last accessing and the freeing operator allocates another block.
+- Temporary idleness: more than `idle_threshold` operators lie strictly between two consecutive accesses.
+
+What the definitions leave open is decided so:
+
+- "Another block" is one of the same pool of the same device: only that memory could have served instead.
+- An allocation, free or access outside of operators has its place between the operators that began before it and those
+  that begin after it. Python frees most tensors like that.
+- Frees and allocations outside of operators are no operator's, so they make nobody else early or late.
+- Consecutive, first and last are meant in the order of events. The order of operators is that of their begins, also
+  where operators of several threads overlap.
+- A block that was never freed is not freed late, and a block that was never accessed is neither early nor late
+  (`memory_patterns` finds it as an unused allocation).
+- A MALLOC or FREE that did not happen when it was recorded (blocks found alive at a start, frees written at an end)
+  has no operator: such a block is not early or not late, and makes no other block so.
+- An access counts for the block that it names, also through a view; one that names no block counts for nothing.
+- Blocks of the driver and of operators' workspaces are no tensors and are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.inefficient.finding_rows import (
+    Intervals,
+    PoolSaving,
+    coverage_of_uses,
+    finding_rows,
+    pool_saving,
+    ranked,
+)
+from msmemscope.analysis.inefficient.peak_savings import pool_use
+from msmemscope.errors import ConfigurationError
+from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, taken
+from msmemscope.recording.operators import NOWHERE
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.coverage import Coverage
+    from msmemscope.recording import Recording
+    from msmemscope.recording.block_uses import BlockUses
+    from msmemscope.recording.operators import DeviceOrder, IntegerArray, MaskArray
+
+
+class InefficientKind(Enum):
+    """In which way a block is held inefficiently; the values are those of the attribute `inefficient_type`."""
+
+    EARLY_ALLOCATION = "early_allocation"
+    LATE_DEALLOCATION = "late_deallocation"
+    TEMPORARY_IDLENESS = "temporary_idleness"
+
+
+DEFAULT_IDLE_THRESHOLD: Final = 3000
+"""Operators between two accesses, above which a block counts as idle."""
+
+KIND_WORDS: Final = tuple(kind.value for kind in InefficientKind)
+"""All kinds, in the order in which they are written into dumps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InefficientOptions:
+    """What to look for.
+
+    Raises:
+        ConfigurationError: a value is not accepted.
+    """
+
+    mem_size: int = 0
+    """Blocks smaller than this, in bytes, are not reported; they still count as other blocks."""
+    inefficient_type: str | Sequence[str] | None = None
+    """One kind or several, by the values of `InefficientKind`; None for all."""
+    idle_threshold: int = DEFAULT_IDLE_THRESHOLD
+    """A block is idle if more operators than this lie between two consecutive accesses."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing."""
+        _check_integer("mem_size", self.mem_size, 0, "a whole number of bytes, 0 or more")
+        _check_integer("idle_threshold", self.idle_threshold, 1, "a whole number of operators, 1 or more")
+        accepted = f"None, or one or several of {', '.join(KIND_WORDS)}"
+        kinds = self.inefficient_type
+        if kinds is None or (isinstance(kinds, str) and kinds in KIND_WORDS):
+            return
+        message = "not a kind of inefficient memory"
+        asked: object = kinds
+        wrong = (
+            [kind for kind in asked if kind not in KIND_WORDS]
+            if isinstance(asked, Sequence) and not isinstance(asked, str) and asked
+            else [asked]
+        )
+        if wrong:
+            raise ConfigurationError(message, option="inefficient_type", value=str(wrong[0]), accepted=accepted)
+
+    @property
+    def kinds(self) -> tuple[InefficientKind, ...]:
+        """The kinds asked for, each once, in their order."""
+        asked = self.inefficient_type
+        words = KIND_WORDS if asked is None else (asked,) if isinstance(asked, str) else tuple(asked)
+        return tuple(kind for kind in InefficientKind if kind.value in words)
+
+
+@dataclasses.dataclass(frozen=True)
+class InefficientResult:
+    """Every block that is held inefficiently, once for each way in which it is."""
+
+    findings: pl.DataFrame
+    """FINDING_SCHEMA, by bytes saved at the peak, then by bytes times operators, both descending."""
+    pools: tuple[PoolSaving, ...]
+    """Each device and pool that has a finding, in their order."""
+    operator_count: int
+    """Operators of all devices that were looked at."""
+    coverage: Coverage
+    """What of this is answered."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Returns the findings."""
+        return self.findings
+
+    def kinds_by_block(self) -> pl.DataFrame:
+        """Returns one row per block: `allocation_id` (u64) and `inefficient_type`, its kinds with commas between."""
+        bits = pl.col("kind").replace_strict({word: 1 << place for place, word in enumerate(KIND_WORDS)})
+        texts = {
+            chosen: ",".join(word for place, word in enumerate(KIND_WORDS) if chosen >> place & 1)
+            for chosen in range(1, 1 << len(KIND_WORDS))
+        }
+        return (
+            self.findings.group_by("allocation_id")
+            .agg(bits.sum().replace_strict(texts).alias("inefficient_type"))
+            .sort("allocation_id")
+        )
+
+
+def find_inefficient(recording: Recording, options: InefficientOptions | None = None) -> InefficientResult:
+    """Find blocks that are held inefficiently; the module says what that means.
+
+    Args:
+        recording: One process.
+        options: What to look for; everything by default.
+    """
+    options = options or InefficientOptions()
+    uses = find_block_uses(recording)
+    orders = device_orders(uses)
+    parts: list[pl.DataFrame] = []
+    savings = []
+    for device, pool, blocks in uses.pools_of_devices():
+        if not holds_tensors(pool):
+            continue
+        found = _find_in_pool(uses, orders[device], device, pool, blocks, options)
+        if not any(len(intervals.blocks) for intervals in found.values()):
+            continue
+        use = pool_use(uses, blocks)
+        parts.extend(
+            finding_rows(recording, uses, orders[device], use, kind.value, intervals)
+            for kind, intervals in found.items()
+            if len(intervals.blocks)
+        )
+        savings.append(pool_saving(device, pool, use, uses, list(found.values())))
+    return InefficientResult(
+        ranked(recording, parts), tuple(savings), len(uses.operators), coverage_of_uses(recording, uses)
+    )
+
+
+def _find_in_pool(
+    uses: BlockUses, order: DeviceOrder, device: int, pool: int, blocks: IntegerArray, options: InefficientOptions
+) -> dict[InefficientKind, Intervals]:
+    """Finds the inefficient blocks of one pool."""
+    reported = blocks[uses.sizes[blocks] >= options.mem_size]
+    accessed = reported[uses.first_access_rows[reported] != NOWHERE]
+    found: dict[InefficientKind, Intervals] = {}
+    for kind in options.kinds:
+        if kind is InefficientKind.EARLY_ALLOCATION:
+            frees = np.concatenate([uses.free_rows[blocks[uses.is_free_timed[blocks]]], uses.stray_frees(device, pool)])
+            found[kind] = _early(uses, order, accessed[uses.is_malloc_timed[accessed]], frees)
+        elif kind is InefficientKind.LATE_DEALLOCATION:
+            mallocs = uses.malloc_rows[blocks[uses.is_malloc_timed[blocks]]]
+            found[kind] = _late(uses, order, accessed[uses.is_free_timed[accessed]], mallocs)
+        else:
+            found[kind] = _idle(uses, order, accessed, options.idle_threshold)
+    return found
+
+
+def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: IntegerArray) -> Intervals:
+    """Finds blocks that were allocated too early; `frees` are the rows of all frees of the pool."""
+    mallocs, firsts = uses.malloc_rows[blocks], uses.first_access_rows[blocks]
+    low, high = order.first_after(mallocs), order.last_before(firsts)
+    own = np.where(uses.is_free_timed[blocks], uses.free_rows[blocks], NOWHERE)
+    is_early = _others_between(order, frees, own, low, high)
+    ends = _begin_of_operator(uses, firsts)
+    return Intervals(blocks, mallocs, firsts, low, high, mallocs, ends).chosen(is_early)
+
+
+def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: IntegerArray) -> Intervals:
+    """Finds blocks that were freed too late; `mallocs` are the rows of all allocations of the pool."""
+    lasts, frees = uses.last_access_rows[blocks], uses.free_rows[blocks]
+    low, high = order.first_after(lasts), order.last_before(frees)
+    own = np.where(uses.is_malloc_timed[blocks], uses.malloc_rows[blocks], NOWHERE)
+    is_late = _others_between(order, mallocs, own, low, high)
+    begins = end_of_operator(uses, lasts)
+    return Intervals(blocks, lasts, frees, low, high, begins, frees).chosen(is_late)
+
+
+def _idle(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, threshold: int) -> Intervals:
+    """Finds blocks that were idle, each with its longest time, of equally long ones the first."""
+    is_of_pool = np.zeros(len(uses.sizes), np.bool_)
+    is_of_pool[blocks] = True
+    chosen = np.flatnonzero(is_of_pool[uses.access_blocks]) if len(order) > threshold else np.zeros(0, np.int64)
+    chosen = chosen[np.argsort(uses.access_blocks[chosen], kind="stable")]
+    block, row = uses.access_blocks[chosen], uses.access_rows[chosen]
+    low, high = order.first_after(row[:-1]), order.last_before(row[1:])
+    pairs = np.flatnonzero((block[:-1] == block[1:]) & (high - low + 1 > threshold))
+    longest_first = pairs[np.lexsort((-(high - low)[pairs], block[pairs]))]
+    pairs = longest_first[np.diff(block[longest_first], prepend=NOWHERE) != 0]
+    before, after = row[pairs], row[pairs + 1]
+    begins, ends = end_of_operator(uses, before), _begin_of_operator(uses, after)
+    return Intervals(block[pairs], before, after, low[pairs], high[pairs], begins, ends)
+
+
+def _others_between(
+    order: DeviceOrder, rows: IntegerArray, own: IntegerArray, low: IntegerArray, high: IntegerArray
+) -> MaskArray:
+    """Tells for which blocks an operator from `low` to `high` has one of the events that is not the block's own."""
+    per_operator = np.bincount(order.positions_at(rows), minlength=len(order) + 1)
+    # Number 0 are events outside of operators: they are in both of the sums below.
+    until = np.cumsum(per_operator)
+    count = np.where(high >= low, until[np.maximum(high, 0)] - until[low - 1], 0)
+    own_position = np.where(own == NOWHERE, 0, order.positions_at(own))
+    is_own_between = (own_position >= low) & (own_position <= high)
+    return count - is_own_between > 0
+
+
+def _begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
+    """Returns where the operator of each row begins; the row itself outside of operators."""
+    inside = uses.operators.of_row[rows]
+    return np.where(inside == NOWHERE, rows, taken(uses.operators.begin_rows, inside))
+
+
+def _check_integer(option: str, value: object, least: int, accepted: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        message = "not accepted"
+        raise ConfigurationError(message, option=option, value=str(value), accepted=accepted)

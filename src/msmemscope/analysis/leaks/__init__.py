@@ -1,0 +1,1 @@
+"""Memory that is not given back: over steps, between marks, of the driver, and slowly."""

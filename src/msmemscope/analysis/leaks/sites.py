@@ -1,0 +1,127 @@
+"""The judgement of call sites by their blocks that outlived a step: which leak, how fast, and how sure that is."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.recording.step_bounds import WARM_UP_STEPS
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+SITE_KEY: Final = ["device", "pool", "site_id"]
+"""What findings of leaks are grouped by."""
+
+SURE_IN_A_ROW: Final = 4
+"""Consecutive steps in which a site must leak so that its confidence is high."""
+SURE_IN_ALL: Final = 8
+"""Steps in which a site must leak so that its confidence is high, if they are not consecutive."""
+
+
+class Confidence(str, Enum):
+    """How sure it is that a call site leaks."""
+
+    HIGH = "high"
+    """It leaked in at least SURE_IN_A_ROW consecutive steps, or in at least SURE_IN_ALL steps."""
+    MEDIUM = "medium"
+    """It leaked in two steps or more."""
+    LOW = "low"
+    """It leaked in one step: what is set up once looks the same."""
+
+
+CONFIDENCE_TYPE: Final = pl.Enum([level.value for level in Confidence])
+
+
+def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
+    """Tell which blocks are no older than what their call site frees.
+
+    A site's longest life is that of a block that it freed. What is older leaked for sure. A younger block is expected to
+    be freed if the site freed more blocks of at least its age than it leaked for sure.
+
+    Args:
+        blocks: SITE_KEY, `step`, `last_end` (i64), and `is_alive`, of blocks that outlived the step after their own.
+
+    Returns:
+        One boolean per block; False for those that were freed.
+    """
+    if blocks.is_empty():
+        return pl.Series([], dtype=pl.Boolean)
+    groups = blocks.select(SITE_KEY).unique().with_row_index("group")
+    group = blocks.join(groups, on=SITE_KEY, how="left", maintain_order="left")["group"].to_numpy().astype(np.int64)
+    life = (blocks["last_end"] - blocks["step"]).to_numpy()
+    is_alive = blocks["is_alive"].to_numpy()
+    is_judged = blocks["step"].to_numpy() > WARM_UP_STEPS
+    # Freed lives, ordered by site: how many of a site are at least so long is a difference of two positions.
+    stride = int(life.max()) + 2
+    freed = np.sort(group[~is_alive] * stride + life[~is_alive])
+    ends = np.searchsorted(freed, (np.arange(groups.height) + 1) * stride)
+    starts = np.searchsorted(freed, np.arange(groups.height) * stride)
+    longest = np.zeros(groups.height, dtype=np.int64)
+    has_freed = ends > starts
+    longest[has_freed] = freed[ends[has_freed] - 1] % stride
+    is_sure = is_alive & is_judged & (life > longest[group])
+    sure = np.bincount(group[is_sure], minlength=groups.height)
+    freed_as_old = ends[group] - np.searchsorted(freed, group * stride + life)
+    return pl.Series(is_alive & (life <= longest[group]) & (freed_as_old > sure[group]))
+
+
+def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None) -> pl.DataFrame:
+    """Say of each call site with blocks that were not freed in which steps it leaked, and whether it still does.
+
+    Args:
+        blocks: SITE_KEY, `step`, `ended` (i64), `is_suspect` and `is_expected`.
+        quiet_steps: Steps without a leak at the end after which a site counts as kept; None for never.
+
+    Returns:
+        One row per site with a suspect: SITE_KEY; `first_step`, `last_step`, `leaking_steps`, `judged_steps` (from the
+        first leak to the last step that can be judged), `longest_run`, `quiet_steps` (i64); `is_kept`; `confidence`.
+    """
+    suspects = blocks.filter("is_suspect").select(*SITE_KEY, "step", "ended").unique().sort(*SITE_KEY, "step")
+    # Within a site, consecutive steps minus their position are one number: that of their run.
+    runs = suspects.with_columns(run=pl.col("step") - pl.int_range(pl.len()).over(SITE_KEY))
+    longest = runs.group_by(*SITE_KEY, "run").agg(pl.len().alias("length")).group_by(SITE_KEY)
+    # Where younger blocks are expected to be freed, later steps say nothing.
+    pending = blocks.filter("is_expected").group_by(SITE_KEY).agg(pl.col("step").min().alias("pending_from"))
+    sites = (
+        suspects.group_by(SITE_KEY)
+        .agg(
+            pl.col("step").min().alias("first_step"),
+            pl.col("step").max().alias("last_step"),
+            pl.len().cast(pl.Int64).alias("leaking_steps"),
+            pl.col("step").diff().max().fill_null(0).alias("longest_gap"),
+            pl.col("ended").first(),
+        )
+        .join(longest.agg(pl.col("length").max().cast(pl.Int64).alias("longest_run")), on=SITE_KEY)
+        .join(pending, on=SITE_KEY, how="left")
+        .with_columns(last_judged=pl.min_horizontal(pl.col("ended") - 1, pl.col("pending_from") - 1))
+        .with_columns(last_judged=pl.max_horizontal("last_judged", "last_step"))
+        .with_columns(
+            quiet_steps=pl.col("last_judged") - pl.col("last_step"),
+            judged_steps=pl.col("last_judged") - pl.col("first_step") + 1,
+        )
+    )
+    is_kept = (
+        pl.lit(value=False)
+        if quiet_steps is None
+        else (pl.col("quiet_steps") >= quiet_steps) & (pl.col("quiet_steps") > pl.col("longest_gap"))
+    )
+    is_sure = (pl.col("longest_run") >= SURE_IN_A_ROW) | (pl.col("leaking_steps") >= SURE_IN_ALL)
+    confidence = (
+        pl.when(is_sure)
+        .then(pl.lit(Confidence.HIGH.value))
+        .when(pl.col("leaking_steps") > 1)
+        .then(pl.lit(Confidence.MEDIUM.value))
+        .otherwise(pl.lit(Confidence.LOW.value))
+    )
+    return sites.select(
+        *SITE_KEY,
+        *("first_step", "last_step", "leaking_steps", "judged_steps", "longest_run", "quiet_steps"),
+        is_kept.alias("is_kept"),
+        confidence.cast(CONFIDENCE_TYPE).alias("confidence"),
+    )

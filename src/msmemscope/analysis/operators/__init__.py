@@ -1,0 +1,1 @@
+"""How much memory each operator and kernel changes."""

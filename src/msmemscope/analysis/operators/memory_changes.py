@@ -1,0 +1,223 @@
+"""What each operator, or each launch of a kernel, changed: net bytes, the most above its beginning, the total after it.
+
+Memory is that of the pools of frameworks on the device, CPU tensors included; what pools take from the driver is not
+counted again. An operator is an outermost one of its thread (see `operator_intervals`), and its change is that of the
+memory events inside it. A launch of a kernel is followed by the next one on its device: its change is that of all memory
+events until then, whatever caused them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.configuration import Level
+from msmemscope.model.devices import DEVICE_NONE
+from msmemscope.model.events import EVENT_WORDS, EventKind
+from msmemscope.model.pools import FRAMEWORK_POOLS
+from msmemscope.recording.operators import NOWHERE, find_operators, order_of_device
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from msmemscope.recording import Recording
+
+IntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+CHANGE_SCHEMA: Final = pl.Schema(
+    {
+        "sequence": pl.UInt64(),
+        "event": pl.String(),
+        "name": pl.String(),
+        "device": pl.Int16(),
+        "thread_id": pl.UInt32(),
+        "net_bytes": pl.Int64(),
+        "peak_bytes": pl.Int64(),
+        "total_bytes": pl.Int64(),
+        "python_stack_id": pl.UInt32(),
+    }
+)
+"""One row per operator or launch, by device and in sequence order.
+
+sequence: of the event that begins it.
+event: `OP_LAUNCH` or `KERNEL_LAUNCH`.
+net_bytes: allocated minus freed.
+peak_bytes: the most that was in use while it ran, above what was when it began; 0 if never more.
+total_bytes: in use after it.
+python_stack_id: of its largest allocation, else of the event that begins it; 0 if none was taken.
+"""
+
+TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
+"""One row per memory event, in sequence order: what is in use on its device after it."""
+
+_QUESTIONS: Final = {Level.OP: Question.OPERATORS, Level.KERNEL: Question.KERNELS}
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryChanges:
+    """What operators and launches of a process changed."""
+
+    rows: pl.DataFrame
+    """CHANGE_SCHEMA."""
+    totals: pl.DataFrame
+    """TOTAL_SCHEMA."""
+    coverage: Coverage
+    """What of this is answered."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows."""
+        return self.rows
+
+
+def find_memory_changes(recording: Recording, levels: AbstractSet[Level] = frozenset({Level.OP})) -> MemoryChanges:
+    """Attribute every change of memory to the operator or launch that it happened in.
+
+    Args:
+        recording: Any; without operators, or launches, there are no rows for them.
+        levels: Which of the two are wanted; with both, rows of both stand in sequence order, each with its own change.
+    """
+    events = recording.events
+    memory = _memory_rows(events)
+    devices = sorted({*events["device"].unique().to_list()} - {DEVICE_NONE}, key=lambda device: (device < 0, device))
+    parts = [CHANGE_SCHEMA.to_frame()]
+    totals = [TOTAL_SCHEMA.to_frame()]
+    operators = find_operators(events) if Level.OP in levels else None
+    names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("name"))
+    for device in devices:
+        on_device = _DeviceMemory(memory.filter(pl.col("device") == device))
+        totals.append(on_device.totals(device))
+        found = []
+        if operators is not None:
+            order = order_of_device(operators, device, on_device.rows)
+            begins = operators.begin_rows[order.members]
+            ends = operators.end_rows[order.members]
+            place = order.positions_at(on_device.rows) - 1
+            found.append(_changes(events, on_device, begins, ends, place))
+        if Level.KERNEL in levels:
+            is_launch = (pl.col("kind") == EventKind.KERNEL_LAUNCH) & (pl.col("device") == device)
+            begins = events.select(is_launch.arg_true().cast(pl.Int64)).to_series().to_numpy()
+            ends = np.append(begins[1:], events.height)[: len(begins)]
+            place = np.searchsorted(begins, on_device.rows, side="right") - 1
+            found.append(_changes(events, on_device, begins, ends, place))
+        parts.append(
+            pl.concat(found)
+            .with_columns(device=pl.lit(device, dtype=pl.Int16))  # its start may name another one
+            .join(names, on="name_id", how="left", maintain_order="left")
+            .with_columns(pl.col("name").fill_null(""))
+            .sort("sequence")
+            .select(CHANGE_SCHEMA.names())
+        )
+    coverage = changes_coverage(recording, levels)
+    return MemoryChanges(pl.concat(parts), pl.concat(totals).sort("sequence"), coverage)
+
+
+def changes_coverage(recording: Recording, levels: AbstractSet[Level]) -> Coverage:
+    """Return what changes by operator, by kernel, or by both cover."""
+    questions = [_QUESTIONS[level] for level in Level if level in levels]
+    found = [coverage_of(question, recording) for question in questions]
+    answered = [coverage for coverage in found if coverage.is_answered]
+    if not answered:
+        return found[0].without_answer(line for one in found for line in one.missing)
+    # Where one of the two levels is there, the other is what it leaves out.
+    return answered[0].with_limits(line for one in found for line in (*one.missing, *one.limits))
+
+
+def _memory_rows(events: pl.DataFrame) -> pl.DataFrame:
+    """Returns the events that change how much pools of frameworks hold, with their row and their change."""
+    is_allocation = pl.col("kind") == EventKind.MALLOC
+    # The size of a FREE is known only if its block was seen.
+    is_free = (pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)
+    pools = [int(pool) for pool in FRAMEWORK_POOLS]
+    return (
+        events.lazy()
+        .with_row_index("row")
+        .filter((is_allocation | is_free) & pl.col("pool").is_in(pools))
+        .select(
+            pl.col("row").cast(pl.Int64),
+            "device",
+            "sequence",
+            "python_stack_id",
+            pl.when(is_allocation).then(pl.col("size")).otherwise(-pl.col("size")).alias("change"),
+        )
+        .collect()
+    )
+
+
+class _DeviceMemory:
+    """The changes of memory on one device, in sequence order."""
+
+    def __init__(self, memory: pl.DataFrame) -> None:
+        self.rows: IntegerArray = memory["row"].to_numpy()
+        self.changes: IntegerArray = memory["change"].to_numpy()
+        self.stacks = memory["python_stack_id"].to_numpy()
+        self._sequences = memory["sequence"]
+        # In use before each change, and after the last.
+        self.before: IntegerArray = np.concatenate([[0], np.cumsum(self.changes)])
+
+    def totals(self, device: int) -> pl.DataFrame:
+        """Returns a table of TOTAL_SCHEMA."""
+        columns = {
+            "device": pl.repeat(device, len(self.rows), dtype=pl.Int16, eager=True),
+            "sequence": self._sequences,
+            "total_bytes": self.before[1:],
+        }
+        return pl.DataFrame(columns, schema=TOTAL_SCHEMA)
+
+    def highest(self, begins: IntegerArray, ends: IntegerArray) -> IntegerArray:
+        """Returns the most in use between pairs of rows, above what was in use at the first."""
+        if not len(begins):
+            return np.zeros(0, np.int64)
+        first = np.searchsorted(self.rows, begins)
+        last = np.searchsorted(self.rows, ends, side="right")
+        # Every second stretch is what lies between two pairs, which is not asked for.
+        stretches = np.column_stack([first, last + 1]).ravel()
+        padded = np.append(self.before, self.before[-1])
+        highest: IntegerArray = np.maximum.reduceat(padded, np.minimum(stretches, len(padded) - 1))[::2]
+        return highest - self.before[first]
+
+
+def _changes(
+    events: pl.DataFrame, memory: _DeviceMemory, begins: IntegerArray, ends: IntegerArray, place: IntegerArray
+) -> pl.DataFrame:
+    """Returns the rows of one kind of one device.
+
+    Args:
+        events: Of the process.
+        memory: Of the device.
+        begins: Row of each beginning, ascending.
+        ends: Row of each end.
+        place: For each change of memory the index of what it belongs to; NOWHERE for none.
+    """
+    belongs = place != NOWHERE
+    net = np.zeros(len(begins), np.int64)
+    np.add.at(net, place[belongs], memory.changes[belongs])
+    table = (
+        events[begins]
+        .select("sequence", "kind", "name_id", "thread_id", pl.col("python_stack_id").alias("begin_stack_id"))
+        .with_columns(
+            pl.Series("net_bytes", net, dtype=pl.Int64),
+            pl.Series("peak_bytes", memory.highest(begins, ends), dtype=pl.Int64),
+            pl.Series("total_bytes", memory.before[np.searchsorted(memory.rows, ends, side="right")], dtype=pl.Int64),
+            pl.Series("place", np.arange(len(begins)), dtype=pl.Int64),
+        )
+    )
+    allocations = pl.DataFrame({"place": place, "change": memory.changes, "python_stack_id": memory.stacks})
+    largest = (
+        allocations.filter((pl.col("place") != NOWHERE) & (pl.col("change") > 0) & (pl.col("python_stack_id") != 0))
+        .sort("change", descending=True, maintain_order=True)
+        .unique("place", keep="first", maintain_order=True)
+        .select(pl.col("place").cast(pl.Int64), pl.col("python_stack_id").cast(pl.UInt32))
+    )
+    words = pl.Series([EVENT_WORDS.get(value, "") for value in range(256)])
+    return (
+        table.join(largest, on="place", how="left", maintain_order="left")
+        .with_columns(
+            pl.lit(words).gather(pl.col("kind")).alias("event"),
+            pl.coalesce("python_stack_id", "begin_stack_id").cast(pl.UInt32).alias("python_stack_id"),
+        )
+        .drop("kind", "place", "begin_stack_id")
+    )

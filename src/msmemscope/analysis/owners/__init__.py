@@ -1,0 +1,1 @@
+"""What memory is made of."""

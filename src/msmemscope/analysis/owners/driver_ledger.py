@@ -1,0 +1,174 @@
+"""The ledger of the driver's memory of each device: what it went into, pools, modules of CANN, and what nothing explains.
+
+The three add up to the driver's total by definition. What nothing explains can be negative: where memory of the driver was
+taken before recording began, pools hold more than was seen.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from msmemscope.analysis.owners.tree import owner_totals
+from msmemscope.model.devices import NOT_AVAILABLE
+from msmemscope.model.events import MEMORY_KINDS, EventKind
+from msmemscope.model.owners import PROGRAM_MODULE, SEPARATOR, UNKNOWN_MODULE
+from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
+
+PART_SCHEMA: Final = pl.Schema(
+    {
+        "step": pl.Int64(),
+        "sequence": pl.UInt64(),
+        "device": pl.Int16(),
+        "part": pl.String(),
+        "name": pl.String(),
+        "size_bytes": pl.Int64(),
+    }
+)
+"""One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. Of the time
+that the peak lasts, the end is meant: by then pools have said what they hold.
+
+part: `pool`: what a pool holds of the driver's memory, in use or not; `module`: what a module of CANN has; `unknown`: the
+   driver's total without these, or null if the driver was not observed.
+name: of the pool or module; empty for `unknown`.
+"""
+
+DEVICE_SCHEMA: Final = pl.Schema(
+    {
+        "step": pl.Int64(),
+        "sequence": pl.UInt64(),
+        "device": pl.Int16(),
+        "driver_bytes": pl.Int64(),
+        "process_bytes": pl.Int64(),
+        "device_bytes": pl.Int64(),
+    }
+)
+"""One row per moment and device of PART_SCHEMA.
+
+driver_bytes: blocks of the driver that are alive; null if the driver was not observed.
+process_bytes, device_bytes: in use on the device by this process, and by anybody, as the management interface said last;
+   null if it did not.
+"""
+
+
+_PLACE: Final = ["sequence", "device"]
+_POOL_KEY: Final = ["device", "pool"]
+
+
+def driver_ledger(
+    events: pl.DataFrame, blocks: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Says what the driver's memory of each device went into.
+
+    Args:
+        events: EVENT_SCHEMA, at least MALLOC, FREE, RESERVED and DEVICE_USAGE.
+        blocks: BLOCK_SCHEMA and `owner`.
+        peaks: Of pools: `device`, `pool`, `sequence`, `peak_bytes`.
+        ends: Of steps: `step`, `sequence`.
+
+    Returns:
+        PART_SCHEMA and DEVICE_SCHEMA.
+    """
+    points = _points(events, peaks, ends)
+    # A peak may last to the end of a step: the same moment twice.
+    moments = points.select(_PLACE).unique().sort(_PLACE)
+    pools = _pool_parts(events, blocks, moments)
+    of_driver = blocks.filter(pl.col("pool") == Pool.HAL)
+    all_modules = (
+        owner_totals(of_driver.with_columns(owner=_module(pl.col("owner"))), moments["sequence"])
+        .select(*_PLACE, part=pl.lit("module"), name="owner", size_bytes="size_bytes")
+        .join(moments, on=_PLACE, how="semi")
+    )
+    # Where there are pools, what the program asked for, or nobody is known to have asked for, is theirs as far as they say
+    # so, and the rest is unknown.
+    is_of_pools = pl.col("name").is_in([PROGRAM_MODULE, UNKNOWN_MODULE]) & pl.col("device").is_in(
+        pools["device"].unique().implode()
+    )
+    parts = pl.concat([pools, all_modules.filter(~is_of_pools)])
+    is_observed = pl.col("device").is_in(of_driver["device"].unique().implode())
+    totals = (
+        moments.join(_sum(all_modules, "driver_bytes"), on=_PLACE, how="left")
+        .join(_sum(parts, "explained_bytes"), on=_PLACE, how="left")
+        .with_columns(driver_bytes=pl.when(is_observed).then(pl.col("driver_bytes").fill_null(0)))
+    )
+    unknown = totals.select(
+        *_PLACE,
+        part=pl.lit("unknown"),
+        name=pl.lit(""),
+        size_bytes=pl.col("driver_bytes") - pl.col("explained_bytes").fill_null(0),
+    )
+    ledger = points.join(pl.concat([parts.filter(pl.col("size_bytes") > 0), unknown]), on=_PLACE)
+    devices = points.join(_with_usage(events, totals), on=_PLACE, maintain_order="left")
+    order = pl.col("part").replace_strict({"pool": 0, "module": 1, "unknown": 2}, return_dtype=pl.UInt8)
+    return (
+        ledger.select(PART_SCHEMA.names()).cast(PART_SCHEMA).sort("sequence", "step", "device", order, "name"),
+        devices.select(DEVICE_SCHEMA.names()).cast(DEVICE_SCHEMA),
+    )
+
+
+def _sum(parts: pl.DataFrame, name: str) -> pl.DataFrame:
+    return parts.group_by(_PLACE).agg(pl.col("size_bytes").sum().alias(name))
+
+
+def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
+    """Returns `step`, `sequence`, `device` of what a ledger tells of: each device at its peak, and at each step's end."""
+    of_devices = peaks.filter(pl.col("device") >= 0)
+    # Of a device whose driver memory was not observed, the peak of its largest pool.
+    at_peaks = (
+        of_devices.sort(pl.col("pool") == Pool.HAL, "peak_bytes", descending=True)
+        .unique("device", keep="first", maintain_order=True)
+        .select("device", "pool", reached="sequence")
+        .sort("reached")
+    )
+    # A pool says what it holds only after it got it from the driver. The peak lasts until the driver's memory changes.
+    changes = events.filter(pl.col("kind").is_in([*MEMORY_KINDS])).select(
+        "device", "pool", reached=pl.col("sequence") - 1, sequence=pl.col("sequence") - 1
+    )
+    at_peaks = at_peaks.join_asof(
+        changes, on="reached", by=_POOL_KEY, strategy="forward", check_sortedness=False
+    ).select(
+        pl.lit(None, dtype=pl.Int64).alias("step"),
+        pl.col("sequence").fill_null(pl.lit(events["sequence"].max(), dtype=pl.UInt64)),
+        "device",
+    )
+    at_ends = ends.join(of_devices.select(pl.col("device").unique()), how="cross").select("step", "sequence", "device")
+    return pl.concat([at_peaks, at_ends]).sort("sequence", "step", "device")
+
+
+def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
+    """Returns what each pool of a device holds; where it does not say so, what is in use of it is what is known."""
+    of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE])).with_columns(owner=pl.lit(""))
+    in_use = owner_totals(of_pools, moments["sequence"]).select(*_PLACE, "pool", in_use="size_bytes")
+    told = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
+    pools = pl.concat([of_pools.select(_POOL_KEY), told.select(_POOL_KEY)]).unique()
+    return (
+        moments.join(pools, on="device")
+        .sort("sequence")
+        .join_asof(told.sort("sequence"), on="sequence", by=_POOL_KEY, strategy="backward", check_sortedness=False)
+        .join(in_use, on=[*_PLACE, "pool"], how="left")
+        .select(
+            *_PLACE,
+            part=pl.lit("pool"),
+            name=pl.col("pool").replace_strict(POOL_WORDS, default=NOT_AVAILABLE, return_dtype=pl.String),
+            size_bytes=pl.when(pl.col("reserved") >= 0).then("reserved").otherwise("in_use").fill_null(0),
+        )
+    )
+
+
+def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
+    """Adds `process_bytes` and `device_bytes`: what the management interface said last."""
+    told = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
+        "sequence",
+        "device",
+        device_bytes=pl.when(pl.col("size") >= 0).then("size"),
+        process_bytes=pl.when(pl.col("extra") < 1 << 63).then(pl.col("extra")).cast(pl.Int64),
+    )
+    return moments.sort("sequence").join_asof(
+        told.sort("sequence"), on="sequence", by="device", strategy="backward", check_sortedness=False
+    )
+
+
+def _module(owner: pl.Expr) -> pl.Expr:
+    """Returns the module of CANN of an owner of the driver's memory."""
+    return owner.str.split(SEPARATOR).list.get(1, null_on_oob=True).fill_null(UNKNOWN_MODULE)

@@ -1,0 +1,248 @@
+"""Who owns each block: one text per block, worked out after the fact from what was recorded.
+
+An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight knows it: `PTA@model@weight`,
+`CANN@RUNTIME`, `PTA@ops@aten@my label`. Its parts in their order:
+
+1. who allocated: `CANN@<module>` for memory of the driver, otherwise the pool (`PTA`, `PTA_WORKSPACE`, `ATB`,
+   `MINDSPORE`, `HOST`, and `HOST@pinned` for pinned memory of the host);
+2. labels that tools gave (`LabelLevel.COMPONENT` to `DETAIL_2`): those in force on the thread at the MALLOC, and those
+   given to the block later. On one level the latest label counts;
+3. for a tensor without such labels that an operator allocated or used: `model@activation` if a forward pass made it for
+   a backward pass, otherwise `ops@aten`;
+4. labels of the user (`LabelLevel.USER_1` to `USER_3`).
+
+An activation was not allocated during a backward pass, an operator of a backward pass read it, and no forward pass used
+it between two such reads. The last condition is what tells it from buffers and from frozen weights, which are read by the
+backward passes of many steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.owners.growing_table import GrowingTable
+from msmemscope.analysis.owners.label_table import LabelTable
+from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
+from msmemscope.model.events import ACCESS_KINDS, PINNED, EventFlag, EventKind
+from msmemscope.model.labels import MODEL_ACTIVATION, OPS_ATEN, LabelLevel
+from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
+from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TypeAlias
+
+    from msmemscope.formats.event_log import Capture
+
+NO_ACCESSES: Final = (
+    "activations: counted among the memory of operators, because no accesses of operators were recorded "
+    "(--events=alloc,free,access,launch)"
+)
+"""What cannot be told if operators were recorded but not what they access."""
+
+_ALLOCATOR_ATTRIBUTES: Final = re.compile(r"(?:^|,)(?=(?:page_type|alloc_type):|pinned:true$)")
+_FORWARD: Final = 1
+_BACKWARD: Final = 2
+
+_Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ownership:
+    """The owner of every block of a process."""
+
+    owners: pl.DataFrame
+    """One row per MALLOC, in their order: `sequence` (u64), `owner` (an Enum of all owners that occur)."""
+    coverage: tuple[str, ...]
+    """What could not be told from what was recorded, one line each."""
+
+
+def block_owners(capture: Capture) -> pl.DataFrame:
+    """Returns the owner of every block: `Ownership.owners` of a capture, from one pass over its events."""
+    return find_owners(capture.event_batches(), capture.strings).owners
+
+
+def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str]) -> Ownership:
+    """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
+
+    Args:
+        batches: Parts of a table of `store.EVENT_SCHEMA`, in sequence order.
+        strings: String id to text; looked up once the last batch has been read.
+    """
+    finder = OwnerFinder(strings)
+    for batch in batches:
+        finder.add(batch)
+    return finder.finish()
+
+
+def split_allocation_text(text: str) -> tuple[str, str]:
+    """Takes the attribute text of a MALLOC apart.
+
+    Args:
+        text: `CANN@RUNTIME,page_type:huge,alloc_type:alloc`, of which either part can be missing.
+
+    Returns:
+        The owner as the allocator knows it, and what else the allocator says.
+    """
+    found = _ALLOCATOR_ATTRIBUTES.search(text)
+    return (text, "") if found is None else (text[: found.start()], text[found.end() :])
+
+
+class OwnerFinder:
+    """Collects what owners are made of, batch by batch.
+
+    For those who need the events for something else too; otherwise see `find_owners`.
+
+    Args:
+        strings: String id to text.
+    """
+
+    def __init__(self, strings: Mapping[int, str]) -> None:
+        """Start without blocks."""
+        self._blocks = GrowingTable(
+            {
+                "sequence": np.uint64,
+                "pool": np.uint8,
+                "device": np.int16,
+                "attribute_id": np.uint32,
+                "is_of_operator": np.bool_,
+                "is_of_forward": np.bool_,
+                "last_use": np.uint8,
+                "backward_uses": np.uint8,
+            }
+        )
+        self._labels = LabelTable(strings)
+        self._strings = strings
+        self._has_operators = False
+        self._has_accesses = False
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Take the next events in.
+
+        Args:
+            batch: Of EVENT_SCHEMA; batches must be given in order.
+        """
+        kind = pl.col("kind")
+        self._add_blocks(batch.filter(kind == EventKind.MALLOC))
+        self._add_labels(batch.filter(kind == EventKind.OWNER))
+        self._add_uses(batch.filter(kind.is_in([*ACCESS_KINDS])))
+        self._has_operators = self._has_operators or bool((batch["kind"] == EventKind.ATEN_START).any())
+
+    def finish(self) -> Ownership:
+        """Put the owners into words."""
+        columns = {
+            name: self._blocks[name] for name in ("sequence", "pool", "device", "attribute_id", "is_of_operator")
+        }
+        # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
+        # not made for the first.
+        is_activation = self._blocks["is_of_forward"] & (self._blocks["backward_uses"] == 1)
+        levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in self._labels.levels_in_use}
+        blocks = pl.DataFrame({**columns, "is_activation": is_activation, **levels})
+        traits = [name for name in blocks.columns if name != "sequence"]
+        # A few combinations stand for all blocks: only they become text one by one.
+        combinations = blocks.select(traits).unique(maintain_order=True)
+        texts = [self._owner(row) for row in combinations.iter_rows(named=True)]
+        owner = pl.Series("owner", texts, dtype=pl.Enum(list(dict.fromkeys(texts))))
+        owners = blocks.join(combinations.with_columns(owner), on=traits, how="left", maintain_order="left")
+        is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
+        return Ownership(owners.select("sequence", "owner"), (NO_ACCESSES,) if is_unclear else ())
+
+    def _add_blocks(self, allocations: pl.DataFrame) -> None:
+        if allocations.is_empty():
+            return
+        flags = allocations["flags"].to_numpy()
+        # What existed before collection began may have been made by anything.
+        not_forward = int(EventFlag.BACKWARD | EventFlag.SHADOW)
+        first = self._blocks.append(
+            sequence=allocations["sequence"].to_numpy(),
+            pool=allocations["pool"].to_numpy(),
+            device=allocations["device"].to_numpy(),
+            attribute_id=allocations["attribute_id"].to_numpy(),
+            is_of_operator=allocations["name_id"].to_numpy() != 0,
+            is_of_forward=(flags & not_forward) == 0,
+        )
+        rows = np.arange(first, first + allocations.height)
+        self._label(rows, allocations["extra"].to_numpy())
+
+    def _add_labels(self, labels: pl.DataFrame) -> None:
+        rows, is_known = self._rows_of(labels["extra"].to_numpy())
+        self._label(rows, labels["attribute_id"].to_numpy()[is_known])
+
+    def _label(self, rows: _Numbers, texts: _Numbers) -> None:
+        """Give blocks the labels of label texts; of those of one level the last one counts."""
+        is_labelled = texts != 0
+        for level, labels in self._labels.by_level(texts[is_labelled]).items():
+            column = self._blocks.column(f"level_{level}", np.uint32)
+            has_one = labels != 0
+            latest_rows, latest_labels = _latest(rows[is_labelled][has_one], labels[has_one])
+            column[latest_rows] = latest_labels
+
+    def _add_uses(self, accesses: pl.DataFrame) -> None:
+        if accesses.is_empty():
+            return
+        self._has_accesses = True
+        rows, is_known = self._rows_of(accesses["extra"].to_numpy())
+        self._blocks["is_of_operator"][rows] = True
+        is_backward = (accesses["flags"].to_numpy()[is_known] & int(EventFlag.BACKWARD)) != 0
+        is_read = accesses["kind"].to_numpy()[is_known] == EventKind.ACCESS_READ
+        # What a backward pass writes into tells nothing about what it was made for.
+        counts = ~is_backward | is_read
+        self._count_backward_uses(rows[counts], is_backward[counts])
+
+    def _count_backward_uses(self, rows: _Numbers, is_backward: _Numbers) -> None:
+        """Count for each block the stretches of uses by backward passes; more than one is as good as two."""
+        if len(rows) == 0:
+            return
+        order = np.argsort(rows, kind="stable")
+        rows, is_backward = rows[order], is_backward[order]
+        begins = np.concatenate(([True], rows[1:] != rows[:-1]))
+        follows_backward = np.concatenate(([False], is_backward[:-1]))
+        last_use, counts = self._blocks["last_use"], self._blocks["backward_uses"]
+        follows_backward[begins] = last_use[rows[begins]] == _BACKWARD
+        starts = np.flatnonzero(begins)
+        new = np.add.reduceat((is_backward & ~follows_backward).astype(np.int64), starts)
+        blocks = rows[starts]
+        counts[blocks] = np.minimum(counts[blocks] + new, 2)
+        ends = np.concatenate((starts[1:], [len(rows)])) - 1
+        last_use[blocks] = np.where(is_backward[ends], _BACKWARD, _FORWARD)
+
+    def _rows_of(self, sequences: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Returns the rows of blocks, and for each sequence number of a MALLOC whether it has one."""
+        known = self._blocks["sequence"]
+        rows = np.searchsorted(known, sequences)
+        is_known = rows < len(known)
+        is_known[is_known] = known[rows[is_known]] == sequences[is_known]
+        return rows[is_known], is_known
+
+    def _owner(self, traits: dict[str, Any]) -> str:
+        levels = {level: traits.get(f"level_{level}", 0) for level in LabelLevel}
+        labels = {level: self._labels.text(number) for level, number in levels.items() if number}
+        of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
+        of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
+        is_pinned, allocator = self._allocator(traits["pool"], traits["device"], traits["attribute_id"])
+        is_tensor = traits["pool"] in TENSOR_POOLS and not is_pinned
+        if not of_tools and is_tensor and traits["is_of_operator"]:
+            of_tools = [MODEL_ACTIVATION if traits["is_activation"] else OPS_ATEN]
+        return SEPARATOR.join([allocator, *of_tools, *of_user])
+
+    def _allocator(self, pool: int, device: int, attribute_id: int) -> tuple[bool, str]:
+        """Whether memory is pinned memory of the host, and what its owner begins with."""
+        named, said = split_allocation_text(self._strings.get(attribute_id, ""))
+        is_pinned = is_pinned_memory(pool, device) or (pool == Pool.HOST and device == DEVICE_CPU and said == PINNED)
+        if is_pinned:
+            return True, PINNED_HOST
+        if named:
+            return False, named
+        unnamed = driver_owner(UNKNOWN_MODULE, device) if pool == Pool.HAL else POOL_WORDS.get(pool, NOT_AVAILABLE)
+        return False, unnamed
+
+
+def _latest(rows: _Numbers, values: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Returns each row once, with the last of its values."""
+    different, from_end = np.unique(rows[::-1], return_index=True)
+    return different, values[::-1][from_end]

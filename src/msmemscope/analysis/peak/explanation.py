@@ -1,0 +1,469 @@
+"""Why memory was as full as it was: what was in use at a moment, who had it, what came last, and what could be saved.
+
+The moment is a device's peak, an event that the caller names, or the last allocation that failed for lack of memory. The
+memory is that of the pools of frameworks on the device, all together; on a device without such pools, the driver's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
+from msmemscope.analysis.leaks.growth import trends
+from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
+from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.pools import FRAMEWORK_POOLS
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.operators import NOWHERE, find_operators
+from msmemscope.recording.peak_without import peaks_without
+from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from msmemscope.recording import Recording
+
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+MOST_SAVINGS: Final = 20
+"""Call sites, the largest, whose absence is worked out."""
+RECENT_SHARE: Final = 0.1
+"""Without steps, what came last is what was allocated since memory was last below the rest of this share."""
+LEAST_STEPS: Final = 5
+"""Steps after the warm-up below which nothing is said about growth."""
+SIGNIFICANCE: Final = 0.02
+"""Chance that peaks of steps without a trend are taken for growing ones."""
+_MOST_STEPS: Final = 128
+_COLUMNS: Final = (
+    "malloc_sequence", "free_sequence", "size", "device", "pool", "flags", "allocated_ns", "name", "owner", *STACK_COLUMNS,
+)  # fmt: skip
+
+POOL_SCHEMA: Final = pl.Schema(
+    {
+        "device": pl.Int16(),
+        "pool": pl.UInt8(),
+        "size_bytes": pl.Int64(),
+        "block_count": pl.Int64(),
+        "reserved_bytes": pl.Int64(),
+    }
+)
+"""One row per pool with blocks in use, or that held memory of the driver, by device and pool.
+
+size_bytes, block_count: in use.
+reserved_bytes: what the pool said last that it holds of the driver's memory; null if it never did.
+"""
+
+OWNER_SCHEMA: Final = pl.Schema(
+    {
+        "device": pl.Int16(),
+        "pool": pl.UInt8(),
+        "owner": pl.String(),
+        "size_bytes": pl.Int64(),
+        "block_count": pl.Int64(),
+        "largest_bytes": pl.Int64(),
+        "oldest_sequence": pl.UInt64(),
+    }
+)
+"""One row per pool and owner with blocks in use, by device, largest first.
+
+largest_bytes: of the largest block.
+oldest_sequence: MALLOC of the oldest block.
+"""
+
+SITE_SCHEMA: Final = pl.Schema(
+    {
+        "device": pl.Int16(),
+        "pool": pl.UInt8(),
+        "site": pl.String(),
+        "site_path": pl.String(),
+        "size_bytes": pl.Int64(),
+        "block_count": pl.Int64(),
+        "largest_bytes": pl.Int64(),
+        "oldest_sequence": pl.UInt64(),
+        "oldest_age_ns": pl.Int64(),
+        "oldest_step": pl.Int64(),
+        "peak_without_bytes": pl.Int64(),
+        "saved_bytes": pl.Int64(),
+    }
+)
+"""One row per pool and call site with blocks in use, by device, largest first.
+
+oldest_sequence, oldest_age_ns, oldest_step: of the oldest block: its MALLOC, the time since then, and the step it was
+   allocated in (0 before the first, null without steps). The time is null where the input has no times.
+peak_without_bytes: the peak of the device if no block of the site had ever been; null beyond MOST_SAVINGS sites.
+saved_bytes: by how much that is lower than the peak. Less than `size_bytes` where another moment is the peak then.
+"""
+
+RECENT_SCHEMA: Final = pl.Schema(
+    {
+        "device": pl.Int16(),
+        "operator": pl.String(),
+        "site": pl.String(),
+        "size_bytes": pl.Int64(),
+        "block_count": pl.Int64(),
+        "largest_bytes": pl.Int64(),
+        "last_sequence": pl.UInt64(),
+    }
+)
+"""One row per operator and call site that raised memory last: their blocks in use that the last step allocated.
+
+operator: null outside of operators.
+last_sequence: MALLOC of the latest of them.
+"""
+
+STEP_PEAK_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "step": pl.Int64(), "peak_bytes": pl.Int64()})
+"""One row per step that has ended: the most that was in use in it."""
+
+
+class Moment(str, Enum):
+    """Which moment of a device is explained."""
+
+    PEAK = "peak"
+    OUT_OF_MEMORY = "out of memory"
+    GIVEN = "given"
+
+
+@dataclasses.dataclass(frozen=True)
+class PeakGrowth:
+    """Whether the peak grows from step to step."""
+
+    judged_steps: int
+    """Steps that have ended, without the warm-up."""
+    slope_bytes_per_step: float | None
+    """Median growth of the peak per step; None with fewer than LEAST_STEPS steps."""
+    is_growing: bool | None
+    """Whether it does, in the whole run and in its second half; None if nothing can be said."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DevicePeak:
+    """One moment of one device."""
+
+    device: int
+    moment: Moment
+    sequence: int
+    """The event; what is in use is what there was right after it."""
+    timestamp_ns: int
+    """CLOCK_REALTIME of it, 0 if not known."""
+    step: int | None
+    """The step that had begun last, 0 before the first; None without steps."""
+    in_use_bytes: int
+    block_count: int
+    peak_bytes: int
+    """The most that was ever in use on the device."""
+    peak_sequence: int
+    """The event that first reached it."""
+    operator: str | None
+    """The operator whose allocation reached or failed at the moment; None outside of operators, or if it was none."""
+    site: str | None
+    """The call site of that allocation; None if the event is no allocation."""
+    request_bytes: int | None
+    """Bytes of that allocation."""
+    pools: pl.DataFrame
+    """POOL_SCHEMA."""
+    owners: pl.DataFrame
+    """OWNER_SCHEMA."""
+    sites: pl.DataFrame
+    """SITE_SCHEMA."""
+    recent: pl.DataFrame
+    """RECENT_SCHEMA."""
+    recent_since: int
+    """The event with which what is recent begins: the begin of the step, or see RECENT_SHARE."""
+    step_peaks: pl.DataFrame
+    """STEP_PEAK_SCHEMA."""
+    growth: PeakGrowth
+    fragmentation: Fragmentation | None
+    """Of the moment; None for the cpu."""
+    cause: OutOfMemoryCause | None
+    """Why memory ran out; None if that is not the moment."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PeakExplanation:
+    """The moments of all devices that were asked about."""
+
+    devices: tuple[DevicePeak, ...]
+    """Accelerators by number, then the cpu; those without memory are left out."""
+    coverage: Coverage
+    """What of this is answered."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the call sites in use at the moments, of SITE_SCHEMA."""
+        return pl.concat([SITE_SCHEMA.to_frame(), *(device.sites for device in self.devices)])
+
+
+def explain_peak(recording: Recording, *, device: int | None = None, at: int | None = None) -> PeakExplanation:
+    """Explain what filled memory at a moment.
+
+    Args:
+        recording: Any.
+        device: The device, -2 for the cpu; by default all that have memory.
+        at: Number of the event that is the moment. By default, for each device: the last allocation that failed for
+            lack of memory on it, and its peak if there is none.
+
+    Raises:
+        ValueError: `at` lies before the first event or behind the last one.
+    """
+    _check_moment(recording, at)
+    blocks, untold = owned_blocks(recording)
+    coverage = coverage_of(Question.PEAK, recording)
+    numbers = [number for number in blocks["device"].unique().to_list() if number >= 0 or number == DEVICE_CPU]
+    chosen = [number for number in numbers if device is None or number == device]
+    if device is not None and not chosen and coverage.is_answered:
+        coverage = coverage.without_answer((*coverage.limits, f"no memory of {device_name(device)} was recorded"))
+    steps = process_steps(recording)
+    found = [
+        _DeviceMemory(recording, blocks, number, steps.of(number)).explain(at)
+        for number in sorted(chosen, key=lambda number: (number < 0, number))
+    ]
+    notes = [*untold, *(line for one in found if one.fragmentation is not None for line in one.fragmentation.coverage)]
+    notes += [line for one in found if one.cause is not None for line in one.cause.missing]
+    return PeakExplanation(tuple(found), coverage.with_limits(notes))
+
+
+class _DeviceMemory:
+    """The memory of one device, and its running total.
+
+    Args:
+        recording: Of the process.
+        blocks: All of the process, with an owner each.
+        device: The number.
+        steps: That count for the device.
+    """
+
+    def __init__(self, recording: Recording, blocks: pl.DataFrame, device: int, steps: StepBounds) -> None:
+        self._dataset = recording
+        self._all_blocks = blocks
+        self._device = device
+        self._steps = steps
+        on_device = blocks.select(_COLUMNS).filter(pl.col("device") == device)
+        of_frameworks = on_device.filter(pl.col("pool").is_in(FRAMEWORK_POOLS))
+        counted = on_device if of_frameworks.is_empty() else of_frameworks
+        # Blocks have numbers of sites: paths are long, and few differ.
+        sites = call_sites(recording, counted).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
+        self._site_texts = sites.select("site_id", "site", "site_path").unique("site_id", keep="first")
+        numbered = sites.select(*STACK_COLUMNS, "site_id")
+        self._blocks = counted.join(numbered, on=STACK_COLUMNS, how="left", maintain_order="left")
+        changes = _changes(counted)
+        self._sequences = changes["sequence"].to_numpy()
+        self._totals: Integers = np.cumsum(changes["change"].to_numpy())
+
+    def explain(self, at: int | None) -> DevicePeak:
+        """Explain a moment; the failure or the peak if none is given."""
+        top = int(self._totals.argmax()) if len(self._totals) else 0
+        peak_bytes = int(self._totals[top]) if len(self._totals) else 0
+        peak_sequence = int(self._sequences[top]) if len(self._totals) else 0
+        events = self._dataset.events
+        is_failure = (pl.col("kind") == EventKind.OOM) & (pl.col("device") == self._device)
+        failures = events.filter(is_failure)["sequence"].tail(1)
+        if at is not None:
+            moment, sequence = Moment.GIVEN, at
+        elif len(failures):
+            moment, sequence = Moment.OUT_OF_MEMORY, int(failures[0])
+        else:
+            moment, sequence = Moment.PEAK, peak_sequence
+        event = events.filter(pl.col("sequence") <= sequence).tail(1)
+        timestamp_ns = int(event["timestamp_ns"][0]) if len(event) else 0
+        in_use = self._in_use(sequence)
+        operator, site, request = self._allocation(event, sequence)
+        since = self._recent_since(sequence)
+        step_peaks = self._step_peaks()
+        has_segments = self._device >= 0
+        gaps = find_fragmentation(self._dataset, sequence, device=self._device) if has_segments else None
+        is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
+        return DevicePeak(
+            device=self._device,
+            moment=moment,
+            sequence=sequence,
+            timestamp_ns=timestamp_ns,
+            step=int(self._steps.step_of(np.array([sequence], dtype=np.uint64))[0])
+            if len(self._steps.begins)
+            else None,
+            in_use_bytes=int(in_use["size"].sum()),
+            block_count=in_use.height,
+            peak_bytes=peak_bytes,
+            peak_sequence=peak_sequence,
+            operator=operator,
+            site=site,
+            request_bytes=request,
+            pools=self._pools(in_use, sequence),
+            owners=_owners(in_use),
+            sites=self._sites(in_use, timestamp_ns),
+            recent=_recent(in_use.filter(pl.col("malloc_sequence") >= since), self._site_texts),
+            recent_since=since,
+            step_peaks=step_peaks,
+            growth=_growth(step_peaks),
+            fragmentation=gaps,
+            cause=find_cause(self._dataset, sequence, self._all_blocks, gaps) if is_failure_itself else None,
+        )
+
+    def _in_use(self, sequence: int) -> pl.DataFrame:
+        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
+        return self._blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_ended)
+
+    def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
+        """Returns operator, call site and bytes of the allocation that an event is."""
+        is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
+        if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
+            return None, None, None
+        site: str = call_sites(self._dataset, event)["site"][0]
+        block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
+        operator = block[0] if len(block) else self._failing_operator(event)
+        return operator, site, int(event["size"][0])
+
+    def _failing_operator(self, event: pl.DataFrame) -> str | None:
+        """Returns the outermost operator that ran on the thread of a failure, whose own name is the function's."""
+        events = self._dataset.events.filter(pl.col("thread_id") == event["thread_id"][0])
+        operators = find_operators(events)
+        row = int(events["sequence"].search_sorted(event["sequence"][0]))
+        operator = int(operators.of_row[row])
+        if operator == NOWHERE:
+            return None
+        name_id = events["name_id"][int(operators.begin_rows[operator])]
+        names = self._dataset.strings.filter(pl.col("id") == name_id)["text"]
+        return names[0] if len(names) else None
+
+    def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
+        is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == self._device) & (pl.col("size") >= 0)
+        told = (
+            self._dataset.events.filter(is_told & (pl.col("sequence") <= sequence))
+            .group_by("pool")
+            .agg(pl.col("size").last().alias("reserved_bytes"))
+        )
+        used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
+        return (
+            used.join(told, on="pool", how="full", coalesce=True)
+            .with_columns(pl.col("size_bytes", "block_count").fill_null(0), device=pl.lit(self._device))
+            .filter((pl.col("size_bytes") > 0) | (pl.col("reserved_bytes") > 0))
+            .select(POOL_SCHEMA.names())
+            .cast(POOL_SCHEMA)
+            .sort("pool")
+        )
+
+    def _sites(self, in_use: pl.DataFrame, timestamp_ns: int) -> pl.DataFrame:
+        keys = ["device", "pool", "site_id"]
+        sites = (
+            in_use.group_by(keys)
+            .agg(
+                size_bytes=pl.col("size").sum(),
+                block_count=pl.len(),
+                largest_bytes=pl.col("size").max(),
+                oldest_sequence=pl.col("malloc_sequence").min(),
+                oldest_ns=pl.col("allocated_ns").min(),
+            )
+            .join(self._site_texts, on="site_id")
+            .sort("size_bytes", "site_path", "pool", descending=[True, False, False])
+            .with_row_index("group")
+        )
+        chosen = sites.head(MOST_SAVINGS).select(*keys, pl.col("group").cast(pl.Int64))
+        lives = self._blocks.select("malloc_sequence", "free_sequence", "size", *keys)
+        peak, _, without = peaks_without(lives, lives.join(chosen, on=keys))
+        saved = pl.DataFrame({"group": list(without), "peak_without_bytes": list(without.values())})
+        step = pl.Series(self._steps.step_of(sites["oldest_sequence"].to_numpy()))
+        return (
+            sites.join(saved.cast({"group": pl.UInt32, "peak_without_bytes": pl.Int64}), on="group", how="left")
+            .sort("group")
+            .with_columns(
+                oldest_age_ns=(pl.lit(timestamp_ns) - pl.col("oldest_ns").cast(pl.Int64))
+                if timestamp_ns
+                else pl.lit(None),
+                oldest_step=step if len(self._steps.begins) else pl.lit(None),
+                saved_bytes=peak - pl.col("peak_without_bytes"),
+            )
+            .select(SITE_SCHEMA.names())
+            .cast(SITE_SCHEMA)
+        )
+
+    def _recent_since(self, sequence: int) -> int:
+        step = int(np.searchsorted(self._steps.begins, sequence, side="right"))
+        if step:
+            return int(self._steps.begins[step - 1])
+        count = int(np.searchsorted(self._sequences, sequence, side="right"))
+        if count == 0:
+            return sequence
+        below = np.flatnonzero(self._totals[:count] <= self._totals[count - 1] * (1 - RECENT_SHARE))
+        return int(self._sequences[below[-1]]) + 1 if len(below) else int(self._sequences[0])
+
+    def _step_peaks(self) -> pl.DataFrame:
+        ended = self._steps.ended
+        before = np.concatenate([[0], self._totals])
+        # Positions in `before`: what is in use when a step begins, and after each change in it.
+        first = np.searchsorted(self._sequences, self._steps.begins[:ended], side="left")
+        behind = np.searchsorted(self._sequences, self._steps.ends, side="right") + 1
+        bounds = np.stack([first, np.maximum(behind, first + 1)], axis=1).ravel()
+        # What follows the last bound is a range of its own, which must not be empty.
+        peaks = np.maximum.reduceat(np.append(before, 0), bounds)[::2] if ended else before[:0]
+        columns = {"device": np.full(ended, self._device), "step": np.arange(1, ended + 1), "peak_bytes": peaks}
+        return pl.DataFrame(columns, schema=STEP_PEAK_SCHEMA)
+
+
+def _check_moment(recording: Recording, at: int | None) -> None:
+    numbers = recording.events["sequence"]
+    if at is not None and (numbers.is_empty() or not numbers[0] <= at <= numbers[-1]):
+        accepted = f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none, there are no events"
+        message = f"at: {at} is no number of an event of {recording.source}; expected {accepted}"
+        raise ValueError(message)
+
+
+def _changes(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Returns `sequence` and `change` of each MALLOC and FREE, in order."""
+    allocations = blocks.select(sequence="malloc_sequence", change="size")
+    frees = blocks.filter(pl.col("free_sequence").is_not_null())
+    return pl.concat([allocations, frees.select(sequence="free_sequence", change=-pl.col("size"))]).sort("sequence")
+
+
+def _owners(in_use: pl.DataFrame) -> pl.DataFrame:
+    return (
+        in_use.group_by("device", "pool", "owner")
+        .agg(
+            size_bytes=pl.col("size").sum(),
+            block_count=pl.len(),
+            largest_bytes=pl.col("size").max(),
+            oldest_sequence=pl.col("malloc_sequence").min(),
+        )
+        .select(OWNER_SCHEMA.names())
+        .cast(OWNER_SCHEMA)
+        .sort("size_bytes", "owner", "pool", descending=[True, False, False])
+    )
+
+
+def _recent(blocks: pl.DataFrame, site_texts: pl.DataFrame) -> pl.DataFrame:
+    # Blocks that were there when the recording began came at some time before.
+    new = blocks.filter(pl.col("flags") & int(EventFlag.SHADOW) == 0)
+    return (
+        new.group_by("device", "name", "site_id")
+        .agg(
+            size_bytes=pl.col("size").sum(),
+            block_count=pl.len(),
+            largest_bytes=pl.col("size").max(),
+            last_sequence=pl.col("malloc_sequence").max(),
+        )
+        .join(site_texts, on="site_id")
+        .rename({"name": "operator"})
+        .sort("size_bytes", "last_sequence", descending=[True, False])
+        .select(RECENT_SCHEMA.names())
+        .cast(RECENT_SCHEMA)
+    )
+
+
+def _growth(step_peaks: pl.DataFrame) -> PeakGrowth:
+    peaks = step_peaks["peak_bytes"].to_numpy()[WARM_UP_STEPS:]
+    if len(peaks) < LEAST_STEPS:
+        return PeakGrowth(len(peaks), None, None)
+    positions = np.unique(np.linspace(0, len(peaks) - 1, min(len(peaks), _MOST_STEPS)).astype(np.int64))
+    series = peaks[positions].astype(np.float64)[None, :]
+    whole = trends(series)
+    latter = series[:, len(positions) // 2 :]
+    half = trends(latter) if latter.shape[1] >= LEAST_STEPS else whole
+    is_growing = max(whole.significance[0], half.significance[0]) <= SIGNIFICANCE and whole.slope[0] > 0 < half.slope[0]
+    # Of a long run only some steps are in the series: a position is several steps.
+    slope = float(whole.slope[0]) * (len(positions) - 1) / (len(peaks) - 1)
+    return PeakGrowth(len(peaks), slope, bool(is_growing))

@@ -1,0 +1,95 @@
+"""What torch knows where it gives an allocation up."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from msmemscope import _native
+from msmemscope.capture.device_figures import accelerators_of_process
+from msmemscope.capture.import_hook import when_imported
+from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
+from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msmemscope.capture.device_figures import Accelerators
+    from msmemscope.configuration import Config
+
+_observed: list[Accelerators] = []
+_awaited: set[str] = set()
+_current_config: list[Callable[[], Config]] = []
+
+
+def observe_out_of_memory(current_config: Callable[[], Config]) -> None:
+    """Take a snapshot where torch gives an allocation up, from the moment on at which the program uses a device.
+
+    Once per process; waits for torch_npu and torch if the program does not have them yet. What is called then belongs
+    to the program's exception: it is quick, and its own failures never take the exception's place.
+
+    Args:
+        current_config: Returns the settings in force.
+    """
+    _current_config[:] = [current_config]
+    _attach_if_known()
+    for module in ("torch_npu", "torch"):
+        if module not in sys.modules and module not in _awaited:
+            _awaited.add(module)
+            when_imported(module, _attach_if_known)
+
+
+def _attach_if_known() -> None:
+    accelerators = accelerators_of_process()
+    if accelerators is not None:
+        _attach(accelerators)
+
+
+def _attach(accelerators: Accelerators) -> None:
+    if accelerators in _observed:
+        return
+    _observed.append(accelerators)
+
+    def attach() -> None:
+        try:
+            accelerators.attach_out_of_memory_observer(_memory_ran_out)
+        except Exception as error:  # noqa: BLE001 - inside the initialisation of the program's torch
+            _native.note_fact("unobserved.out_of_memory", f"{type(error).__name__}: {error}")
+
+    try:
+        accelerators.when_initialised(attach)
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
+        _native.note_fact("unobserved.out_of_memory", f"{type(error).__name__}: {error}")
+
+
+def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> None:
+    """Torch calls this with the GIL and without its allocator's lock, before it raises.
+
+    An exception of ours would be raised in the place of torch's.
+    """
+    try:
+        config = _current_config[0]()
+        accelerators = accelerators_of_process()
+        if accelerators is None or not _native.is_collecting():
+            return
+        number = accelerators.driver_number(device)
+        if not is_observed(config, accelerators, number):
+            return
+        if not _native.failure_was_recorded():
+            # A limit of torch's own (set_per_process_memory_fraction): no driver was asked.
+            function = f"torch.{accelerators.kind}"
+            _native.record_event(
+                EventKind.OOM,
+                number,
+                size=size_bytes,
+                attributes=f"func:{function},req_size:{size_bytes},flag:0",
+                name=function,
+                with_stacks=True,
+                extra=config.oom_top,
+            )
+        record_figures(number, accelerators.figures(device), OOM_SNAPSHOT_AFTER_NAME, with_stacks=True)
+    except Exception as error:  # noqa: BLE001 - see above
+        tell_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
+
+
+_native.hide_code((_memory_ran_out.__code__,))

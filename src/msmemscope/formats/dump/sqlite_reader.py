@@ -1,0 +1,249 @@
+"""DB dumps: the tables `memscope_dump` and `leaks_dump`, by names of columns.
+
+SQLite writes each row as one text with separators that no dump has, which is taken apart as whole columns: rows never
+become Python objects one field at a time. The database is opened for reading only; where a journal lies beside it, a copy is opened,
+because SQLite would write beside the original to read it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+import polars as pl
+
+from msmemscope.errors import InputError
+from msmemscope.formats.dump.row_reader import (
+    COLUMNS,
+    NULL_VALUES,
+    DumpPiece,
+    excerpt,
+    parse_piece,
+    text_columns,
+    text_schema,
+)
+from msmemscope.formats.problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TABLES: Final = ("memscope_dump", "leaks_dump")
+"""Tables that hold a dump; the first that is there is read."""
+
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+
+_PIECE_ROWS: Final = 32_768
+_PIECE_BYTES: Final = 16 << 20
+"""About as much text as is taken apart at once; rows of usual length are fewer bytes than that."""
+_FETCHED_ROWS: Final = 1_024
+_LONGEST_ROW: Final = 64 << 20
+_STEPS: Final = 10_000_000
+_STEPS_PER_BYTE: Final = 100
+"""Steps of SQLite's machine that reading may take, for each byte of the file: about a hundred times what a dump takes. Pages of
+a damaged file can lead to each other again and again."""
+_STEPS_BETWEEN_CHECKS: Final = 1_000_000
+_HIDDEN: Final = 6
+"""Field of `PRAGMA table_xinfo`: not 0 for a generated column."""
+_MARKS_LOOKED_AT: Final = 1_000
+_SEPARATOR: Final = "\x1f"
+_ROW_END: Final = "\x1e"
+
+
+def database_pieces(path: Path) -> Iterator[DumpPiece]:
+    """Yields the rows of a DB dump, in the order of the table.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: it cannot be read, or holds no table of a dump.
+    """
+    try:
+        with _opened(path) as connection:
+            yield from _pieces(connection, path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Errors of SQLite quote what is damaged, which need not be text.
+        reason = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else error
+        message = f"{path} cannot be read as a database: {reason}"
+        raise InputError(message, hint="is it cut off, or no dump?") from error
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise InputError(message) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Opens a database so that neither it nor its folder changes."""
+    journals = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
+    journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size > 0]
+    with ExitStack() as resources:
+        if journals:
+            folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="msmemscope_")))
+            for file in (path, *journals):
+                shutil.copyfile(file, folder / file.name)
+            path = folder / path.name
+        options = "mode=rw" if journals else "mode=ro&immutable=1"
+        address = f"file:{quote(os.fsencode(path.absolute()))}?{options}"
+        connection = resources.enter_context(closing(sqlite3.connect(address, uri=True)))
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.text_factory = bytes
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+        checks_left = itertools.count((_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_BETWEEN_CHECKS, -1)
+        connection.set_progress_handler(lambda: next(checks_left) <= 0, _STEPS_BETWEEN_CHECKS)
+        yield connection
+
+
+def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
+    table = _table(connection, path)
+    information = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
+    names = [bytes(row[1]).decode("utf-8", errors="replace") for row in information]
+    if any(row[_HIDDEN] for row in information):
+        message = f"{path}: the table {table} has generated columns; a dump has none"
+        raise InputError(message)
+    columns = text_columns(names)
+    missing = [name for name, is_needed in COLUMNS.items() if is_needed and name not in columns]
+    if missing:
+        message = f"{path}: the table {table} lacks columns of a dump: {', '.join(missing)}"
+        raise InputError(message, hint=f"expected columns: {', '.join(COLUMNS)}")
+    found = {column: name for column, name in zip(columns, names, strict=True) if column is not None}
+    quoted = _has_quoted_names(connection, table, found)
+    event = _identifier(found["Event"]) if quoted else ""
+    fields = [_field(column, _identifier(name), event) for column, name in found.items()]
+    form = _SEPARATOR.join(["%s"] * len(fields))
+    statement = f"SELECT printf('{form}', {', '.join(fields)}) FROM \"{table}\""  # noqa: S608 - columns, quoted
+    waiting: Future[DumpPiece] | None = None
+    damage: list[str] = []
+    # While SQLite fetches rows here, another thread takes the ones before apart.
+    with ThreadPoolExecutor(max_workers=1) as worker:
+        for number, rows in _fetched(connection.execute(statement), damage):
+            ahead = worker.submit(_piece, rows, number, list(found))
+            if waiting is not None:
+                yield waiting.result()
+            waiting = ahead
+        if waiting is not None:
+            yield waiting.result()
+    if damage:
+        yield DumpPiece(pl.DataFrame(), {}, Problems(*damage), {})
+
+
+def _fetched(cursor: sqlite3.Cursor, damage: list[str]) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the number of the first row, and rows.
+
+    Args:
+        cursor: Of one column.
+        damage: Where a line is added if the database is damaged behind some rows.
+    """
+    number = 1
+    while not damage:
+        rows: list[bytes] = []
+        size = fetched = 0
+        try:
+            while len(rows) < _PIECE_ROWS and size < _PIECE_BYTES and fetched == len(rows):
+                # What was fetched before an error stays in the list.
+                rows.extend(row[0] for row in islice(cursor, _FETCHED_ROWS))
+                size += sum(map(len, rows[fetched:]))
+                fetched += _FETCHED_ROWS
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if number == 1 and not rows:
+                raise
+            damage.append(f"row {number + len(rows)} and those behind it cannot be read: {error}")
+        if not rows:
+            return
+        yield number, rows
+        number += len(rows)
+
+
+def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
+    """Takes rows apart.
+
+    Args:
+        rows: Their fields, with separators between them.
+        number: Of the first one.
+        columns: What the fields are.
+    """
+    frames: list[tuple[int, pl.DataFrame]] = []
+    problems = Problems()
+    waiting = [(number, rows)]
+    while waiting:
+        first, some = waiting.pop()
+        frame = _parsed(some, columns)
+        if frame is not None:
+            frames.append((first, frame))
+        elif len(some) == 1:
+            text = some[0].decode("utf-8", errors="replace").replace(_SEPARATOR, ",")
+            problems.add(f"row {first}: not a row of a dump: {excerpt(text)}")
+        else:
+            middle = len(some) // 2
+            waiting += [(first + middle, some[middle:]), (first, some[:middle])]
+    return parse_piece(frames, problems, place="row")
+
+
+def _parsed(rows: list[bytes], columns: list[str]) -> pl.DataFrame | None:
+    """Returns rows as columns; None if any of them is broken."""
+    content = _ROW_END.encode().join([*rows, b""])
+    is_whole = content.count(_ROW_END.encode()) == len(rows)
+    if not is_whole or content.count(_SEPARATOR.encode()) != len(rows) * (len(columns) - 1):
+        return None
+    try:
+        frame = pl.read_csv(
+            content, has_header=False, schema=text_schema(columns), separator=_SEPARATOR, eol_char=_ROW_END,
+            quote_char=None, null_values=NULL_VALUES, encoding="utf8-lossy",
+        )  # fmt: skip
+    except pl.exceptions.PolarsError:
+        return None
+    is_incomplete = frame.select(pl.any_horizontal(pl.col("ID", "Event", "Timestamp(ns)").is_null().any())).item()
+    return None if is_incomplete or len(frame) != len(rows) else frame
+
+
+def _table(connection: sqlite3.Connection, path: Path) -> str:
+    """Returns the table of the dump; views and virtual tables, which run code of their own, are none."""
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = {
+        bytes(name).decode("utf-8", errors="replace")
+        for name, statement in found
+        if statement is not None and not bytes(statement).lstrip().upper().startswith(b"CREATE VIRTUAL")
+    }
+    for table in TABLES:
+        if table in tables:
+            return table
+    message = f"{path} holds no dump: it has no table {' or '.join(TABLES)}"
+    raise InputError(message, hint=f"its tables: {', '.join(sorted(tables)[:10]) or 'none'}")
+
+
+def _has_quoted_names(connection: sqlite3.Connection, table: str, found: dict[str, str]) -> bool:
+    """Whether the texts of marks are in quotes of their own, as other tools write them: all of them or none."""
+    name, event = (_identifier(found[column]) for column in ("Name", "Event"))
+    some = f"SELECT {name} AS name FROM \"{table}\" WHERE {event} = 'MSTX' AND {name} <> '' LIMIT {_MARKS_LOOKED_AT}"  # noqa: S608
+    try:
+        marks, in_quotes = connection.execute(f"SELECT count(*), sum(name LIKE '\"%\"') FROM ({some})").fetchone()  # noqa: S608
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return False  # damaged somewhere: told when the rows are read, up to there
+    return bool(marks) and marks == in_quotes
+
+
+def _field(column: str, name: str, event: str) -> str:
+    """Returns the SQL of one field.
+
+    Args:
+        column: Of COLUMNS.
+        name: Its column of the table.
+        event: The column `Event` of the table where the texts of marks are in quotes of their own, else empty.
+    """
+    if column == "Name" and event:
+        return f"CASE WHEN {event} = 'MSTX' THEN trim({name}, '\"') ELSE {name} END"
+    return name
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

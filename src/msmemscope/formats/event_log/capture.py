@@ -1,0 +1,278 @@
+"""A capture: everything that one observed process left behind, opened for reading."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.errors import EventLogError
+from msmemscope.formats.event_log.definitions import UNKNOWN_TEXT, DefinitionTable, PythonFrame
+from msmemscope.formats.event_log.event_frame import event_frame
+from msmemscope.formats.event_log.event_segments import EventSurvey, merged_records, survey_events
+from msmemscope.formats.event_log.layout import (
+    DEFINITION_SEGMENT_MAGIC,
+    EVENT_SEGMENT_MAGIC,
+    PROCESS_HEADER,
+    CaptureState,
+)
+from msmemscope.formats.event_log.process_header import DecodedHeader, ProcessHeader, decode_process_header
+from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, open_segment
+from msmemscope.formats.event_log.stack_texts import StackTexts
+from msmemscope.formats.event_log.symbols import LATEST, Symbolizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+EVENT_LOG_DIRECTORY: Final = "event_log"
+"""Name of the event log inside the directory of a process."""
+
+DEFAULT_BATCH_ROWS: Final = 262_144
+
+_SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
+
+
+class Capture:
+    """The capture of one process, as it was when its events were first asked for.
+
+    A capture of a process that still runs, was killed, or ran out of disk is
+    read like any other: what was committed is there, what was torn is not.
+
+    Args:
+        directory: `msmemscope_{pid}_{timestamp}_ascend`, or the `event_log` in it.
+
+    Raises:
+        EventLogError: the directory holds no event log, a damaged header, or a
+            log of a newer format version.
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        """Read the header and find the segments."""
+        path = Path(directory)
+        if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir():
+            path = path.parent
+        self.directory: Path = path
+        self._log = path / EVENT_LOG_DIRECTORY
+        names = self._segment_names()
+        self._decoded = self._read_header(has_segments=any(names.values()))
+        self._foreign: tuple[str, ...] = ()
+        self._event_files = self._open_segments(names["events"], EVENT_SEGMENT_MAGIC)
+        self._kept_files = self._open_segments(names["kept"], EVENT_SEGMENT_MAGIC)
+        self._definition_names = names["definitions"]
+
+    def __repr__(self) -> str:
+        """Name the directory, which is what identifies a capture."""
+        return f"Capture({str(self.directory)!r})"
+
+    @property
+    def header(self) -> ProcessHeader:
+        """Who wrote the capture, and what was lost."""
+        return self._decoded.header
+
+    @property
+    def header_is_complete(self) -> bool:
+        """False if the process was killed before it wrote its header, so that most of its fields are 0."""
+        return self._decoded.is_complete
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the log had to be left out, and why; one line each. Costs one pass over the log."""
+        _ = self._definitions  # opens their files
+        damaged = self._survey.damaged
+        if damaged == 0:
+            return self._foreign
+        records = "1 record is" if damaged == 1 else f"{damaged} records are"
+        return (*self._foreign, f"{records} damaged: a time, number or size that cannot be; left out")
+
+    @property
+    def facts(self) -> Mapping[str, tuple[str, ...]]:
+        """Fact key to its values in the order in which they were written."""
+        return self._definitions.facts
+
+    def setting(self, name: str, default: str = "") -> str:
+        """Returns the text of a setting that was in force, the last one if it changed."""
+        values = self.facts.get(f"setting.{name}")
+        return values[-1] if values else default
+
+    @property
+    def strings(self) -> Mapping[int, str]:
+        """String id to text."""
+        return self._definitions.strings
+
+    @property
+    def definitions(self) -> DefinitionTable:
+        """Code objects, stacks and modules, for those who need more than their texts."""
+        return self._definitions
+
+    def event_count(self) -> int:
+        """Returns the number of committed events; costs one pass over the log."""
+        return self._survey.event_count
+
+    def kind_counts(self) -> Mapping[int, int]:
+        """Returns the number of events by `EventKind` value."""
+        return self._survey.kind_counts
+
+    def devices(self) -> tuple[int, ...]:
+        """Returns the devices that events name: accelerators in order, then the cpu; "none" left out."""
+        return tuple(sorted(self._survey.devices, key=lambda device: (device < 0, device)))
+
+    def event_batches(self, rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pl.DataFrame]:
+        """Yields all committed events in sequence order, in constant memory.
+
+        Args:
+            rows: Events of one batch; only the last one has fewer.
+
+        Yields:
+            Tables of `EVENT_SCHEMA`, none of them empty.
+        """
+        for records in merged_records(self._survey.segments, rows):
+            yield event_frame(records)
+
+    def string_frame(self, ids: pl.Series) -> pl.DataFrame:
+        """Returns the texts of string ids, for joining.
+
+        Args:
+            ids: Any ids, repeated or not; 0 stands for none and is left out.
+
+        Returns:
+            One row per different id: `id` (u32), `text`.
+        """
+        used = _used(ids)
+        strings = self.strings
+        return _text_frame(used, (strings.get(key, UNKNOWN_TEXT) for key in used))
+
+    def python_stack_frame(self, ids: pl.Series) -> pl.DataFrame:
+        """Returns the texts of Python stack ids, for joining; see `string_frame`."""
+        used = _used(ids)
+        return _text_frame(used, map(self._stack_texts.python, used))
+
+    def native_stack_frame(self, ids: pl.Series, sequence: int = LATEST) -> pl.DataFrame:
+        """Returns the texts of native stack ids, for joining; see `string_frame`.
+
+        Args:
+            ids: Any ids, repeated or not.
+            sequence: One of the events that have them; between two `module_changes` any will do.
+        """
+        used = _used(ids)
+        return _text_frame(used, (self._stack_texts.native(key, sequence) for key in used))
+
+    def function_frame(self, code_ids: pl.Series) -> pl.DataFrame:
+        """Returns the texts of code ids as `function_text`, for joining; see `string_frame`."""
+        used = _used(code_ids)
+        return _text_frame(used, map(self.function_text, used))
+
+    def python_stack_text(self, stack_id: int) -> str:
+        """Returns `<file>(<line>): <function>` and a line feed per frame, innermost first; empty for 0."""
+        return self._stack_texts.python(stack_id)
+
+    def python_stack_frames(self, stack_id: int) -> list[PythonFrame]:
+        """Returns the frames of a Python stack, innermost first; empty for 0 and for an unknown id."""
+        definitions = self._definitions
+        return [definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_stack(stack_id)]
+
+    @property
+    def module_changes(self) -> tuple[int, ...]:
+        """Sequence numbers from which on an address of a native stack can mean another module than before."""
+        return self._symbolizer.changes
+
+    def native_stack_text(self, stack_id: int, sequence: int = LATEST) -> str:
+        """Returns `module(symbol+0xoff) [0xaddr]` and a line feed per frame, innermost first; empty for 0.
+
+        Args:
+            stack_id: The stack.
+            sequence: An event that has it; without one, modules are taken as they were at the end.
+        """
+        return self._stack_texts.native(stack_id, sequence)
+
+    def function_text(self, code_id: int) -> str:
+        """Returns `<file>(<first line>): <function>` of a code object."""
+        code = self._definitions.code(code_id)
+        return f"{code.file}({code.first_line}): {code.name}"
+
+    def is_running(self) -> bool:
+        """Tells whether the process is still alive (on this machine)."""
+        header = self.header
+        if header.state != CaptureState.OPEN or header.process_start_ticks == 0:
+            return False
+        try:
+            content = Path(f"/proc/{header.process_id}/stat").read_bytes()
+        except OSError:
+            return False
+        # The second field is the program's name in parentheses, which may hold anything.
+        fields = content[content.rfind(b")") + 1 :].split()
+        start_ticks_index = 19  # field 22, counted from field 3
+        if len(fields) <= start_ticks_index or fields[0] in {b"Z", b"X"}:
+            return False  # it has ended; only its parent has not looked yet
+        return int(fields[start_ticks_index]) == header.process_start_ticks
+
+    @cached_property
+    def _survey(self) -> EventSurvey:
+        return survey_events(self._event_files, self._kept_files)
+
+    @cached_property
+    def _definitions(self) -> DefinitionTable:
+        # An event's definitions are written before it: reading them later than the
+        # events finds them all, also while the process still runs.
+        _ = self._survey
+        return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
+
+    @cached_property
+    def _stack_texts(self) -> StackTexts:
+        return StackTexts(self._definitions, self._symbolizer)
+
+    @cached_property
+    def _symbolizer(self) -> Symbolizer:
+        return Symbolizer(self._definitions.modules)
+
+    def _segment_names(self) -> dict[str, list[str]]:
+        names: dict[str, list[tuple[int, str]]] = {"events": [], "kept": [], "definitions": []}
+        try:
+            for path in self._log.iterdir():
+                match = _SEGMENT_NAME.fullmatch(path.name)
+                if match:
+                    names[match[1]].append((int(match[2]), path.name))
+        except OSError as error:
+            message = f"{self.directory} holds no event log: {error.strerror}: {self._log}"
+            hint = "give the directory of one process, msmemscope_{pid}_{timestamp}_ascend"
+            raise EventLogError(message, hint=hint) from error
+        return {family: [name for _, name in sorted(found)] for family, found in names.items()}
+
+    def _read_header(self, *, has_segments: bool) -> DecodedHeader:
+        path = self._log / "process.header"
+        content = b""
+        try:
+            with path.open("rb") as file:
+                content = file.read(PROCESS_HEADER.itemsize)
+        except FileNotFoundError as error:
+            if not has_segments and any(self._log.iterdir()):
+                message = f"{self.directory} holds no event log: neither process.header nor a segment is in {self._log}"
+                raise EventLogError(message) from error
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror}"
+            raise EventLogError(message) from error
+        return decode_process_header(content, path)
+
+    def _open_segments(self, names: Iterable[str], magic: int) -> list[SegmentFile]:
+        files = []
+        for name in names:
+            try:
+                file = open_segment(self._log / name, magic)
+            except ForeignSegmentError as error:
+                self._foreign = (*self._foreign, error.message)
+                continue
+            if file is not None:
+                files.append(file)
+        return files
+
+
+def _used(ids: pl.Series) -> list[int]:
+    return [key for key in ids.unique().to_list() if key != 0]
+
+
+def _text_frame(ids: list[int], texts: Iterable[str]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"id": pl.Series(ids, dtype=pl.UInt32), "text": pl.Series(list(texts), dtype=pl.String)},
+    )

@@ -1,0 +1,261 @@
+"""Event records of all segments of a capture, merged into their one order.
+
+Each `events` segment is in order by itself (records that were not committed
+have sequence 0 and are skipped, and so are those that no process can have
+recorded), so merging needs one block of each in memory
+and no more. `kept` segments of the flight recorder are small and in no order:
+they are loaded whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from msmemscope.formats.event_log.event_frame import devices_of
+from msmemscope.formats.event_log.layout import FIRST_VERSION_WITH_KINDS, RECORD, in_byte_order
+from msmemscope.formats.event_log.segment_file import SegmentFile, read_bytes
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+"""An array of `layout.RECORD`."""
+
+MOST_BYTES: Final = 1 << 50
+"""Of one event. No machine has so much memory: a record with a larger size is damaged, and sums would not fit 64 bits."""
+_NOT_KNOWN: Final = -1
+"""Size of a last value that is not known."""
+_LAST_VALUES: Final = np.array([int(kind) for kind in LAST_VALUE_KINDS])
+
+_ROWLESS: Final = np.array([int(kind) for kind in ROWLESS_KINDS])
+_NEGATIVE: Final = np.uint32(0xFF000000)
+_SURVEY_ROWS: Final = 1 << 16
+_BUFFERED_ROWS: Final = 1 << 18
+"""Records that all open blocks may hold together: 16 MiB."""
+_SMALLEST_BLOCK_ROWS: Final = 1 << 8
+_LARGEST_BLOCK_ROWS: Final = 1 << 15
+
+
+@dataclass(frozen=True)
+class EventSegment:
+    """One segment and what a first pass over it found."""
+
+    file: SegmentFile
+    in_order: bool
+    """Sequence numbers rise from each committed record to the next."""
+    committed: int
+    """Records, repeated ones included."""
+
+
+@dataclass(frozen=True)
+class EventSurvey:
+    """What a first pass over all segments of a capture found."""
+
+    segments: tuple[EventSegment, ...]
+    event_count: int
+    """Committed events, each once."""
+    kind_counts: dict[int, int]
+    """Events by kind, each once."""
+    damaged: int
+    """Records that were left out: their numbers, times or sizes are none."""
+    devices: frozenset[int]
+    """Accelerators, and the cpu, that events name which are rows of a dump."""
+
+
+def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile]) -> EventSurvey:
+    """Reads every record once, to know how many there are and how they can be merged.
+
+    Args:
+        files: The `events` segments.
+        kept_files: The `kept` segments.
+    """
+    kinds = np.zeros(256, dtype=np.int64)
+    devices = np.zeros(1 << 16, dtype=np.int64)
+    segments = []
+    damaged = 0
+    for file in files:
+        previous = 0
+        committed = 0
+        in_order = True
+        for records in _committed_records(file, _SURVEY_ROWS):
+            block = _sound(records)
+            damaged += len(records) - len(block)
+            if len(block) == 0:
+                continue
+            sequences = block["sequence"]
+            in_order = in_order and previous < int(sequences[0]) and bool((sequences[1:] > sequences[:-1]).all())
+            previous = int(sequences[-1])
+            committed += len(block)
+            _count(block, kinds, devices)
+        segments.append(EventSegment(file, in_order, committed))
+    for file in kept_files:
+        damaged += sum(len(records) - len(_sound(records)) for records in _committed_records(file, _SURVEY_ROWS))
+    # Where a record can be repeated, the merge has to tell: rare, and never large.
+    kept = [EventSegment(file, in_order=False, committed=0) for file in kept_files]
+    if kept or not all(segment.in_order for segment in segments):
+        segments.extend(kept)
+        kinds[:] = 0
+        devices[:] = 0
+        for merged in merged_records(segments, _SURVEY_ROWS):
+            _count(merged, kinds, devices)
+    found = np.flatnonzero(devices).astype(np.uint16).view(np.int16)
+    return EventSurvey(
+        segments=tuple(segments),
+        event_count=int(kinds.sum()),
+        kind_counts={int(kind): int(kinds[kind]) for kind in np.flatnonzero(kinds)},
+        damaged=damaged,
+        devices=frozenset(int(device) for device in found if device >= 0 or device == DEVICE_CPU),
+    )
+
+
+def merged_records(segments: Sequence[EventSegment], rows: int) -> Iterator[Records]:
+    """Yields the records of all segments in sequence order, each once.
+
+    Args:
+        segments: What `survey_events` found.
+        rows: Most records of one yielded array; only the last one has fewer.
+    """
+    block_rows = _BUFFERED_ROWS // max(len(segments), 1)
+    block_rows = min(max(block_rows, _SMALLEST_BLOCK_ROWS), _LARGEST_BLOCK_ROWS)
+    cursors = [cursor for segment in segments if (cursor := _Cursor(segment, block_rows)).refill()]
+    waiting: list[Records] = []
+    waiting_rows = 0
+    while cursors:
+        # Up to the nearest end of a loaded block, nothing can come in between.
+        limit = min(cursor.last for cursor in cursors)
+        part = _in_order([cursor.take(limit) for cursor in cursors if cursor.first <= limit])
+        cursors = [cursor for cursor in cursors if len(cursor.pending) or cursor.refill()]
+        waiting.append(part)
+        waiting_rows += len(part)
+        while waiting_rows >= rows:
+            merged = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+            yield merged[:rows]
+            waiting = [merged[rows:]]
+            waiting_rows -= rows
+    if waiting_rows:
+        yield np.concatenate(waiting)
+
+
+class _Cursor:
+    """A position in one segment, with the records from there to the end of a block in memory."""
+
+    def __init__(self, segment: EventSegment, block_rows: int) -> None:
+        """Start before the first record; `refill` loads the first block."""
+        self._blocks = _blocks(segment.file, block_rows) if segment.in_order else _sorted_whole(segment.file)
+        self.pending: Records = np.empty(0, dtype=RECORD)
+        self.first = 0
+        self.last = 0
+
+    def refill(self) -> bool:
+        """Loads the next block. Returns False at the end of the segment."""
+        for block in self._blocks:
+            self._hold(block)
+            return True
+        return False
+
+    def take(self, limit: int) -> Records:
+        """Hands out the pending records up to and including sequence number `limit`."""
+        if self.last <= limit:
+            taken, self.pending = self.pending, self.pending[:0]
+            return taken
+        count = int(np.searchsorted(self.pending["sequence"], np.uint64(limit), side="right"))
+        taken = self.pending[:count]
+        self._hold(self.pending[count:])
+        return taken
+
+    def _hold(self, block: Records) -> None:
+        self.pending = block
+        self.first = int(block["sequence"][0])
+        self.last = int(block["sequence"][-1])
+
+
+def _in_order(parts: list[Records]) -> Records:
+    """Joins records of several segments; a repeated one is left out."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = np.concatenate(parts)
+    sequences = joined["sequence"]
+    order = np.argsort(sequences, kind="stable")  # merges the runs that the parts are
+    joined = joined[order]
+    sequences = sequences[order]
+    repeated = sequences[1:] == sequences[:-1]
+    if repeated.any():
+        joined = joined[np.concatenate(([True], ~repeated))]
+    return joined
+
+
+def _blocks(file: SegmentFile, rows: int) -> Iterator[Records]:
+    """Yields the records of a segment that were committed and are not damaged, block by block; no block is empty."""
+    for records in _committed_records(file, rows):
+        block = _sound(records)
+        if len(block):
+            yield block
+
+
+def _sound(records: Records) -> Records:
+    """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
+    is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
+    # As numbers without a sign, negative sizes are the largest ones.
+    odd = np.flatnonzero(records["size"].view(np.uint64) > MOST_BYTES)
+    if len(odd):
+        sizes, kinds = records["size"][odd], records["kind"][odd]
+        may_be = ((kinds == EventKind.OOM) & (sizes >= 0)) | (np.isin(kinds, _LAST_VALUES) & (sizes == _NOT_KNOWN))
+        is_damaged[odd] |= ~may_be
+    return records[~is_damaged] if is_damaged.any() else records
+
+
+def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:
+    """Yields the committed records of a segment, block by block; no block is empty."""
+    dtype = in_byte_order(RECORD, big_endian=file.big_endian)
+    for extent in file.extents:
+        position = extent.start
+        while position + dtype.itemsize <= extent.end:
+            # Extents begin at multiples of the page size, hence at a record.
+            count = min(rows, (extent.end - position) // dtype.itemsize)
+            content = read_bytes(file, position, count * dtype.itemsize)
+            block = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
+            position += count * dtype.itemsize
+            if file.big_endian:
+                block = block.astype(RECORD)
+            if file.format_version < FIRST_VERSION_WITH_KINDS:
+                block = _with_kinds(block)
+            committed = block["sequence"] != 0
+            if not committed.all():
+                block = block[committed]
+            if len(block):
+                yield block
+
+
+def _with_kinds(records: Records) -> Records:
+    """Return records of older logs as newer ones have them: devices were one signed byte there, and all of them NPUs."""
+    is_negative = records["device_low"] > np.iinfo(np.int8).max
+    if not is_negative.any():
+        return records
+    changed: Records = records.copy()
+    changed["thread_and_device"] |= np.where(is_negative, _NEGATIVE, np.uint32(0))
+    return changed
+
+
+def _sorted_whole(file: SegmentFile) -> Iterator[Records]:
+    """Yields all records of a segment at once, in order and each once."""
+    blocks = list(_blocks(file, _LARGEST_BLOCK_ROWS))
+    if blocks:
+        records = np.concatenate(blocks)
+        _, first_positions = np.unique(records["sequence"], return_index=True)
+        yield records[first_positions]
+
+
+def _count(
+    records: Records, kinds: np.ndarray[Any, np.dtype[np.int64]], devices: np.ndarray[Any, np.dtype[np.int64]]
+) -> None:
+    found = records["kind"]
+    kinds += np.bincount(found, minlength=256)
+    placed = devices_of(records).view(np.uint16)
+    if any(kinds[kind] for kind in ROWLESS_KINDS):
+        placed = placed[~np.isin(found, _ROWLESS)]
+    devices += np.bincount(placed, minlength=len(devices))

@@ -1,0 +1,179 @@
+"""What a path holds, by its content: names of files are only looked at to find files in folders."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.errors import InputError, MissingInputError
+from msmemscope.formats.dump.csv_reader import read_header
+from msmemscope.formats.dump.sqlite_reader import SQLITE_MAGIC
+from msmemscope.formats.event_log.layout import (
+    DEFINITION_SEGMENT_MAGIC,
+    EVENT_SEGMENT_MAGIC,
+    PROCESS_MAGIC,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EVENT_LOG: Final = "event_log"
+_CAPTURES: Final = "msmemscope_*_ascend"
+_DUMP_NAME: Final = re.compile(r"(?:memscope|leaks)_dump_(\d+)\.(?:csv|db)")
+_DUMPS_BELOW: Final = ("*", "dump/*", "device_*/dump/*", "*/*", "*/device_*/dump/*", "*/dump/*")
+"""Where dump files lie below a folder: in it, in the folder of a device, of a process, of several processes."""
+_START_BYTES: Final = 1 << 16
+_PICKLE_PROTO: Final = 0x80
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZIP_MAGIC: Final = b"PK\x03\x04"
+_HINT: Final = (
+    "give a capture folder msmemscope_{pid}_{timestamp}_ascend, a folder of those, a dump (CSV or DB), "
+    "or a memory snapshot of torch"
+)
+
+
+class Form(Enum):
+    """What one input is."""
+
+    EVENT_LOG = "event log"
+    CSV = "csv"
+    DB = "db"
+    TORCH_SNAPSHOT = "torch snapshot"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One input: an event log, a snapshot, or the dump files of one process."""
+
+    form: Form
+    paths: tuple[Path, ...]
+    """The directory of the process, or files; dumps of several devices of a process belong together."""
+    fallback: tuple[Path, ...] = ()
+    """Of an event log: dump files of the same process, if it turns out to be unreadable."""
+    failure: InputError | None = None
+    """Why one of several inputs cannot be read at all."""
+
+
+def recognise(path: Path) -> tuple[Found, ...]:
+    """Returns what lies at a path.
+
+    Args:
+        path: A file or a folder.
+
+    Raises:
+        InputError: nothing is there that can be read.
+    """
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "no possible path"
+        message = f"{str(path)!r} cannot be read: {reason}"
+        kind = MissingInputError if isinstance(error, FileNotFoundError) else InputError
+        raise kind(message, hint=_HINT) from error
+    if stat.S_ISDIR(status.st_mode):
+        return _in_folder(path)
+    if not stat.S_ISREG(status.st_mode):
+        message = f"{path} is neither a file nor a folder"
+        raise InputError(message, hint=_HINT)
+    parent = path.absolute().parent
+    start = _start(path)
+    if _is_log_file(start):
+        return (Found(Form.EVENT_LOG, (parent,)),)
+    return (Found(_form(path, start), (path,)),)
+
+
+def _in_folder(path: Path) -> tuple[Found, ...]:
+    if path.name == _EVENT_LOG or (path / _EVENT_LOG).is_dir():
+        return (_capture(path),)
+    try:
+        inside = sorted(path.glob(_CAPTURES))
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise InputError(message) from error
+    captures = [folder for folder in inside if folder.is_dir()]
+    if captures:
+        found = list(map(_one_of_several, captures))
+        kept = tuple(entry for entry in found if entry is not None)
+        if kept:
+            return kept
+    dumps = _dumps(path, _latest_dumps(path))
+    if dumps is None:
+        message = f"{path} holds nothing that can be analysed"
+        raise InputError(message, hint=_HINT)
+    return (dumps,)
+
+
+def _one_of_several(folder: Path) -> Found | None:
+    if (folder / _EVENT_LOG).is_dir():
+        return _capture(folder)
+    try:
+        return _dumps(folder, _latest_dumps(folder))
+    except InputError as error:  # the others are read all the same
+        return Found(Form.CSV, (folder,), failure=error)
+
+
+def _capture(folder: Path) -> Found:
+    base = folder.parent if folder.name == _EVENT_LOG and not (folder / _EVENT_LOG).is_dir() else folder
+    return Found(Form.EVENT_LOG, (folder,), tuple(_latest_dumps(base)))
+
+
+def _dumps(folder: Path, files: list[Path]) -> Found | None:
+    if not files:
+        return None
+    forms = {_form(file, _start(file)) for file in files}
+    if len(forms) > 1 or forms == {Form.TORCH_SNAPSHOT}:
+        message = f"{folder} holds dumps of several forms"
+        raise InputError(message, hint="give one file, or the folder of one export")
+    return Found(forms.pop(), tuple(files))
+
+
+def _latest_dumps(folder: Path) -> list[Path]:
+    """Returns the newest dump of each device below a folder."""
+    newest: dict[Path, tuple[str, Path]] = {}
+    for pattern in _DUMPS_BELOW:
+        for file in sorted(folder.glob(pattern)):
+            match = _DUMP_NAME.fullmatch(file.name)
+            if match is None or not file.is_file():
+                continue
+            known = newest.get(file.parent)
+            if known is None or known[0] < match[1]:
+                newest[file.parent] = (match[1], file)
+        if newest:
+            break
+    return [file for _, file in sorted(newest.values(), key=lambda entry: str(entry[1]))]
+
+
+def _start(path: Path) -> bytes:
+    try:
+        # Not blocking: what was a file a moment ago may be a pipe now.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(_START_BYTES)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise InputError(message) from error
+
+
+def _form(path: Path, start: bytes) -> Form:
+    if not start:
+        message = f"{path} is empty"
+        raise InputError(message, hint="was the program or the disk at its end while it was written?")
+    if start.startswith(SQLITE_MAGIC):
+        return Form.DB
+    if start.startswith((_GZIP_MAGIC, _ZIP_MAGIC)) or (start[0] == _PICKLE_PROTO and start[1:2] <= b"\x05"):
+        return Form.TORCH_SNAPSHOT
+    if read_header(start) is not None:
+        return Form.CSV
+    message = f"{path} is nothing that can be analysed: it begins with {start[:40]!r}"
+    raise InputError(message, hint=_HINT)
+
+
+def _is_log_file(start: bytes) -> bool:
+    magic = start[: struct.calcsize("Q")]
+    magics = {PROCESS_MAGIC, EVENT_SEGMENT_MAGIC, DEFINITION_SEGMENT_MAGIC}
+    return not magics.isdisjoint((int.from_bytes(magic, "little"), int.from_bytes(magic, "big")))

@@ -1,0 +1,1 @@
+"""Memory snapshots of torch and torch_npu."""

@@ -1,0 +1,249 @@
+"""Finding captures, writing their dump files, and putting into words what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from msmemscope.analysis.owners.decomposition import DecompositionOptions, decompose_capture
+from msmemscope.analysis.peak.overview import memory_overview
+from msmemscope.configuration import Analysis, Config
+from msmemscope.errors import MsmemscopeError
+from msmemscope.formats.dump import write_dumps
+from msmemscope.formats.event_log import Capture, CaptureState
+from msmemscope.launch import messages
+from msmemscope.launch.analyses import RunAnalyses, analyze_run
+from msmemscope.launch.faults import faults_as_errors
+from msmemscope.model.sources import is_asked_for
+from msmemscope.reports.run_summary import ProcessSummary, ResultFile
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from msmemscope.formats.dump import DumpFiles
+    from msmemscope.formats.event_log import ProcessHeader
+
+_FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
+_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv")
+_OBSERVED = "observed."
+_UNOBSERVED = "unobserved."
+_LIBRARIES_NAMED = 3
+
+
+def open_captures(directories: Iterable[Path]) -> list[Capture]:
+    """Open captures, ordered by when they began; one that cannot be opened is warned about and left out."""
+    captures = filter(None, map(_open, directories))
+    return sorted(captures, key=lambda capture: (capture.header.start_ns, capture.header.process_id))
+
+
+def _open(directory: Path) -> Capture | None:
+    try:
+        with faults_as_errors(during=f"{directory}", send=f"the folder {directory}"):
+            return Capture(directory)
+    except MsmemscopeError as error:
+        messages.warning(error.message, error.hint)
+        return None
+
+
+def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]:
+    """The captures whose headers name a launch, whatever the ledger says.
+
+    Args:
+        directories: Captures.
+        session: The launch.
+    """
+    found = []
+    for directory in directories:
+        # One that cannot be read is reported when it is opened.
+        with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
+            if Capture(directory).header.session == int(session, 16):
+                found.append(directory)
+    return found
+
+
+def has_finished_dump(directory: Path) -> bool:
+    """Whether a capture was exported before."""
+    return any(True for pattern in _FINISHED_DUMPS for _ in directory.glob(pattern))
+
+
+def settings_of(capture: Capture, fallback: Config) -> Config:
+    """The settings that a capture was made with; the fallback where they were lost."""
+    with _by_itself(capture, "its settings are not known, those of this command are used instead"):
+        try:
+            if "setting.output" not in capture.facts:
+                return fallback
+            settings = Config.from_facts(capture.facts)
+            settings.to_settings_text()  # refuses what no recording could have written
+            return settings  # noqa: TRY300 - beside what makes them
+        except MsmemscopeError as error:
+            messages.warning(f"{capture.directory}: {error.message}; the settings of this command are used instead")
+    return fallback
+
+
+@contextlib.contextmanager
+def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
+    """Reports whatever goes wrong with one capture: the others, and its other results, must not be lost.
+
+    Args:
+        capture: The one concerned.
+        failed: The result that is missing.
+    """
+    try:
+        with faults_as_errors(during=f"{capture.directory}: {failed}", send=f"the folder {capture.directory}"):
+            yield
+    except MsmemscopeError as error:
+        messages.error(error)
+
+
+def export(captures: list[tuple[Capture, Config]]) -> dict[Path, tuple[ResultFile, ...]]:
+    """Write the dump files of captures, with a progress bar if stderr is a terminal.
+
+    A capture that cannot be exported is reported, and the others are still written.
+
+    Args:
+        captures: Each with the settings to export it by.
+
+    Returns:
+        Capture directory to the files that were written, without those that could not be exported.
+    """
+    written: dict[Path, tuple[ResultFile, ...]] = {}
+    with _progress(len(captures)) as progress_of:
+        for number, (capture, settings) in enumerate(captures):
+            with _by_itself(capture, "no dump files were written"):
+                files = write_dumps(capture, settings, progress=progress_of(number, capture))
+                written[capture.directory] = _result_files(files)
+    return written
+
+
+@contextlib.contextmanager
+def _progress(count: int) -> Iterator[Callable[[int, Capture], Callable[[int, int], None] | None]]:
+    if not sys.stderr.isatty():
+        yield lambda _number, _capture: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def progress_of(number: int, capture: Capture) -> Callable[[int, int], None]:
+            place = f" ({number + 1} of {count})" if count > 1 else ""
+            task = progress.add_task(f"Writing events of process {capture.header.process_id}{place}", total=None)
+            return lambda done, total: progress.update(task, completed=done, total=total)
+
+        yield progress_of
+
+
+def _result_files(files: DumpFiles) -> tuple[ResultFile, ...]:
+    tables = (*files.csv_files, *files.db_files, *files.python_trace_files)
+    results = [ResultFile(path, files.rows_written if len(tables) == 1 else None) for path in tables]
+    if files.config_file is not None:
+        results.append(ResultFile(files.config_file))
+    return tuple(results)
+
+
+def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
+    return tuple(ResultFile(path) for pattern in _RESULT_FILES for path in sorted(directory.glob(pattern)))
+
+
+def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> ProcessSummary:
+    """Sum up one process for the summary; what fails is reported and left out."""
+    header = capture.header
+    is_running = capture.is_running()
+    facts: Mapping[str, tuple[str, ...]] = {}
+    problems: tuple[str, ...] = ()
+    overview = decomposition = None
+    analyses = RunAnalyses()
+    files = written.get(capture.directory, ())
+    with _by_itself(capture, "its summary is incomplete"):
+        facts, problems = capture.facts, capture.problems
+        overview = memory_overview(capture)
+        analyses = analyze_run(capture, [file.path for file in files])
+        if Analysis.DECOMPOSE.value in capture.setting("analysis").split(","):
+            decomposition = decompose_capture(capture, DecompositionOptions(moments=0))
+    devices = facts.get("setting.devices", ("",))[-1]
+    return ProcessSummary(
+        process_id=header.process_id,
+        program=_program(facts.get("argument", ()), facts.get("executable", ())),
+        directory=capture.directory,
+        files=files or _files_on_disk(capture.directory),
+        overview=overview,
+        decomposition=decomposition,
+        leaks=analyses.leaks,
+        inefficient=analyses.inefficient,
+        watch=analyses.watch,
+        analysis_remarks=analyses.remarks,
+        start_ns=header.start_ns,
+        is_running=is_running,
+        remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *problems),
+        observed=tuple(_sources(facts, _OBSERVED, devices)),
+        unobserved=(*_sources(facts, _UNOBSERVED, devices), *_closed_python(facts)),
+        tool_memory_bytes=header.tool_memory_bytes,
+        tool_memory_limit_bytes=header.tool_memory_limit_bytes,
+        log_bytes=header.log_bytes,
+    )
+
+
+def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
+    if arguments:
+        return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])  # noqa: PTH119 - text, not a file of ours
+    return executables[-1] if executables else "?"
+
+
+def _sources(facts: Mapping[str, tuple[str, ...]], prefix: str, devices: str) -> Iterator[str]:
+    """Sources of one kind that are about devices which were asked for."""
+    for key, texts in facts.items():
+        if key.startswith(prefix) and is_asked_for(key[len(prefix) :], devices):
+            named = ", ".join(filter(None, _shortened(texts)))
+            yield f"{key[len(prefix) :]}: {named}" if named else key[len(prefix) :]
+
+
+def _shortened(texts: tuple[str, ...]) -> list[str]:
+    """Different values of one key: of several libraries that a source was found in, only the names of a few."""
+    different = list(dict.fromkeys(texts))
+    if len(different) == 1 or not all(text.startswith("/") for text in different):
+        return different[-1:]
+    names = list(dict.fromkeys(os.path.basename(text) for text in different))  # noqa: PTH119 - text, not files of ours
+    more = len(names) - _LIBRARIES_NAMED
+    return names if more <= 0 else [*names[:_LIBRARIES_NAMED], f"and {more} more"]
+
+
+def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """A Python that our bootstrap did not get into."""
+    executable = os.path.basename(facts.get("executable", ("",))[-1])  # noqa: PTH119 - text, not a file of ours
+    if executable.startswith("python") and f"{_OBSERVED}python" not in facts:
+        yield "python: it ignores PYTHONPATH (-I, -E, -S) or has another one: no operators and no Python stacks"
+
+
+def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
+    """How the recording ended and what was lost."""
+    if header.state == CaptureState.FAILED:
+        yield f"recording stopped early: {_reason_of(header.failure_errno)}"
+    elif header.state == CaptureState.OPEN and not is_running:
+        yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
+    is_failed = header.state == CaptureState.FAILED
+    losses = (
+        (header.dropped_failure, "after recording stopped" if is_failed else "because the log could not grow in time"),
+        (header.dropped_recycled, "to stay within --max-size; blocks still in use were kept"),
+        (header.dropped_reentrant, "because they came from within msmemscope itself or a signal handler"),
+    )
+    for count, reason in losses:
+        if count:
+            yield f"events not in the log: {format_count(count)}, {reason}"
+    if header.untracked_blocks:
+        yield f"blocks that could not be followed to their end: {format_count(header.untracked_blocks)}"
+    if header.lost_definitions:
+        yield f"names and stacks that are missing: {format_count(header.lost_definitions)}"
+    if header.maximum_log_bytes and header.dropped_recycled:
+        yield f"the event log was held at {format_bytes(header.maximum_log_bytes)}"
+
+
+def _reason_of(number: int) -> str:
+    """The text of an errno; a damaged header can hold any number."""
+    return os.strerror(number) if number in errno.errorcode else f"error {number}"

@@ -1,0 +1,287 @@
+"""`msmemscope [options] program`: run it under observation, then write its results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
+from msmemscope.configuration import (
+    CANN_VARIABLES,
+    SETTINGS_VARIABLE,
+    Config,
+    LogLevel,
+    cann_directory,
+    new_session,
+)
+from msmemscope.errors import MsmemscopeError
+from msmemscope.launch import messages
+from msmemscope.launch.capture_folders import captures_since, has_event_log
+from msmemscope.launch.executable import MUSL, find_program, why_not_observable
+from msmemscope.launch.ledger import (
+    append_captures,
+    create_launch_directory,
+    read_ledger,
+    remove_launch_directory,
+)
+from msmemscope.launch.preload import core_library, native_directory, preload_environment
+from msmemscope.launch.program import end_like, run_program
+from msmemscope.model.sources import NPU_SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from msmemscope.capture.output_root import OutputRoot
+    from msmemscope.cli.arguments import LaunchRequest
+    from msmemscope.launch.program import ProgramEnd
+    from msmemscope.reports.run_summary import ProcessSummary
+
+    Facts = Mapping[str, tuple[str, ...]]
+
+_ENVIRONMENT_CLEANERS = frozenset({"sudo", "doas", "pkexec"})
+"""Programs that start others under another user, without the variables that could make them load something."""
+_SETTLE_SECONDS = 0.5
+"""How long processes that the program left behind may take to end before they are called running."""
+_POLL_SECONDS = 0.02
+
+
+def launch(request: LaunchRequest, config: Config) -> int:
+    """Run the program and finish its captures.
+
+    Returns:
+        The program's exit status; where a signal ended the program, it ends this process too.
+
+    Raises:
+        UsageError: If the output root cannot be used; nothing was started.
+        LaunchError: If the program cannot be started; nothing is left on disk.
+    """
+    program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
+    if request.taken_from_program and config.log_level is not LogLevel.ERROR:
+        taken = ", ".join(request.taken_from_program)
+        messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
+    config = dataclasses.replace(config, native_directory=native_directory(config.package))
+    if core_library(config) is None:
+        messages.warning(
+            "the native library is missing: the program runs unobserved", hint="msmemscope doctor says what to do"
+        )
+        return end_like(run_program(program, request.program, os.environ))
+    return end_like(_observe(program, request.program, config))
+
+
+def _observe(program: str, arguments: tuple[str, ...], config: Config) -> ProgramEnd:
+    root = prepare_output_root(config.output)
+    if config.log_level is not LogLevel.ERROR:
+        for warning in root.warnings:
+            messages.warning(warning)
+    launch_directory = create_launch_directory(config.output)
+    session = new_session()
+    config = dataclasses.replace(config, session=session, launch_directory=str(launch_directory))
+    link_directory: Path | None = None
+    since_ns = time.time_ns()
+    is_settled = True
+    try:
+        preload = preload_environment(config, os.environ)
+        link_directory = preload.link_directory
+        if MUSL in (why_not_observable(program) or ""):
+            preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
+        end = run_program(program, arguments, preload.variables)
+        with _survivable(config):
+            is_settled = _finish(program, end, config, root, since_ns)
+    finally:
+        # Processes that still run need both to start others under observation.
+        if is_settled:
+            remove_launch_directory(launch_directory)
+            if link_directory is not None:
+                remove_launch_directory(link_directory)
+            remove_if_empty(root)
+    return end
+
+
+@contextlib.contextmanager
+def _survivable(config: Config) -> Iterator[None]:
+    """Whatever goes wrong in our own work, the program's exit status is still returned."""
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, interrupt) for number in numbers}
+    hint = f"the event logs are kept: msmemscope recover {_shown(config.output)}"
+    try:
+        yield
+    except MsmemscopeError as error:
+        messages.error(error)
+    except KeyboardInterrupt:
+        messages.failed("interrupted while the results were written", hint=hint)
+    except BrokenPipeError:
+        pass  # nobody reads what we have to say
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
+        messages.failed(f"the results could not be written: {type(error).__name__}: {error}", hint=hint)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, since_ns: int) -> bool:
+    """Write the dump files and the summary.
+
+    Returns:
+        Whether every observed process has ended.
+    """
+    output = Path(root.path)
+    ledger = read_ledger(Path(config.launch_directory))
+    exported = _Exported()
+    if ledger.captures or captures_since(output, since_ns):
+        exported = _export_captures(config, output, since_ns)
+        ledger = read_ledger(Path(config.launch_directory))
+    from msmemscope.reports.run_summary import RunSummary
+    from msmemscope.reports.terminal import render_run
+
+    lost = {path: process for path, process in ledger.captures.items() if not has_event_log(path)}
+    recorded = {*exported.process_ids.values(), *lost.values()}
+    unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
+    summary = RunSummary(
+        processes=exported.processes,
+        unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
+        unrecorded_count=len(unrecorded),
+        unobservable=(
+            *_unobservable(program, is_silent=not exported.processes),
+            *_npu_not_there(config, exported.processes, ledger.facts),
+        ),
+        nothing_recorded=() if recorded else (*_why_nothing(config, ledger.facts), *_refused(end)),
+        removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
+        recover_command=f"msmemscope recover {_shown(config.output)}",
+    )
+    render_run(summary, sys.stderr)
+    _tell_enclosing_launch(exported.process_ids)
+    return not exported.has_running
+
+
+@dataclasses.dataclass(frozen=True)
+class _Exported:
+    """What became of the captures of a launch."""
+
+    processes: tuple[ProcessSummary, ...] = ()
+    process_ids: dict[Path, int] = dataclasses.field(default_factory=dict)
+    """By capture directory."""
+    has_running: bool = False
+
+
+def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
+    # Loaded only now: these start threads and take memory, which the program should not share.
+    from msmemscope.launch.captures import (
+        captures_of_session,
+        describe,
+        export,
+        has_finished_dump,
+        open_captures,
+        settings_of,
+    )
+
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        ledger = read_ledger(Path(config.launch_directory))
+        ours = captures_of_session(captures_since(output, since_ns), config.session)
+        found = dict.fromkeys([*ledger.captures, *ours])
+        captures = open_captures(directory for directory in found if has_event_log(directory))
+        running = [capture for capture in captures if capture.is_running()]
+        if not running or time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    ended = [capture for capture in captures if capture not in running]
+    written = export(
+        [(capture, settings_of(capture, config)) for capture in ended if not has_finished_dump(capture.directory)]
+    )
+    return _Exported(
+        processes=tuple(describe(capture, written) for capture in captures),
+        process_ids={capture.directory: capture.header.process_id for capture in captures},
+        has_running=bool(running),
+    )
+
+
+def _unobservable(program: str, *, is_silent: bool) -> Iterator[str]:
+    name = Path(program).name
+    reason = why_not_observable(program)
+    if is_silent and name in _ENVIRONMENT_CLEANERS:
+        yield (
+            f"{name} starts programs in an environment of their own, in which they are not observed: put msmemscope "
+            f"behind it ({name} msmemscope ...)"
+        )
+    elif reason is not None:
+        yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
+
+
+def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[str]:
+    """Why nothing was seen of an NPU that was to be observed.
+
+    Args:
+        config: What was to be observed.
+        processes: Those that recorded something.
+        facts: Those of the others.
+    """
+    wanted = [device for device in config.devices if device != "cpu"]
+    recorded = {source.partition(":")[0] for one in processes for source in one.observed}
+    others = {key.removeprefix("observed.") for key in facts}
+    if not wanted or NPU_SOURCES & (recorded | others):
+        return
+    devices, place = ", ".join(wanted), cann_directory()
+    if not place:
+        variables = " nor ".join(CANN_VARIABLES)
+        yield f"{devices}: no CANN is set up here (neither {variables} is set); source its set_env.sh, or use --device=cpu"
+    elif not Path(place).is_dir():
+        yield f"{devices}: the environment names a CANN that is not there: {place}"
+    else:
+        yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
+
+
+def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:
+    """Results that were there and are not any more."""
+    if not root.is_in_place():
+        which = "what was recorded before" if has_results else "what was recorded"
+        yield (
+            f"the output folder was removed or moved while the program ran, and {which} with it; if it was moved, "
+            "msmemscope recover FOLDER writes the results"
+        )
+        return
+    for path in lost:
+        yield f"{path.name} was removed or moved while the program ran"
+
+
+def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
+    """Why not a single process recorded anything, as far as the settings and the processes say."""
+    from msmemscope.analysis.coverage import summary_limits
+    from msmemscope.analysis.recorded import Recorded
+
+    settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
+    known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
+    return summary_limits(Recorded({}, known))
+
+
+def _refused(end: ProgramEnd) -> Iterator[str]:
+    """Some programs look at LD_PRELOAD, and end where it is set."""
+    if end.exit_status != 0:
+        yield (
+            f"the program ended with status {end.exit_status}; one that does not run with LD_PRELOAD set is observed from "
+            "inside: import msmemscope; msmemscope.start()"
+        )
+
+
+def _tell_enclosing_launch(captures: dict[Path, int]) -> None:
+    """A launch within a launch: the outer one lists these captures too."""
+    text = os.environ.get(SETTINGS_VARIABLE)
+    if text and captures:
+        with contextlib.suppress(MsmemscopeError):
+            enclosing = Config.from_settings_text(text)
+            if enclosing.launch_directory:
+                append_captures(Path(enclosing.launch_directory), captures)
+
+
+def _shown(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

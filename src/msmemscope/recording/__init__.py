@@ -1,0 +1,23 @@
+"""What was recorded of one process: its tables, and what is derived from them.
+
+Every input becomes a `Recording`; every question is asked of one.
+"""
+
+from __future__ import annotations
+
+from msmemscope.recording.build_tables import Tables, build_blocks, build_tables
+from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, STEP_SCHEMA, Recording, steps
+from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
+
+__all__ = [
+    "BLOCK_SCHEMA",
+    "EVENT_SCHEMA",
+    "RECORDING_BLOCK_SCHEMA",
+    "STEP_SCHEMA",
+    "STRING_SCHEMA",
+    "Recording",
+    "Tables",
+    "build_blocks",
+    "build_tables",
+    "steps",
+]

@@ -1,0 +1,126 @@
+"""Where in the program a block was allocated: what findings are grouped by.
+
+A call site is the path through the program itself: the frames of its Python stack that belong neither to PyTorch, nor
+to Python's library, nor to msmemscope. Two allocations deep inside the same operator, called from the same lines, are of
+one site; the same helper called from two places is two sites. Without a Python stack the native stack takes its place,
+without any stack the outermost operator.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import polars as pl
+
+from msmemscope.recording.source_lines import DISPATCH_WRAPPER_FILE, is_foreign_file, line_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from msmemscope.recording import Recording
+
+STACK_COLUMNS: Final = ("python_stack_id", "native_stack_id", "name_id")
+"""Columns of a block that tell its call site."""
+
+NO_CALL_SITE: Final = "(no call site)"
+"""Label of blocks without any stack that no operator allocated."""
+
+_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
+_OF_MSMEMSCOPE: Final = re.compile(r"/msmemscope/(?:capture|bootstrap)/")
+_FOREIGN_MODULE: Final = re.compile(
+    r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
+    r"|leaks)[^/(]*|ld-linux[^/(]*|_native[.][^/(]*|_C[.][^/(]*)\("
+)
+
+
+class StackFrame(NamedTuple):
+    """One call of a Python stack, read back from its text."""
+
+    file: str
+    line: int
+    function: str
+
+
+def stack_frames(text: str) -> list[StackFrame]:
+    """Read the text of a Python stack, `<file>(<line>): <function>` per line; other lines are passed over."""
+    return [frame for frame in map(_frame, text.splitlines()) if frame is not None]
+
+
+# Stacks of one program share most of their lines.
+@functools.lru_cache(maxsize=1 << 16)
+def _frame(line: str) -> StackFrame | None:
+    match = _FRAME.fullmatch(line)
+    return None if match is None else StackFrame(match[1], int(match[2]), match[3])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _is_own_file(file: str) -> bool:
+    return not is_foreign_file(file)
+
+
+def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
+    """Find the call site of each different stack of some blocks.
+
+    Args:
+        recording: Where stacks and names are looked up.
+        blocks: Rows with STACK_COLUMNS.
+
+    Returns:
+        One row per different STACK_COLUMNS: these, `site` (the line to show, `file(line): function`), and `site_path`,
+        which identifies the site: the lines of the program from the innermost on.
+    """
+    stacks = blocks.select(STACK_COLUMNS).unique()
+    python = _described(stacks["python_stack_id"], recording.python_stacks, _python_site)
+    native = _described(stacks["native_stack_id"], recording.native_stacks, _native_site)
+    names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("operator"))
+    found = (
+        stacks.join(python, left_on="python_stack_id", right_on="id", how="left")
+        .join(native, left_on="native_stack_id", right_on="id", how="left", suffix="_native")
+        .join(names, on="name_id", how="left")
+    )
+    return found.select(
+        *STACK_COLUMNS,
+        pl.coalesce("site", "site_native", "operator", pl.lit(NO_CALL_SITE)).alias("site"),
+        pl.coalesce("site_path", "site_path_native", "operator", pl.lit(NO_CALL_SITE)).alias("site_path"),
+    )
+
+
+def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tuple[str, str] | None]) -> pl.DataFrame:
+    used = texts.filter(pl.col("id").is_in(ids.unique().implode()) & (pl.col("id") != 0))
+    rows = [(identity, *found) for identity, text in used.iter_rows() if (found := describe(text or ""))]
+    schema = {"id": pl.UInt32, "site": pl.String, "site_path": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _python_site(text: str) -> tuple[str, str] | None:
+    frames = _without_ours(stack_frames(text))
+    own = [frame for frame in frames if _is_own_file(frame.file)]
+    path = own or frames
+    return (line_text(path[0]), _path(path)) if path else None
+
+
+def _without_ours(frames: list[StackFrame]) -> list[StackFrame]:
+    """Returns a stack without what is there because of msmemscope: its frames, and torch's wrapper around them."""
+    kept = []
+    is_within_ours = False
+    for frame in frames:
+        is_ours = _OF_MSMEMSCOPE.search(frame.file) is not None
+        if not is_ours and not (is_within_ours and frame.file.endswith(DISPATCH_WRAPPER_FILE)):
+            kept.append(frame)
+        is_within_ours = is_ours
+    return kept
+
+
+def _native_site(text: str) -> tuple[str, str] | None:
+    lines = text.splitlines()
+    own = [line for line in lines if not _FOREIGN_MODULE.search(line)]
+    chosen: Sequence[str] = own or lines
+    # Without the address: it differs from run to run.
+    shown = [line.partition(" [")[0] for line in chosen]
+    return (shown[0], "\n".join(shown)) if shown else None
+
+
+def _path(frames: Iterable[StackFrame]) -> str:
+    return "\n".join(map(line_text, frames))

@@ -1,0 +1,77 @@
+"""Schemas of the tables: what one row is, and the columns with their types and units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+EVENT_SCHEMA: Final = pl.Schema(
+    {
+        "sequence": pl.UInt64(),
+        "timestamp_ns": pl.UInt64(),
+        "thread_id": pl.UInt32(),
+        "device": pl.Int16(),
+        "kind": pl.UInt8(),
+        "pool": pl.UInt8(),
+        "flags": pl.UInt8(),
+        "address": pl.UInt64(),
+        "size": pl.Int64(),
+        "name_id": pl.UInt32(),
+        "attribute_id": pl.UInt32(),
+        "python_stack_id": pl.UInt32(),
+        "native_stack_id": pl.UInt32(),
+        "extra": pl.UInt64(),
+    }
+)
+"""One row per event, in sequence order. Columns as in `native/core/format/record.h`:
+
+sequence: process-wide, unique, from 1; the ID column of dumps.
+timestamp_ns: CLOCK_REALTIME.
+thread_id: Linux thread id.
+device: `msmemscope.model.devices`.
+kind, pool, flags: `msmemscope.model.events`.
+address, size: bytes concerned; FREE.size is 0 if the block was never seen.
+name_id, attribute_id: string ids, 0 if none.
+python_stack_id, native_stack_id: stack ids, 0 if none.
+extra: FREE and ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
+"""
+
+BLOCK_SCHEMA: Final = pl.Schema(
+    {
+        "allocation_id": pl.UInt64(),
+        "address": pl.UInt64(),
+        "size": pl.Int64(),
+        "device": pl.Int16(),
+        "pool": pl.UInt8(),
+        "flags": pl.UInt8(),
+        "allocated_ns": pl.UInt64(),
+        "freed_ns": pl.UInt64(),
+        "malloc_sequence": pl.UInt64(),
+        "free_sequence": pl.UInt64(),
+        "name_id": pl.UInt32(),
+        "name": pl.String(),
+        "attribute_id": pl.UInt32(),
+        "python_stack_id": pl.UInt32(),
+        "native_stack_id": pl.UInt32(),
+        "thread_id": pl.UInt32(),
+        "free_thread_id": pl.UInt32(),
+        "free_python_stack_id": pl.UInt32(),
+        "free_native_stack_id": pl.UInt32(),
+    }
+)
+"""One row per block: one allocation from its MALLOC to its FREE, in MALLOC order.
+
+allocation_id: identity of the block, which the address alone is not; equals malloc_sequence.
+address, size: bytes of the block, from its MALLOC.
+device, pool, flags: of the MALLOC; see `msmemscope.model.events`.
+allocated_ns, freed_ns: CLOCK_REALTIME; freed_ns is null if no FREE was seen.
+malloc_sequence, free_sequence: the two events; free_sequence is null if no FREE was seen.
+name_id, name: outermost operator at the MALLOC; 0 and null outside of operators.
+attribute_id: string id of the owner labels, 0 if none.
+python_stack_id, native_stack_id, thread_id: of the MALLOC.
+free_thread_id, free_python_stack_id, free_native_stack_id: of the FREE, null if none was seen.
+"""
+
+STRING_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "text": pl.String()})
+"""One row per string that events refer to."""
