@@ -44,7 +44,7 @@ def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT
     from msmemscope.recording.timeline import describe_blocks
 
     stacks = blocks.get_column("python_stack_id")
-    lines = source_lines(stacks, capture.python_stack_frames, package=capture.setting("package"))
+    lines = source_lines(stacks, capture.python_stack_frames)
     return describe_blocks(blocks, lines, limit).by_source_line
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from msmemscope.recording.source_lines import DISPATCH_WRAPPER_FILE, is_foreign_file, line_text
+from msmemscope.recording.source_lines import line_text, program_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,6 @@ NO_CALL_SITE: Final = "(no call site)"
 """Label of blocks without any stack that no operator allocated."""
 
 _FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
-_OF_MSMEMSCOPE: Final = re.compile(r"/msmemscope/(?:capture|bootstrap)/")
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
     r"|leaks)[^/(]*|ld-linux[^/(]*|_native[.][^/(]*|_C[.][^/(]*)\("
@@ -53,11 +52,6 @@ def stack_frames(text: str) -> list[StackFrame]:
 def _frame(line: str) -> StackFrame | None:
     match = _FRAME.fullmatch(line)
     return None if match is None else StackFrame(match[1], int(match[2]), match[3])
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _is_own_file(file: str) -> bool:
-    return not is_foreign_file(file)
 
 
 def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
@@ -95,22 +89,8 @@ def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tu
 
 
 def _python_site(text: str) -> tuple[str, str] | None:
-    frames = _without_ours(stack_frames(text))
-    own = [frame for frame in frames if _is_own_file(frame.file)]
-    path = own or frames
+    path = program_frames(stack_frames(text))
     return (line_text(path[0]), _path(path)) if path else None
-
-
-def _without_ours(frames: list[StackFrame]) -> list[StackFrame]:
-    """Returns a stack without what is there because of msmemscope: its frames, and torch's wrapper around them."""
-    kept = []
-    is_within_ours = False
-    for frame in frames:
-        is_ours = _OF_MSMEMSCOPE.search(frame.file) is not None
-        if not is_ours and not (is_within_ours and frame.file.endswith(DISPATCH_WRAPPER_FILE)):
-            kept.append(frame)
-        is_within_ours = is_ours
-    return kept
 
 
 def _native_site(text: str) -> tuple[str, str] | None:

@@ -7,8 +7,9 @@ to Python's own library, nor to msmemscope.
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import polars as pl
 
@@ -32,10 +33,15 @@ _FOREIGN_FILE = re.compile(
 )
 
 
-DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
+# What of our own package runs inside a program, wherever it is installed.
+_OUR_FILE = re.compile(
+    r"/msmemscope/(?:(?:capture|bootstrap|integrations)/|(?:__init__|describe|tracer|watcher)[.]py$)"
+)
+_DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
 """End of the path of the wrapper through which torch calls our dispatch mode."""
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def is_foreign_file(file: str) -> bool:
     """Whether a file belongs to PyTorch, to Python's own library or to msmemscope, and not to the program."""
     return _FOREIGN_FILE.search(file) is not None
@@ -57,30 +63,29 @@ class Frame(Protocol):
         """The plain name of the function."""
 
 
-def blamed_frame(frames: Sequence[Frame], package: str = "") -> Frame | None:
-    """Choose the frame to show.
+FrameType = TypeVar("FrameType", bound=Frame)
+
+
+def program_frames(frames: Sequence[FrameType]) -> list[FrameType]:
+    """Choose the frames of the program itself; if there is none, those that are not ours.
 
     Args:
         frames: A stack, innermost first.
-        package: Directory of msmemscope in the observed process, whose frames never count.
-
-    Returns:
-        The innermost frame of the program itself; if there is none, the innermost one that
-        is not ours; None for an empty stack.
     """
-    prefix = f"{package.rstrip('/')}/" if package else None
-    others: list[Frame] = []
+    others: list[FrameType] = []
     is_within_ours = False
     for frame in frames:
-        is_ours = prefix is not None and frame.file.startswith(prefix)
+        is_ours = _OUR_FILE.search(frame.file) is not None
         # torch calls our dispatch mode through a wrapper, which is there because of us.
-        if not is_ours and not (is_within_ours and frame.file.endswith(DISPATCH_WRAPPER_FILE)):
+        if not is_ours and not (is_within_ours and frame.file.endswith(_DISPATCH_WRAPPER_FILE)):
             others.append(frame)
         is_within_ours = is_ours
-    for frame in others:
-        if not is_foreign_file(frame.file):
-            return frame
-    return others[0] if others else None
+    return [frame for frame in others if not is_foreign_file(frame.file)] or others
+
+
+def blamed_frame(frames: Sequence[FrameType]) -> FrameType | None:
+    """Choose the frame to show: the innermost one of `program_frames`, None for an empty stack."""
+    return next(iter(program_frames(frames)), None)
 
 
 def line_text(frame: Frame) -> str:
@@ -89,22 +94,19 @@ def line_text(frame: Frame) -> str:
     return f"{frame.file}({frame.line}){function}"
 
 
-def source_lines(
-    stack_ids: pl.Series, frames_of: Callable[[int], Sequence[Frame]], *, package: str = ""
-) -> pl.DataFrame:
+def source_lines(stack_ids: pl.Series, frames_of: Callable[[int], Sequence[Frame]]) -> pl.DataFrame:
     """Find the line of each stack in use, for joining.
 
     Args:
         stack_ids: Python stack ids, repeated or not; 0 stands for none.
         frames_of: Gives the frames of a stack id, innermost first.
-        package: Directory of msmemscope in the observed process.
 
     Returns:
         One row per different stack that has a frame: `id` (u32), `text`.
     """
     rows: dict[int, str] = {}
     for stack_id in stack_ids.unique():
-        frame = blamed_frame(frames_of(stack_id), package) if stack_id else None
+        frame = blamed_frame(frames_of(stack_id)) if stack_id else None
         if frame is not None:
             rows[stack_id] = line_text(frame)
     return pl.DataFrame(

@@ -55,8 +55,6 @@ class OutOfMemoryOptions:
     """Operators, source lines and blocks that are listed by name."""
     most_failures: int = 10
     """Failures that are described, the latest ones: a program can go on and fail any number of times."""
-    package: str = ""
-    """Directory of msmemscope in the observed process, whose frames are never blamed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +138,7 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
     texts = dict(recording.python_stacks.iter_rows())
 
     def find_lines(stack_ids: pl.Series) -> pl.DataFrame:
-        return source_lines(stack_ids, lambda key: stack_frames(texts.get(key) or ""), package=chosen.package)
+        return source_lines(stack_ids, lambda key: stack_frames(texts.get(key) or ""))
 
     found = describe_failures(recording.events, recording.blocks, recording.strings, find_lines, chosen)
     return dataclasses.replace(found, coverage=_coverage(recording, found))

@@ -72,9 +72,7 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     shown = pl.concat([blocks_at_peaks(blocks, moments), never_freed_blocks(blocks)])
     modules = modules_of_cann(texts)
-    lines = source_lines(
-        shown.get_column("python_stack_id"), capture.python_stack_frames, package=capture.setting("package")
-    )
+    lines = source_lines(shown.get_column("python_stack_id"), capture.python_stack_frames)
     return MemoryOverview(
         event_count=capture.event_count(),
         events_by_kind=dict(capture.kind_counts()),
@@ -91,12 +89,11 @@ def _out_of_memory(
         return None
     is_needed = pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT])
     events = pl.concat([batch.filter(is_needed) for batch in capture.event_batches()])
-    package = capture.setting("package")
     return describe_failures(
         events,
         blocks,
         capture.string_frame(pl.concat([events.get_column("name_id"), events.get_column("attribute_id")])),
-        lambda stack_ids: source_lines(stack_ids, capture.python_stack_frames, package=package),
+        lambda stack_ids: source_lines(stack_ids, capture.python_stack_frames),
         OutOfMemoryOptions(limit=limit),
         modules,
     )

@@ -19,38 +19,42 @@ FREE_THREADED = PythonFrame("/opt/lib/python3.13t/threading.py", 1012, "run")
 LOCAL_LIBRARY = PythonFrame("/home/me/.pyenv/versions/3.10.13/lib/python3.10/runpy.py", 86, "_run_code")
 FROZEN = PythonFrame("<frozen importlib._bootstrap>", 241, "_call")
 COMPILED = PythonFrame("/tmp/torchinductor_me/ab/cabc.py", 77, "call")
+OWN_ELSEWHERE = PythonFrame("/home/me/src/msmemscope/integrations/pytest.py", 7, "_collect")
+OWN_ENTRY = PythonFrame(f"{SITE}/msmemscope/watcher.py", 7, "watch")
 OWN = PythonFrame(f"{PACKAGE}/capture/operators.py", 50, "__torch_dispatch__")
 WRAPPER = PythonFrame(f"{SITE}/torch/_dynamo/eval_frame.py", 1446, "_fn")
 MODEL = PythonFrame(f"{SITE}/transformers/models/gpt2/modeling_gpt2.py", 300, "forward")
 TRAIN = PythonFrame("/home/me/train.py", 42, "step")
 BODY = PythonFrame("/home/me/train.py", 99, "<module>")
+USER = PythonFrame("/home/me/msmemscope/watcher_of_mine.py", 3, "run")
 STRING = PythonFrame("<string>", 1, "<module>")
 
 
 @pytest.mark.parametrize(
-    "frame", [LINEAR, NPU, DEBIAN_TORCH, LIBRARY, FREE_THREADED, LOCAL_LIBRARY, FROZEN, COMPILED, OWN]
+    "frame",
+    [LINEAR, NPU, DEBIAN_TORCH, LIBRARY, FREE_THREADED, LOCAL_LIBRARY, FROZEN, COMPILED, OWN, OWN_ELSEWHERE, OWN_ENTRY],
 )
 def test_foreign_frames_are_passed_over(frame: PythonFrame) -> None:
     """PyTorch, Python's library, generated code, and ourselves."""
-    assert blamed_frame([frame, TRAIN, BODY], PACKAGE) is TRAIN
+    assert blamed_frame([frame, TRAIN, BODY]) is TRAIN
 
 
-@pytest.mark.parametrize("frame", [MODEL, TRAIN, STRING])
+@pytest.mark.parametrize("frame", [MODEL, TRAIN, STRING, USER])
 def test_the_innermost_frame_of_the_program_is_taken(frame: PythonFrame) -> None:
     """Libraries that are not PyTorch count as the program."""
-    assert blamed_frame([LINEAR, frame, LIBRARY, BODY], PACKAGE) is frame
+    assert blamed_frame([LINEAR, frame, LIBRARY, BODY]) is frame
 
 
 def test_without_a_frame_of_the_program_the_innermost_is_taken() -> None:
     """Better than nothing; but never one of ours."""
-    assert blamed_frame([OWN, LINEAR, LIBRARY], PACKAGE) is LINEAR
+    assert blamed_frame([OWN, LINEAR, LIBRARY]) is LINEAR
     assert blamed_frame([LIBRARY, LINEAR]) is LIBRARY
-    assert blamed_frame([OWN], PACKAGE) is None
+    assert blamed_frame([OWN]) is None
     # The wrapper through which torch calls our mode, in a backward thread; what torch compiles is another matter.
-    assert blamed_frame([OWN, WRAPPER], PACKAGE) is None
-    assert blamed_frame([LINEAR, WRAPPER], PACKAGE) is LINEAR
-    assert blamed_frame([WRAPPER], PACKAGE) is WRAPPER
-    assert blamed_frame([], PACKAGE) is None
+    assert blamed_frame([OWN, WRAPPER]) is None
+    assert blamed_frame([LINEAR, WRAPPER]) is LINEAR
+    assert blamed_frame([WRAPPER]) is WRAPPER
+    assert blamed_frame([]) is None
 
 
 def test_text_of_a_line() -> None:
@@ -68,6 +72,6 @@ def test_each_stack_is_looked_up_once() -> None:
         asked.append(stack_id)
         return stacks[stack_id]
 
-    lines = source_lines(pl.Series([0, 1, 1, 3, 2, 1], dtype=pl.UInt32), frames_of, package=PACKAGE)
+    lines = source_lines(pl.Series([0, 1, 1, 3, 2, 1], dtype=pl.UInt32), frames_of)
     assert sorted(asked) == [1, 2, 3]
     assert dict(lines.sort("id").iter_rows()) == {1: "/home/me/train.py(42): step", 2: "/home/me/train.py(99)"}
