@@ -12,6 +12,7 @@ from msmemscope.capture.device_figures import Accelerators, accelerators_of_proc
 from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
 from msmemscope.capture.snapshot_records import attributes_text
 from msmemscope.errors import ConfigurationError
+from msmemscope.model.devices import DeviceKind, device_number
 
 ACCEPTED = "None, a device number from 0 to 1023, or a list or tuple of those"
 
@@ -98,7 +99,8 @@ def test_numbers_of_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None, n
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     accelerators = Accelerators(SimpleNamespace(), SimpleNamespace(), "cuda")
-    assert [accelerators.driver_number(device) for device in range(2)] == numbers
+    found = [accelerators.driver_number(device) for device in range(2)]
+    assert found == [device_number(DeviceKind.CUDA, number) for number in numbers]
 
 
 def test_an_allocator_that_was_replaced() -> None:

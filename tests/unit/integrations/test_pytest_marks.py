@@ -81,7 +81,7 @@ def test_other_tests_are_left_alone() -> None:
         (limit(-1), "not a size: -1"),
         (limit(1.5), "not a size: 1.5"),
         (limit(True), "not a size: True"),
-        (limit("1G", device="gpu"), "not a device: 'gpu' (accepted: npu"),
+        (limit("1G", device="gpu"), "not a device: 'gpu' (accepted: cpu, npu"),
         (limit("1G", device=0), "not a device: 0"),
         (leaks("*a*"), "takes a device and patterns to ignore, both by keyword"),
         (leaks(ignore=5), "not patterns: ignore=5"),

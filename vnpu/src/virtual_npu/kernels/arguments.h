@@ -18,7 +18,7 @@ using at::Tensor;
 using OptionalTensor = std::optional<at::Tensor>;
 using OptionalScalar = std::optional<at::Scalar>;
 using IntList = std::vector<int64_t>;
-using OptionalIntList = std::optional<std::vector<int64_t>>;
+using OptionalIntList = std::optional<IntList>;
 using FloatList = std::vector<double>;
 using BoolList = std::vector<bool>;
 using TensorList = std::vector<at::Tensor>;
@@ -32,8 +32,7 @@ at::ScalarType element_type(int32_t data_type);
 int32_t data_type_of(at::ScalarType type);
 at::Tensor tensor_of(const aclTensor* tensor);
 at::Scalar scalar_of(const aclScalar* scalar);
-// What libopapi.so offers; see operator_abi.h.
-const KernelHost& host();
+const KernelHost& host();  // what libopapi.so offers; see operator_abi.h
 
 // The tensor in float where it has half precision, for what the CPU computes in float and double only.
 at::Tensor widened(const at::Tensor& tensor);
