@@ -190,20 +190,11 @@ public:
     void become_child() noexcept;
 
 private:
-    static constexpr std::size_t kMostSimilar = 3;
-    static constexpr std::size_t kMostNames = 4096;  // that are compared
-    struct Similar {
-        char name[kLongestName + 1];
-        int rank;  // 0: nearest
-    };
-
     char name_[kLongestName + 1] = "";
     bool has_run_ = false;
     bool is_child_ = false;
     bool operators_ran_ = false;
     bool told_of_outputs_ = false;
-    Vector<Similar> similar_;
-    Map<std::uint64_t, bool> seen_;
 };
 
 struct State {

@@ -11,7 +11,7 @@ from msmemscope.analysis.inefficient.inefficient import find_inefficient
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch.sentences import coverage_sentences
-from msmemscope.analysis.watch.verdict import judge_watched_memory
+from msmemscope.analysis.watch.verdict import NAMED_LAUNCH_KINDS, WINDOW_NEVER_BEGAN, judge_watched_memory
 from msmemscope.configuration import Analysis
 from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump.naming import DUMP_TABLE
@@ -146,12 +146,16 @@ def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) ->
 def _watch(capture: Capture) -> WatchResult | None:
     """Returns what is said about watched memory; None if there was none."""
     counts = capture.kind_counts()
-    if not any(counts.get(kind, 0) for kind in WATCH_KINDS) and not coverage_sentences(capture.facts):
+    has_events = any(counts.get(kind, 0) for kind in WATCH_KINDS)
+    is_without_window = WINDOW_NEVER_BEGAN in capture.facts
+    if not (has_events or is_without_window or coverage_sentences(capture.facts)):
         return None
     kinds = set(WATCH_KINDS)
     if counts.get(EventKind.WATCH, 0) and counts.get(EventKind.MALLOC, 0) <= MOST_EVENTS:
         # Blocks are called by who allocated them; a change is worth saying without that, too.
         kinds.add(EventKind.MALLOC)
+    if is_without_window:
+        kinds.update(NAMED_LAUNCH_KINDS)
     return judge_watched_memory(recording_of_capture(capture, capture.directory, kinds))
 
 

@@ -17,6 +17,7 @@ from msmemscope.analysis.watch.verdict import (
     judge_watched_memory,
 )
 from msmemscope.formats.reading import load
+from msmemscope.model.events import EventKind
 from msmemscope.reports.watch_report import MOST_CHANGES, render_watch
 from tests.fakes.event_log_builder import EventLogBuilder
 
@@ -276,7 +277,9 @@ def test_many_changes_make_a_short_report(log: WatchLog) -> None:
 
 def test_a_window_that_never_began_is_said(log: WatchLog) -> None:
     """Also where nothing else was watched: otherwise the report would say that watching was not asked for."""
-    log.log.fact("watch.window_never_began", f"{PREFIX}aten.addmn.default, {PREFIX}aten.addmm.default")
+    log.log.fact("watch.window_never_began", f"{PREFIX}aten.addmn.default")
+    for name in ("aten.addmm.default", "aten.convolution.default"):
+        log.log.add(EventKind.ATEN_START, name_id=log.log.string(f"{PREFIX}{name}"))
     sentence = "aten.addmn.default never ran: none of its outputs was watched; what did run: aten.addmm.default."
     assert log.judged().extent == (sentence,)
     assert sentence in printed(log.judged())

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.analysis.watch.similar_operators import similar_operators
 from msmemscope.model.devices import device_name
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _MOST_RANGES: Final = 4
 """Ranges of bytes that a sentence lists."""
@@ -27,8 +28,6 @@ _FIGURES: Final = frozenset(
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 _FILES_ENDED: Final = "watch.files_ended"
 """The fact that says why, and after how many bytes, no more files of watched memory were written."""
-_NEVER_BEGAN: Final = "watch.window_never_began"
-"""The fact that names the operator that should have opened the window of `--watch`, and similar ones that ran."""
 _TORCH_OPERATORS: Final = "torch._ops."
 
 
@@ -209,18 +208,20 @@ def _figures(text: str) -> dict[str, int] | None:
     return figures if figures.keys() >= _FIGURES else None
 
 
-def window_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Say which window of `--watch` never began.
+def window_sentences(starts: Iterable[str], ran: Iterable[str]) -> tuple[str, ...]:
+    """Say which windows of `--watch` never began.
 
     Args:
-        facts: Those of a capture.
+        starts: The operators that should have opened them.
+        ran: Names of the operators and kernels that ran, as far as they were recorded.
     """
-    told = []
-    for text in facts.get(_NEVER_BEGAN, ()):
-        start, *similar = text.split(", ")
-        ran = f"; what did run: {', '.join(map(short_operator, similar))}" if similar else ""
-        told.append(f"{short_operator(start)} never ran: none of its outputs was watched{ran}.")
-    return tuple(told)
+    known = tuple(ran)
+    sentences = []
+    for start in starts:
+        similar = similar_operators(start, known)
+        more = f"; what did run: {', '.join(map(short_operator, similar))}" if similar else ""
+        sentences.append(f"{short_operator(start)} never ran: none of its outputs was watched{more}.")
+    return tuple(sentences)
 
 
 def files_sentences(facts: Mapping[str, tuple[str, ...]], process_id: int) -> tuple[str, ...]:

@@ -27,6 +27,15 @@ LEGITIMATE: Final = "legitimate"
 UNEXPECTED: Final = "unexpected"
 UNKNOWN: Final = "unknown"
 
+WINDOW_NEVER_BEGAN: Final = "watch.window_never_began"
+"""The fact that names an operator that should have opened the window of `--watch`, and did not run."""
+NAMED_LAUNCH_KINDS: Final = (
+    EventKind.ATEN_START,
+    EventKind.ATB_START,
+    EventKind.KERNEL_START,
+    EventKind.KERNEL_LAUNCH,
+)
+"""Kinds whose names `--watch` can mean."""
 WATCH_CHANGE_SCHEMA: Final = pl.Schema(
     {
         "sequence": pl.UInt64(),
@@ -163,10 +172,20 @@ def judge_watched_memory(recording: Recording) -> WatchResult:
     """
     events = _with_attributes(recording)
     changes = _changes(recording, events.filter(pl.col("kind") == EventKind.WATCH))
-    extent = (*coverage_sentences(recording.facts), *window_sentences(recording.facts))
+    extent = (*coverage_sentences(recording.facts), *_windows(recording))
     files = files_sentences(recording.facts, recording.process_id)
     found = WatchResult(changes, _watched(events, changes), extent, files)
     return found if found.was_watched else dataclasses.replace(found, coverage=_why_not_watched(recording))
+
+
+def _windows(recording: Recording) -> tuple[str, ...]:
+    """Say which windows never began, and what ran that is called similarly."""
+    starts = recording.facts.get(WINDOW_NEVER_BEGAN, ())
+    if not starts:
+        return ()
+    ran = recording.events.filter(pl.col("kind").is_in([int(kind) for kind in NAMED_LAUNCH_KINDS]))["name_id"]
+    names = recording.strings.filter(pl.col("id").is_in(ran.unique().implode()))["text"]
+    return window_sentences(starts, names.drop_nulls())
 
 
 def _why_not_watched(recording: Recording) -> Coverage:
