@@ -30,10 +30,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.pthread_sigmask(signal.SIG_SETMASK, [])
 os.umask(0o022)
 
-if NIGHT:
-    # Property tests that do not say how many examples they need take ten times as many.
-    hypothesis.settings.register_profile("nightly", max_examples=1000)
-    hypothesis.settings.load_profile("nightly")
+# How long an example takes says nothing on a machine that does other things too.
+hypothesis.settings.register_profile(
+    "tests", max_examples=100, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("nightly", hypothesis.settings.get_profile("tests"), max_examples=4000)
+hypothesis.settings.load_profile("nightly" if NIGHT else "tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from tests.support.accounting import Action, Targets, programs
 
@@ -32,7 +32,6 @@ def targets(
     running.end()
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action]) -> None:
     """After every action, what is alive in the log is what torch_npu counts; and every block has its labels."""

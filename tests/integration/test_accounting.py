@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.labels import LabelLevel, decode_labels
@@ -32,7 +32,6 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
     running.end()
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 @example([("stop", 0, 0), ("allocate", 0, 5), ("free", 0, 0), ("allocate", 0, 6), ("start", 0, 0), ("free", 0, 0)])
 @example([("allocate", 0, 5), ("stop", 0, 0), ("free", 0, 0), ("configure", 0, 3), ("start", 0, 0)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.compare.comparison import COMPARISON_SCHEMA, compare
@@ -89,7 +89,6 @@ def test_steps() -> None:
 sequences = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 100)), max_size=25)
 
 
-@settings(deadline=None)
 @given(sequences, sequences)
 def test_against_dynamic_programming(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     """As few elements without partners as there can be, each side in its order, and the same totals."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.decomposition import (
@@ -301,7 +301,6 @@ def histories(draw: st.DrawFn) -> tuple[list[dict[str, int]], list[str]]:
     return events, owners
 
 
-@settings(max_examples=100, deadline=None)
 @given(history=histories())
 def test_everything_adds_up(history: tuple[list[dict[str, int]], list[str]]) -> None:
     """At every event: roots add up to the pool, a node to its own bytes and its parts, and all to a plain count."""

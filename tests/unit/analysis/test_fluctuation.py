@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks.fluctuation import find_fluctuation
@@ -52,7 +52,6 @@ def reference(trace: Trace) -> dict[tuple[int, int, int], tuple[int, int]]:
     return found
 
 
-@settings(deadline=None, max_examples=200)
 @given(traces())
 def test_least_and_most_of_each_step(trace: Trace) -> None:
     """From the second step on, for every pool of every device; the smallest and the largest ratio with their steps."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.fragmentation.fragmentation import GAP_SCHEMA, SEGMENT_SCHEMA, TOTAL_SCHEMA, find_fragmentation
@@ -158,7 +158,6 @@ def layouts(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[tuple[int, int
     return driver, blocks
 
 
-@settings(deadline=None, max_examples=200)
 @given(layouts())
 def test_every_byte_is_used_or_free(layout: tuple[list[tuple[int, int]], list[tuple[int, int]]]) -> None:
     """Gaps and blocks together are the segment, byte by byte; what is in no segment is told."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks.growth import STATED_FALSE_POSITIVE_RATE, find_slow_leaks, live_series, trends
@@ -21,7 +21,6 @@ OTHER = "/home/me/train.py(20): work\n/home/me/train.py(40): main"
 SIGNIFICANCE = 0.001
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=4, max_size=15))
 def test_slope_and_score_are_those_of_the_formulas(values: list[int]) -> None:
     """The median of all pairwise slopes; Mann and Kendall's test with its correction for ties, never more significant."""
@@ -138,7 +137,6 @@ def test_too_few_steps_are_said(steps: int, counted: str) -> None:
     assert found.remarks == (f"slow leaks: not judged, {counted} ended, at least 17 are needed",)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["malloc", "malloc", "free", "step"]), max_size=60), st.randoms())
 def test_live_bytes_at_each_step_end(actions: list[str], random: Any) -> None:
     """Against counting at each end."""

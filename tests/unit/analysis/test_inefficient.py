@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.inefficient.finding_rows import by_call_site
@@ -31,7 +31,6 @@ def found_by(result: InefficientResult) -> list[Found]:
     return [Found(*row) for row in result.findings.select(columns).iter_rows()]
 
 
-@settings(deadline=None, max_examples=4000)
 @given(rows=traces(), threshold=st.integers(1, 4), least_size=st.sampled_from([0, 0, 30]))
 def test_the_analysis_and_the_definitions_agree(rows: list[Row], threshold: int, least_size: int) -> None:
     """The same blocks, in the same ways, with the same operators between and the same bytes saved."""
@@ -41,7 +40,6 @@ def test_the_analysis_and_the_definitions_agree(rows: list[Row], threshold: int,
     assert set(found) == inefficient_oracle.inefficient(rows, threshold=threshold, least_size=least_size)
 
 
-@settings(deadline=None, max_examples=400)
 @given(rows=traces(), threshold=st.integers(1, 3))
 def test_peaks_without_all_findings_agree(rows: list[Row], threshold: int) -> None:
     """The peak of each pool with every block absent while it is not needed."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks.step_leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
@@ -85,7 +85,6 @@ def of(found: StepLeaks, fate: Fate) -> set[int]:
     return set(found.blocks.filter(pl.col("fate") == fate.value)["malloc_sequence"])
 
 
-@settings(deadline=None, max_examples=200)
 @given(traces())
 def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
     """Without judgement of sites: the leaked and the withdrawn blocks are those of the definition."""
@@ -102,7 +101,6 @@ def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
     assert int(sites["leaked_bytes"].sum()) == sum(sizes[number] for number in leaked)
 
 
-@settings(deadline=None, max_examples=100)
 @given(traces())
 def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
     """Every block that is called leaked with judgement is one by the definition; the others have another fate."""
@@ -113,7 +111,6 @@ def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
     assert of(judged, Fate.LONG_LIVED) == of(strict, Fate.LONG_LIVED)
 
 
-@settings(deadline=None, max_examples=100)
 @given(traces())
 def test_peak_without_the_leaks(made: tuple[Trace, bool]) -> None:
     """The peak of each pool without its leaked blocks, all and those of one site, is what following it gives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks.between_marks import find_leaks_between_marks
@@ -35,7 +35,6 @@ def traces(draw: st.DrawFn) -> Trace:
     return trace
 
 
-@settings(deadline=None, max_examples=200)
 @given(traces(), st.integers(0, 3))
 def test_the_definition_block_by_block(trace: Trace, start_index: int) -> None:
     """Allocated between A and B, not freed before C: in every pool of every device."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.operators.memory_changes import CHANGE_SCHEMA, find_memory_changes
@@ -74,7 +74,6 @@ actions = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
 @given(actions)
 def test_against_a_plain_rereading(chosen: list[tuple[str, int, int, int, int]]) -> None:
     """Random threads, devices and nesting: the same figures as of a loop over the events."""

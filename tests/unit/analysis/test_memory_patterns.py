@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
@@ -16,7 +16,6 @@ from tests.support.traces import STRINGS, Program, data_set, traces
 COLUMNS = ("kind", "allocation_id", "operators_wasted", "saved_bytes")
 
 
-@settings(deadline=None, max_examples=1000)
 @given(rows=traces())
 def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     """The same blocks, with the same operators between and the same bytes saved."""
@@ -26,7 +25,6 @@ def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     assert set(found) == inefficient_oracle.patterns(rows)
 
 
-@settings(deadline=None, max_examples=400)
 @given(rows=traces(most=90), short_life=st.integers(0, 3))
 def test_churn_and_its_definition_agree(rows: list[Row], short_life: int) -> None:
     """Without stacks the call site is the allocating operator."""

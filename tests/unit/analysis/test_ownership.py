@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.ownership import NO_ACCESSES, block_owners, find_owners, split_allocation_text
@@ -342,7 +342,6 @@ def in_batches(events: list[dict[str, Any]], rows: int) -> Iterable[pl.DataFrame
     return frame.iter_slices(rows)
 
 
-@settings(max_examples=150, deadline=None)
 @given(events=histories(), rows=st.integers(1, 20))
 def test_against_an_oracle(events: list[dict[str, Any]], rows: int) -> None:
     """Any order of allocations, labels and uses, cut into batches anywhere."""

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.peak.overview import memory_events
@@ -119,7 +119,6 @@ def assert_same(described: BlockSet, blocks: list[Block]) -> None:
     assert set(described.by_source_line.shares) == expected_ranking(blocks, "line")
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(event_rows())
 def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int]]) -> None:
     """Bytes, moment, blocks in use and their labels, for every pool of every device."""
@@ -142,7 +141,6 @@ def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int
         assert_same(one.blocks, rest[one.device, one.pool])
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(event_rows(), st.integers(0, 3))
 def test_what_is_not_listed_is_in_other(rows: list[dict[str, int]], limit: int) -> None:
     """Listed and other together are the total, the largest are the listed, and one other is never hidden."""

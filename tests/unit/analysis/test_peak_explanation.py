@@ -6,7 +6,7 @@ import dataclasses
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.peak.cause import Cause, OutOfMemoryCause, find_cause
@@ -174,7 +174,6 @@ def with_sites(rows: list[Row], sites: list[int]) -> Recording:
     return data_set(rows, stacks, stack_of)
 
 
-@settings(deadline=None)
 @given(traces(), st.lists(st.integers(1, 4), min_size=1, max_size=7))
 def test_against_plain_sums(rows: list[Row], sites: list[int]) -> None:
     """Peak, what is in use at it by site and owner, and the peak without each site: block by block, moment by moment."""

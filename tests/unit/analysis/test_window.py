@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.window import MemoryWindow, PoolWindow, memory_window
@@ -94,7 +94,6 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(actions=ACTIONS, bounds=st.tuples(st.integers(1, 42), st.integers(0, 42)))
 @pytest.mark.parametrize("freed_first", ["newest", "oldest"])
 def test_any_window_of_any_history(freed_first: str, actions: list[Action], bounds: tuple[int, int]) -> None:

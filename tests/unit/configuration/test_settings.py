@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.configuration import (
@@ -79,14 +79,12 @@ configs = st.builds(
 )
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(configs)
 def test_settings_text_gives_back_the_same_config(config: Config) -> None:
     """Whatever the values, a configuration survives its way through the environment."""
     assert Config.from_settings_text(config.to_settings_text()) == config
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(configs)
 def test_facts_give_back_the_same_config(config: Config) -> None:
     """The lines, as facts of a capture, rebuild the configuration; of several values the last holds."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.ownership import block_owners
@@ -127,7 +127,6 @@ def totals(recording: Recording) -> list[tuple[Any, ...]]:
     return rows
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(steps_of_run, st.sampled_from(list(DataFormat)))
 def test_dumps_read_back_equal_the_event_log(
     run: list[tuple[str, int, tuple[int, int], str, str]], data_format: DataFormat

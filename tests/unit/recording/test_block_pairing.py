@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.model.events import EventKind
@@ -23,7 +23,6 @@ rows_without_ids = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rows_without_ids)
 def test_blocks_by_address(run: list[tuple[int, int, int, int]]) -> None:
     """A FREE ends the latest block of its address; an access belongs to a live block that holds all of it."""
@@ -52,7 +51,6 @@ def test_blocks_by_address(run: list[tuple[int, int, int, int]]) -> None:
     assert block_sequences(pl.DataFrame(rows, schema=SCHEMA)).to_list() == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([MALLOC, FREE, READ]), st.integers(1, 5)), max_size=40))
 def test_blocks_by_their_numbers(run: list[tuple[int, int]]) -> None:
     """Addresses do not matter then, and an access may come after the free."""

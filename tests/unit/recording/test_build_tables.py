@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.event_log import Capture
@@ -85,7 +85,6 @@ def event_rows(steps: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(deadline=None)
 @given(EVENTS)
 def test_pairing_is_that_of_a_plain_loop(steps: list[tuple[int, int, int]]) -> None:
     """The columnar join finds what a dictionary and a loop find, duplicates and strangers included."""

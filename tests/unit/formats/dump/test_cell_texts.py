@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope import load
@@ -73,7 +73,6 @@ def cells_of(path: Path) -> list[str]:
 names_of_programs = texts.filter(lambda text: text.strip('"') == text and not re.search(r"[\x00-\x08\x0b-\x1f]", text))
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(names_of_programs, min_size=1, max_size=4), st.sampled_from(DataFormat))
 def test_names_and_stacks_survive_a_dump(names: list[str], data_format: DataFormat) -> None:
     """Operators, marks and files of any name are read back as they were recorded, and no cell of the file is a formula."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.dump.csv_reader import _PieceReader
@@ -129,14 +129,12 @@ def patient(content: bytes) -> DumpPiece:
 
 
 @given(rows)
-@settings(max_examples=400, deadline=None)
 def test_it_says_the_same(table: list[list[str]]) -> None:
     """Rows of every kind, with something strange in some field."""
     compare(content_of(table))
 
 
 @given(rows, st.data())
-@settings(max_examples=400, deadline=None)
 def test_it_says_the_same_of_damaged_rows(table: list[list[str]], data: st.DataObject) -> None:
     """A byte more, less or other than it should be."""
     content = bytearray(content_of(table))

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.configuration import DataFormat
@@ -109,7 +109,6 @@ def test_writing_twice_is_writing_once_and_taking_away_gives_back_the_file(tmp_p
 FIELD = st.text(st.sampled_from('aé,"\n{}:0 '), max_size=8)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     rows=st.lists(st.tuples(st.sampled_from(["MALLOC", "FREE"]), FIELD, FIELD, FIELD), max_size=8),
     chosen=st.sets(st.integers(1, 9)),

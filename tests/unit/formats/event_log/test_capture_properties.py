@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.errors import EventLogError
@@ -55,7 +55,6 @@ def filled(root: Path) -> EventLogBuilder:
 slots = st.one_of(st.just("event"), st.just("torn"), st.just("zeros"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(slots, st.integers(0, 5), st.integers(1, 1000)), max_size=150), st.integers(1, 50))
 def test_any_interleaving_is_put_in_order(steps: list[tuple[str, int, int]], rows: int) -> None:
     """However events are spread over segments, and whatever lies between them, their order comes back."""
@@ -78,7 +77,6 @@ def test_any_interleaving_is_put_in_order(steps: list[tuple[str, int, int]], row
     assert capture.event_count() == len(expected)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(FILES), st.integers(0, 1 << 14), st.binary(min_size=1, max_size=200))
 def test_overwritten_bytes_never_crash_the_reader(name: str, offset: int, content: bytes) -> None:
     """Damage anywhere is either read over or refused with a message."""
@@ -93,7 +91,6 @@ def test_overwritten_bytes_never_crash_the_reader(name: str, offset: int, conten
         assert numbers == sorted(set(numbers))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(FILES), st.integers(0, 9000))
 def test_cut_files_never_crash_the_reader(name: str, size: int) -> None:
     """A torn tail costs what was in it and nothing else."""
@@ -109,7 +106,6 @@ def test_cut_files_never_crash_the_reader(name: str, size: int) -> None:
         assert numbers == sorted(set(numbers))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(FILES), st.binary(max_size=6000)))
 def test_random_files_never_crash_the_reader(files: dict[str, bytes]) -> None:
     """Files that were never event logs are refused or left out."""

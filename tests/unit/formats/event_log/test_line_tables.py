@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.event_log.layout import LineTableFormat
@@ -109,7 +109,6 @@ sources = st.lists(st.tuples(st.sampled_from(TEMPLATES), st.integers(1, 400)), m
 )
 
 
-@settings(deadline=None, max_examples=100)
 @given(sources)
 def test_lines_of_any_source(source: str) -> None:
     """Long gaps, steps backwards and instructions without a line are read right."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.event_log.new_events import NewEvents
@@ -48,7 +48,6 @@ def test_what_is_not_committed_yet_is_read_later(tmp_path: Path) -> None:
     assert reader.read(KINDS)["size"].to_list() == [30]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["malloc", "other", "zeros"])), max_size=60), max_size=5

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.errors import InputError
@@ -45,14 +45,12 @@ def read(content: bytes) -> Any:
         return read_plain_pickle(path).value
 
 
-@settings(deadline=None)
 @given(data, st.integers(3, 5))
 def test_plain_data_is_read(value: object, protocol: int) -> None:
     """And nothing of what lies behind its end. (Protocol 2 has bytes only as a call, and that is refused)."""
     assert read(pickle.dumps(value, protocol) + b"cos\nsystem\n") == value
 
 
-@settings(deadline=None, max_examples=400)
 @given(data, st.integers(2, 5), st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=4))
 def test_what_is_read_holds_only_plain_opcodes(value: object, protocol: int, changes: list[tuple[int, int]]) -> None:
     """However a file is damaged: if it is read, the walk of the standard library finds nothing else in it either."""
