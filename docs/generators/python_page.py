@@ -48,6 +48,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "get_analyzer_config",
         "load",
         "load_all",
+        "Recording",
     ),
 }
 """Heading to public names, without `msmemscope.`; classes that a module of them has beside these follow it."""
@@ -213,7 +214,9 @@ def _details(node: ast.ClassDef) -> Iterator[str]:
         if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             yield f"- `{ast.unparse(field.target)}`: {' '.join(str(below.value.value).split())}"
         elif isinstance(field, ast.FunctionDef) and not field.name.startswith("_") and bases <= {"Protocol", "Generic"}:
-            yield f"- `{field.name}()`: {summary(ast.get_docstring(field) or '')}."
+            is_property = any("property" in ast.unparse(decorator) for decorator in field.decorator_list)
+            call = "" if is_property else "()"
+            yield f"- `{field.name}{call}`: {summary(ast.get_docstring(field) or '')}."
 
 
 def _integration(heading: str, module: str) -> str:

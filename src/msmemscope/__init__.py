@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
     from msmemscope.capture.watcher import remove
     from msmemscope.formats.reading import load, load_all
+    from msmemscope.recording.recording import Recording
 
 __version__ = "0.1.0"
 
 __all__ = [
     "RecordFunction",
+    "Recording",
     "TakeSnapshot",
     "__version__",
     "analyze",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOMES = {
     "RecordFunction": "msmemscope.capture.record_function",
+    "Recording": "msmemscope.recording.recording",
     "TakeSnapshot": "msmemscope.capture.snapshot",
     "analyze": "msmemscope.analyzer",
     "analyzer": "",

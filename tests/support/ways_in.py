@@ -23,7 +23,6 @@ from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.analysis.watch.verdict import judge_watched_memory
 from msmemscope.configuration import Level
 from msmemscope.formats.reading import load
-from msmemscope.recording import steps
 from tests.support import tool
 from tests.support.targets import SOURCES, environment
 
@@ -54,7 +53,7 @@ def analysed(recording: Recording) -> Results:
     """Run every analysis; ids of texts, which each way in numbers anew, are replaced by the texts."""
     middle = int(recording.blocks["malloc_sequence"][len(recording.blocks) // 2])
     results: dict[str, object] = {
-        "steps": steps(recording),
+        "steps": recording.steps,
         "leaks": find_leaks(recording),
         "inefficient": find_inefficient(recording, InefficientOptions(idle_threshold=_IDLE_OPERATORS)),
         "patterns": find_memory_patterns(recording),

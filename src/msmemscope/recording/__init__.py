@@ -6,7 +6,7 @@ Every input becomes a `Recording`; every question is asked of one.
 from __future__ import annotations
 
 from msmemscope.recording.build_tables import Tables, build_blocks, build_tables
-from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, STEP_SCHEMA, Recording, steps
+from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, STEP_SCHEMA, Recording
 from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "Tables",
     "build_blocks",
     "build_tables",
-    "steps",
 ]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.recording.timeline import byte_changes
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -27,10 +29,10 @@ def peaks_without(blocks: pl.DataFrame, removed: pl.DataFrame) -> tuple[int, int
         Peak bytes; peak bytes without all that are left out; and for the MOST_GROUPS largest groups, the peak without
         that group alone.
     """
-    changes = _changes(blocks)
+    changes = byte_changes(blocks)
     total = np.concatenate(([0], np.cumsum(changes["change"].to_numpy())))
     peak = int(total.max())
-    out = _changes(removed, "group")
+    out = byte_changes(removed, "group")
     if out.is_empty():
         return peak, peak, {}
     # Between two changes of what is left out, only the highest total matters.
@@ -46,11 +48,3 @@ def peaks_without(blocks: pl.DataFrame, removed: pl.DataFrame) -> tuple[int, int
 def _peak(highest: Integers, change: Integers) -> int:
     left_out = np.concatenate(([0], np.cumsum(change)))
     return max(int((highest - left_out).max()), 0)
-
-
-def _changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    allocations = blocks.select(pl.col("malloc_sequence").alias("sequence"), pl.col("size").alias("change"), *columns)
-    frees = blocks.filter(pl.col("free_sequence").is_not_null()).select(
-        pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
-    )
-    return pl.concat([allocations, frees]).sort("sequence")

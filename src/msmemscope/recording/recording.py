@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import html
+import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
+from msmemscope.errors import ConfigurationError
+from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
+from msmemscope.model.pools import pool_word
+from msmemscope.recording.operators import find_operators
 from msmemscope.recording.schema import BLOCK_SCHEMA
+from msmemscope.recording.timeline import bytes_in_use
+from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,13 +38,13 @@ STEP_SCHEMA: Final = pl.Schema(
         "device": pl.Int16(),
     }
 )
-"""One row per step of a program, in the order of their begins. See `steps`."""
+"""One row per step of a program, in the order of their begins. See `Recording.steps`."""
 
 STEP_RANGE_NAME: Final = "step start"
 """Text of an mstx range that is a step."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recording:
     """Everything that analyses need of one process, whatever it was read from.
 
@@ -64,32 +74,140 @@ class Recording:
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What the recording noted about itself, by key (native/FORMAT.md); only event logs have any."""
 
+    @functools.cached_property
+    def steps(self) -> pl.DataFrame:
+        """The steps that the program reported, a table of STEP_SCHEMA.
 
-def steps(recording: Recording) -> pl.DataFrame:
-    """Returns the steps that a program told of.
+        A program reports steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
+        that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins
+        behind the call before it, the first one with the process. A range is a step of its own device; ranges are
+        counted from 1 over all devices of the process, in the order in which they begin. A range within another one of
+        its device is part of that step and no step of its own; ranges that overlap without that are steps, each.
 
-    A program tells of steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
-    that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins behind
-    the call before it, the first one with the process. A range is a step of its own device; ranges are counted from 1
-    over all devices of the process, in the order in which they begin. A range within another one of its device is part
-    of that step and no step of its own; ranges that overlap without that are steps, each.
+        Both bounds are part of the step. `end_sequence` is null for a range that never ended.
+        """
+        kinds = [EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]
+        marked = self.events.filter(pl.col("kind").is_in(kinds))
+        is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
+        names = self.strings.filter(is_step_name)["id"]
+        is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
+        first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
+        if first.is_empty():
+            return STEP_SCHEMA.to_frame()
+        if first["kind"][0] == EventKind.STEP:
+            return _called_steps(marked)
+        return _marked_steps(marked, is_begin)
 
-    Args:
-        recording: Any.
+    @functools.cached_property
+    def operators(self) -> pl.DataFrame:
+        """The outermost operators of all threads, in the order in which they began.
 
-    Returns:
-        A table of STEP_SCHEMA. Both bounds are part of the step. `end_sequence` is null for a range that never ended.
-    """
-    marked = recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]))
-    is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
-    names = recording.strings.filter(is_step_name)["id"]
-    is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
-    first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
-    if first.is_empty():
-        return STEP_SCHEMA.to_frame()
-    if first["kind"][0] == EventKind.STEP:
-        return _called_steps(marked)
-    return _marked_steps(marked, is_begin)
+        Columns: `name`, `device`, `thread_id`, `begin_sequence`, `end_sequence` (null while it had not ended),
+        `begin_ns`.
+        """
+        found = find_operators(self.events)
+        starts = self.events[found.begin_rows].select(
+            "name_id", "device", "thread_id", begin_sequence="sequence", begin_ns="timestamp_ns"
+        )
+        has_ended = pl.Series(found.end_rows < self.events.height)
+        ends = self.events["sequence"].gather(np.minimum(found.end_rows, max(self.events.height - 1, 0)))
+        names = self.strings.select(name_id="id", name="text")
+        return (
+            starts.with_columns(end_sequence=pl.select(pl.when(has_ended).then(ends)).to_series())
+            .join(names, on="name_id", how="left", maintain_order="left")
+            .select("name", "device", "thread_id", "begin_sequence", "end_sequence", "begin_ns")
+        )
+
+    def timeline(self, *, pool: str | None = None, device: str | None = None) -> pl.DataFrame:
+        """Return how much each pool had in use after each of its changes.
+
+        Args:
+            pool: Its word: `PTA`, `HAL`, `HOST`, `CUDA`; None for all.
+            device: Its name: `npu:0`, `cuda:1`, `cpu`; None for all.
+
+        Returns:
+            `sequence`, `timestamp_ns`, `device`, `pool` (words), `in_use_bytes`, in sequence order.
+
+        Raises:
+            ConfigurationError: If there is no such pool or device here.
+        """
+        totals = bytes_in_use(self.blocks)
+        pairs = totals.select("device", "pool").unique().sort("device", "pool")
+        words = [(*pair, device_name(pair[0]), pool_word(pair[1], pair[0])) for pair in pairs.iter_rows()]
+        named = pl.DataFrame(
+            words, {**pairs.schema, "device_word": pl.String(), "pool_word": pl.String()}, orient="row"
+        )
+        totals = totals.join(named, on=["device", "pool"], maintain_order="left").select(
+            "sequence", "in_use_bytes", device="device_word", pool="pool_word"
+        )
+        for option, chosen in (("pool", pool), ("device", device)):
+            if chosen is None:
+                continue
+            known = totals[option].unique().sort().to_list()
+            if chosen not in known:
+                message = f"nothing was recorded of this {option}"
+                raise ConfigurationError(message, option=option, value=chosen, accepted=", ".join(known) or "none")
+            totals = totals.filter(pl.col(option) == chosen)
+        times = self.events.select("sequence", "timestamp_ns")
+        return totals.join(times, on="sequence", how="left", maintain_order="left").select(
+            "sequence", "timestamp_ns", "device", "pool", "in_use_bytes"
+        )
+
+    def ask(self, question: str, **options: Any) -> Any:
+        """Ask one of the questions that `msmemscope.analyzer.list_analyzers()` names; nothing is printed.
+
+        Args:
+            question: Its name: `leaks`, `peak`, `decompose` ...
+            options: Fields of its configuration, see `msmemscope.analyzer.get_analyzer_config`.
+
+        Returns:
+            Its result, a frozen dataclass of tables.
+
+        Raises:
+            ConfigurationError: If there is no such question, or a value is not accepted.
+            TypeError: If an option is not known.
+        """
+        # The questions stand above this layer; they are found when one is asked.
+        analyzer = importlib.import_module("msmemscope.analyzer")
+        return analyzer.analyze(question, input_path=self, quiet=True, **options)
+
+    def leaks(self, **options: Any) -> Any:
+        """Ask what was never given back: `ask("leaks", ...)`."""
+        return self.ask("leaks", **options)
+
+    def peak(self, **options: Any) -> Any:
+        """Ask what made the peak: `ask("peak", ...)`."""
+        return self.ask("peak", **options)
+
+    def owners(self, **options: Any) -> Any:
+        """Ask what memory is made of: `ask("decompose", ...)`."""
+        return self.ask("decompose", **options)
+
+    def inefficient(self, **options: Any) -> Any:
+        """Ask what is held longer than it is used: `ask("inefficient", ...)`."""
+        return self.ask("inefficient", **options)
+
+    def __repr__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self._facts()).join(("<Recording ", ">"))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in self._facts()
+        )
+        return f"<table>{rows}</table>"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        devices = [device_name(device) for device in sorted(self.blocks["device"].unique())]
+        return [
+            ("source", self.source),
+            ("form", self.form),
+            ("process", str(self.process_id)),
+            ("devices", ",".join(devices) or "none"),
+            ("events", format_count(self.events.height)),
+            ("blocks", format_count(self.blocks.height)),
+            ("steps", format_count(self.steps.height)),
+        ]
 
 
 def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from msmemscope.recording import steps
-
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -83,7 +81,7 @@ def process_steps(recording: Recording) -> ProcessSteps:
 
     A step whose end was not seen ends where the next one begins; the last one without an end has not ended.
     """
-    table = steps(recording).sort("begin_sequence")
+    table = recording.steps.sort("begin_sequence")
     everything = _bounds(table)
     if table["device"].n_unique() <= 1 or not _overlap(table):
         return ProcessSteps(everything, {})

@@ -77,29 +77,44 @@ class NeverFreed:
     blocks: BlockSet
 
 
+def byte_changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """Return every change of the bytes in use: the one source of running totals.
+
+    Args:
+        blocks: Begins (`malloc_sequence`, or `allocation_id` in a table of `BLOCK_SCHEMA`), `free_sequence`, `size`.
+        columns: Further ones to keep.
+
+    Returns:
+        `sequence` (u64) and `change` (i64), and those columns, in sequence order.
+    """
+    begin = "malloc_sequence" if "malloc_sequence" in blocks.columns else "allocation_id"
+    begins = blocks.select(pl.col(begin).alias("sequence"), pl.col("size").alias("change"), *columns)
+    ends = blocks.filter(pl.col("free_sequence").is_not_null()).select(
+        pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
+    )
+    return pl.concat([begins, ends]).sort("sequence", maintain_order=True)
+
+
+def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return how much each pool had in use after each of its changes: `byte_changes`, and `in_use_bytes` (i64)."""
+    return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=pl.col("change").cum_sum().over(_POOL))
+
+
 def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
     """Find when each pool was fullest.
 
     Args:
-        blocks: A table of `store.BLOCK_SCHEMA`.
+        blocks: A table of `BLOCK_SCHEMA`.
 
     Returns:
         One row per device and pool that has blocks, ordered by them: `device`, `pool`,
         `peak_bytes` (i64), `sequence` (u64: the first event with that much in use).
     """
-    allocations = blocks.select(*_POOL, pl.col("allocation_id").alias("sequence"), pl.col("size").alias("change"))
-    frees = blocks.filter(pl.col("free_sequence").is_not_null()).select(
-        *_POOL, pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change")
-    )
+    is_highest = pl.col("in_use_bytes") == pl.col("in_use_bytes").max()
     return (
-        pl.concat([allocations, frees])
-        .sort("sequence")
-        .with_columns(pl.col("change").cum_sum().over(_POOL).alias("in_use"))
+        bytes_in_use(blocks)
         .group_by(_POOL)
-        .agg(
-            pl.col("in_use").max().alias("peak_bytes"),
-            pl.col("sequence").filter(pl.col("in_use") == pl.col("in_use").max()).min(),
-        )
+        .agg(pl.col("in_use_bytes").max().alias("peak_bytes"), pl.col("sequence").filter(is_highest).min())
         .sort(_POOL)
     )
 
@@ -137,7 +152,7 @@ def find_peaks(
     """Describe the peak of each pool.
 
     Args:
-        blocks: A table of `store.BLOCK_SCHEMA`.
+        blocks: A table of `BLOCK_SCHEMA`.
         moments: What `peak_moments` found.
         source_lines: Python stack id to the line to blame: `id` (u32), `text`; for the blocks concerned.
         limit: How many shares to list by name.

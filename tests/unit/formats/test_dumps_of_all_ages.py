@@ -10,7 +10,7 @@ import pytest
 from msmemscope.formats.reading import load, load_all
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, steps
+from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
 from tests.golden.dump_inputs import DRIVER, PROCESS_ID, PYTHON_STACK, WRITERS, A, B
 
 OPERATOR = "torch._ops.aten.add.Tensor"
@@ -62,7 +62,7 @@ def test_times_are_nanoseconds(recording: Recording) -> None:
 
 def test_the_step_is_found(recording: Recording) -> None:
     """From the begin of the range to its end, although only the end has a number."""
-    assert steps(recording).rows() == [(1, 1, 8, 0)]
+    assert recording.steps.rows() == [(1, 1, 8, 0)]
 
 
 def test_reserved_memory_is_known_before_the_row_that_tells_it(recording: Recording) -> None:

@@ -16,7 +16,7 @@ from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.reading import load
 from msmemscope.model.events import WATCH_KINDS, EventKind
-from msmemscope.recording import Recording, steps
+from msmemscope.recording import Recording
 from tests.fakes.event_log_builder import (
     ATEN_END,
     ATEN_START,
@@ -157,4 +157,4 @@ def test_dumps_read_back_equal_the_event_log(
     )
     assert dump.blocks["owner"].to_list() == owners
     assert totals(dump) == totals(log)
-    assert steps(dump).rows() == steps(log).rows()
+    assert dump.steps.rows() == log.steps.rows()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from msmemscope.analysis.leaks.step_leaks import find_step_leaks
-from msmemscope.recording import steps
 from tests.fakes.traces import Trace
 
 
@@ -17,7 +16,7 @@ def test_ranges_within_a_step_are_part_of_it() -> None:
             trace.end_range(trace.begin_range())
             trace.end_range(inner)
         trace.end_range(outer)
-    assert steps(trace.recording()).rows() == [(1, 1, 10, 0), (2, 11, 20, 0), (3, 21, 30, 0)]
+    assert trace.recording().steps.rows() == [(1, 1, 10, 0), (2, 11, 20, 0), (3, 21, 30, 0)]
 
 
 def test_leaks_are_judged_by_the_outer_steps() -> None:
@@ -48,7 +47,7 @@ def test_steps_of_other_devices_and_overlapping_ones_count() -> None:
     trace.end_range(first)
     trace.end_range(second)
     trace.end_range(trace.begin_range("step started"))
-    assert steps(trace.recording()).rows() == [(1, 1, 5, 0), (2, 2, 4, 1), (3, 3, 6, 0)]
+    assert trace.recording().steps.rows() == [(1, 1, 5, 0), (2, 2, 4, 1), (3, 3, 6, 0)]
 
 
 def test_a_range_without_an_end_holds_nothing() -> None:
@@ -59,4 +58,4 @@ def test_a_range_without_an_end_holds_nothing() -> None:
     trace.begin_range()
     trace.end_range(second)
     trace.begin_range()
-    assert steps(trace.recording()).rows() == [(1, 1, None, 0), (2, 2, 4, 0), (3, 5, None, 0)]
+    assert trace.recording().steps.rows() == [(1, 1, None, 0), (2, 2, 4, 0), (3, 5, None, 0)]

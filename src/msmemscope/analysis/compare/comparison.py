@@ -17,7 +17,6 @@ from msmemscope.analysis.coverage import Coverage, comparison_coverage
 from msmemscope.analysis.operators.memory_changes import find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.errors import UsageError
-from msmemscope.recording import steps
 from msmemscope.recording.call_sites import NO_CALL_SITE, call_sites
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def _bounds(recording: Recording, step: int | None) -> tuple[int, int]:
     last = (1 << 63) - 1
     if step is None:
         return 0, last
-    table = steps(recording)
+    table = recording.steps
     chosen = table.filter(pl.col("number") == step)
     if chosen.is_empty():
         message = f"{recording.source} has no such step"

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
+from msmemscope.recording.timeline import byte_changes
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
@@ -89,11 +90,8 @@ def find_fluctuation(recording: Recording) -> Fluctuation:
 
 
 def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> pl.DataFrame:
-    freed = blocks.filter(pl.col("free_sequence").is_not_null())
-    sequence = np.concatenate([blocks["malloc_sequence"].to_numpy(), freed["free_sequence"].to_numpy()])
-    change = np.concatenate([blocks["size"].to_numpy(), -freed["size"].to_numpy()])
-    order = np.argsort(sequence, kind="stable")
-    sequence, change = sequence[order], change[order]
+    changes = byte_changes(blocks)
+    sequence, change = changes["sequence"].to_numpy(), changes["change"].to_numpy()
     # What is in use before each change, and after all of them.
     in_use = np.concatenate([[0], np.cumsum(change)])
     numbers = np.arange(WARM_UP_STEPS, bounds.ended)

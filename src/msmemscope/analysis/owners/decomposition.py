@@ -22,7 +22,7 @@ from msmemscope.analysis.recorded import Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
 from msmemscope.model.pools import POOL_WORDS, Pool
-from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks, steps
+from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
 from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _decompose(recording: Recording, coverage: Coverage, options: DecompositionO
     chosen = DecompositionOptions() if options is None else options
     blocks, notes = owned_blocks(recording)
     blocks = _with_pinned_memory_apart(blocks, recording.strings)
-    ends = steps(recording).drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
+    ends = recording.steps.drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
     ends, thinned = _fewer(ends, owners)
     notes = (*notes, *thinned)

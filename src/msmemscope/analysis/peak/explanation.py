@@ -25,6 +25,7 @@ from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
+from msmemscope.recording.timeline import byte_changes
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -252,7 +253,7 @@ class _DeviceMemory:
         self._site_texts = sites.select("site_id", "site", "site_path").unique("site_id", keep="first")
         numbered = sites.select(*STACK_COLUMNS, "site_id")
         self._blocks = counted.join(numbered, on=STACK_COLUMNS, how="left", maintain_order="left")
-        changes = _changes(counted)
+        changes = byte_changes(counted)
         self._sequences = changes["sequence"].to_numpy()
         self._totals: Integers = np.cumsum(changes["change"].to_numpy())
 
@@ -411,13 +412,6 @@ def _check_moment(recording: Recording, at: int | None) -> None:
         accepted = f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none, there are no events"
         message = f"at: {at} is no number of an event of {recording.source}; expected {accepted}"
         raise ValueError(message)
-
-
-def _changes(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns `sequence` and `change` of each MALLOC and FREE, in order."""
-    allocations = blocks.select(sequence="malloc_sequence", change="size")
-    frees = blocks.filter(pl.col("free_sequence").is_not_null())
-    return pl.concat([allocations, frees.select(sequence="free_sequence", change=-pl.col("size"))]).sort("sequence")
 
 
 def _owners(in_use: pl.DataFrame) -> pl.DataFrame:
