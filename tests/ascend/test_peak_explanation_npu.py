@@ -136,7 +136,7 @@ def test_refused_without_a_reason(observe: Observe) -> None:
     limited = {"VNPU_FAULTS": "memory-limit:524MiB"}
     _, cause = failure_of(explained(observe(OPTIONS, PROGRAM, "other", variables=SMALL | limited)))
     assert cause.cause is Cause.UNKNOWN
-    assert "698 MiB of the device were said to be free" in cause.sentence
+    assert "698 MiB of the device were reported free" in cause.sentence
 
 
 def test_a_configured_limit(observe: Observe) -> None:

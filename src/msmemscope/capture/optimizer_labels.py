@@ -56,7 +56,9 @@ class OptimizerLabels:
 
             self._hook = register_optimizer_step_post_hook(_label_after_step)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
-            _native.say(f"weights, gradients and optimizer state are not told apart: {type(error).__name__}: {error}")
+            _native.say(
+                f"weights, gradients and optimizer state are not distinguished: {type(error).__name__}: {error}"
+            )
             _native.note_fact("unobserved.optimizer", str(error))
 
 
@@ -78,7 +80,7 @@ def _label_after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not _has_failed:
             _has_failed = True
             _native.say(
-                f"an optimizer's memory is not told apart ({type(optimizer).__name__}): {type(error).__name__}: {error}"
+                f"an optimizer's memory is not distinguished ({type(optimizer).__name__}): {type(error).__name__}: {error}"
             )
 
 

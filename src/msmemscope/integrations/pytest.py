@@ -211,7 +211,7 @@ def _window_of(checks: _Checks, region: ObservedRegion) -> MemoryWindow:
     except MsmemscopeError as error:
         problems = (error.message,)
     if problems:
-        pytest.fail("msmemscope cannot tell what memory this test used: " + "; ".join(problems), pytrace=False)
+        pytest.fail("msmemscope does not know what memory this test used: " + "; ".join(problems), pytrace=False)
     return window
 
 

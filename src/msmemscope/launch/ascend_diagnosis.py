@@ -134,7 +134,7 @@ class _Stack:
         subject = "mstx"
         library = Path(self._home) / "lib64" / "libms_tools_ext.so"
         if not library.is_file():
-            advice = "torch_npu and MindSpore tell of their pools through it: only the driver's memory is seen"
+            advice = "torch_npu and MindSpore report their pools through it: only the driver's memory is seen"
             return Finding(Status.MISSING, subject, f"{library} is not there", advice)
         return Finding(Status.OK, subject, f"{library}; marks, ranges and pools of the frameworks")
 
@@ -188,7 +188,7 @@ def _torch_npu(*, needed: bool) -> Finding:
     release = _numbers(version)
     post = re.search(r"\.post(\d+)", version)
     if release < NEWEST_LISTED_TORCH_NPU and int(post[1] if post else 0) < OLDEST_TORCH_NPU.get(release, 1 << 30):
-        advice = "Ascend Extension for PyTorch 7.0.0 or newer tells of its pools; this one is older"
+        advice = "Ascend Extension for PyTorch 7.0.0 or newer reports its pools; this one is older"
         return Finding(Status.WARN, "torch_npu", version, advice)
     return Finding(Status.OK, "torch_npu", f"{version}; its pools and operators can be observed")
 

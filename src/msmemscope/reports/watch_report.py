@@ -52,7 +52,7 @@ def render_watch(
         writer.sentence(f"... and {counted(others.height, 'more unexpected change')}{_operators(others)}", style=QUIET)
     _watched(writer, result.watched)
     _others(writer, result.changes, LEGITIMATE, "by operators that may write it")
-    _others(writer, result.changes, UNKNOWN, "of which it cannot be told whether they are legitimate")
+    _others(writer, result.changes, UNKNOWN, "of which it is not known whether they are legitimate")
     for sentence in (*result.files, *result.extent):
         writer.sentence(sentence)
 

@@ -331,7 +331,7 @@ def test_refused_although_there_was_enough() -> None:
     """Nobody can say why."""
     found = cause_of(failure(pieces=(400,), used=400, request=100))
     assert found.cause is Cause.UNKNOWN
-    assert "624 MiB of the device were said to be free, and halMemAlloc refused the 100 MiB" in found.sentence
+    assert "624 MiB of the device were reported free, and halMemAlloc refused the 100 MiB" in found.sentence
 
 
 def test_a_gap_that_was_not_used() -> None:

@@ -251,7 +251,7 @@ def test_the_report(log: WatchLog) -> None:
     assert f"checksum {'a' * 16}, then {'b' * 16}" in text
     assert "... and 2 more unexpected changes: aten.add.Tensor (2)" in text
     assert "2 changes by operators that may write it: aten.add.Tensor (2)." in text
-    assert "1 change of which it cannot be told whether they are legitimate" in text
+    assert "1 change of which it is not known whether they are legitimate" in text
 
 
 def test_many_changes_make_a_short_report(log: WatchLog) -> None:

@@ -50,7 +50,7 @@ AtbFunctions find_atb_functions() noexcept {
     atb.input_tensors = tensors("_ZN3Mki11LaunchParam12GetInTensorsEv");
     atb.output_tensors = tensors("_ZN3Mki11LaunchParam13GetOutTensorsEv");
     if (atb.operation_name == nullptr || atb.folder == nullptr) {
-        recorder::say("this version of ATB does not tell the names of its operators: they are recorded without");
+        recorder::say("this version of ATB does not report the names of its operators: they are recorded without");
     }
     if (atb.input_tensors == nullptr || atb.output_tensors == nullptr) {
         recorder::say("this version of ATB does not show the tensors of its kernels: they are recorded without");

@@ -51,7 +51,7 @@ NO_DRIVER: Final = (
 )
 """What a ledger without the driver cannot tell."""
 NO_OWNERS: Final = (
-    "owners: this input names none (it was not recorded with --analysis=decompose): only pools are told apart, and what "
+    "owners: this input names none (it was not recorded with --analysis=decompose): only pools are distinguished, and what "
     "operators allocated or used"
 )
 """What cannot be told of a dump without owners."""

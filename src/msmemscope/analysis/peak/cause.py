@@ -52,7 +52,7 @@ class Cause(str, Enum):
     OTHER_PROCESS = "other process"
     OUTSIDE_FRAMEWORK = "growth outside the framework"
     LIMIT = "configured limit"
-    UNKNOWN = "cannot be told"
+    UNKNOWN = "unknown"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -382,17 +382,17 @@ def _unknown(figures: MemoryFigures) -> str:
     gap, free = figures.largest_gap_bytes, figures.free_bytes
     if gap is not None and gap >= figures.request_bytes:
         return (
-            f"The cause cannot be told: a gap of {format_bytes(gap)} in the pool's reserve would have held "
+            f"The cause is unknown: a gap of {format_bytes(gap)} in the pool's reserve would have held "
             f"{_request(figures)}, but was not used: it may belong to another stream, or to segments for other sizes."
         )
     if free is not None:
         return (
-            f"The cause cannot be told: {format_bytes(free)} of {_place(figures)} were said to be free, and "
-            f"{figures.function or 'the allocator'} refused {_request(figures)}: somebody whom that figure leaves out may "
+            f"The cause is unknown: {format_bytes(free)} of {_place(figures)} were reported free, and "
+            f"{figures.function or 'the allocator'} refused {_request(figures)}: another user whom that figure leaves out may "
             "have had it, or a quota forbids it."
         )
     return (
-        f"The cause cannot be told: {_request(figures)} failed with {format_bytes(figures.in_use_bytes)} in use by the "
+        f"The cause is unknown: {_request(figures)} failed with {format_bytes(figures.in_use_bytes)} in use by the "
         "pools, and nothing says how much the device had."
     )
 
@@ -433,9 +433,9 @@ def _missing(figures: MemoryFigures) -> tuple[str, ...]:
         )
     if figures.device >= 0:
         if figures.reserved_bytes is None:
-            lines.append(f"what the pools held of {where}: fragmentation is not told from other causes")
+            lines.append(f"what the pools held of {where}: fragmentation is not distinguished from other causes")
         if figures.process_bytes is None:
-            lines.append(f"what this process held of {where}: other processes are not told from it")
+            lines.append(f"what this process held of {where}: other processes are not distinguished from it")
         if figures.outside_bytes is None:
             lines.append(
                 f"memory of the driver of {where}: it was not observed, growth outside the framework is not seen"

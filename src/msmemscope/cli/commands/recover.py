@@ -40,7 +40,7 @@ class RecoverCommand:
                 spelling,
                 *(other for other in option.other_spellings),
                 metavar=option.metavar,
-                help=f"instead of what the run was told: {option.accepted}; writes again what was written before",
+                help=f"instead of what the run was given: {option.accepted}; writes again what was written before",
             )
         parser.add_argument("--session", metavar="ID", help="only captures of one launch or session, 16 hex digits")
 
