@@ -108,6 +108,7 @@ def _native() -> Iterator[Program]:
         "makecontext": "20 coroutines by makecontext and swapcontext, on stacks that end at unmapped memory",
         "by hand": "coroutines by assembly, whose outermost function returns to 0",
         "onto nothing": "coroutines by assembly, whose outermost function returns to where nothing is",
+        "into a function": "coroutines by assembly, whose outermost function returns into another one, whose frame is nowhere",
     }
     yield from _ways("Coroutines", "coroutines.c", coroutines)
     signals = {
