@@ -42,6 +42,12 @@ VARIED: Final = {
     r"\b(process|LWP) \d+": r"\1 NUMBER",
     r"==\d+==": "==NUMBER==",
     r"\b0x[0-9a-f]+": "ADDRESS",
+    # Log lines of torch, of its profiler (with the process and the thread) and of torch_npu.
+    r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( +\d+)?": "TIME",
+    r"\b\d{4}-\d\d-\d\d[ -]\d\d:\d\d:\d\d( \d+:\d+)?": "TIME",
+    r"\bPID:\d+": "PID:NUMBER",
+    # Where libraries that are loaded early have functions of their own in front of dlopen, as the tool has.
+    r"Memray WARNING: Correcting symbol for dlopen from ADDRESS to ADDRESS\n": "",
     # Once per operator that an exception passes, where the tool saw it run.
     r'  File "[^"]*/msmemscope/capture/[^"]*", line \d+, in __torch_dispatch__\n(?:    .*\n)+'
     r'(?:  File "[^"]*/torch/_ops.py", line \d+, in __call__\n(?:    .*\n)+)?': "",
