@@ -9,10 +9,10 @@ HEAD = """\
 
 <!-- Generated from tests/battery/catalogue.py by `make docs`; do not edit. -->
 
-A program behaves under msmemscope as it does without. `make test` tries it with {count} programs: each runs bare, under the
-tool with its default options, and with nearly every option: all events, kernels, Python and C call stacks, all
-analyses, automatic watching, a database; on the virtual NPU with the last of these. `make test-nightly` adds the default
-options there, and the trace of Python functions everywhere.
+A program behaves under msmemscope as it does without. `make test` tries it with {count} programs: each runs bare, and under
+the tool with nearly every option: all events, kernels, Python and C call stacks, all analyses, automatic watching, a
+database; programs with torch run with the default options on the CPU. `make test-nightly` runs every program with the
+default options, with nearly every option, and with the trace of Python functions.
 
 Compared are the exit status or the signal that ended it, everything on stdout, and everything on stderr but the lines of
 the tool. The programs print what they computed, with all digits, what their children returned, and what they found around
@@ -39,7 +39,7 @@ DIFFERENCES = """
 
 def page() -> str:
     """The page as Markdown."""
-    parts = [HEAD.format(count=len(CATALOGUE))]
+    parts = [HEAD.format(count=sum(not program.nightly for program in CATALOGUE))]
     for family in sorted({program.family for program in CATALOGUE}):
         rows = (_row(program) for program in CATALOGUE if program.family == family)
         parts.append(f"\n## {family}\n\n{COLUMNS}{''.join(rows)}")

@@ -65,9 +65,9 @@ public:
 
 private:
     struct CfaRule {
-        std::uint64_t base = kStackPointer;
-        std::int64_t offset = 0;
-        const unsigned char* expression = nullptr;
+        std::uint64_t base;
+        std::int64_t offset;
+        const unsigned char* expression;  // or null
     };
     struct Expression {
         const unsigned char* text;
@@ -282,7 +282,7 @@ private:
     _Unwind_Context* context_;
     const FrameWalk& walk_;
     ReadableMemory& memory_;
-    CfaRule cfa_;
+    CfaRule cfa_{kStackPointer, 0, nullptr};
     CfaRule state_[kMostStates];
     std::size_t states_ = 0;
     Expression expression_[kMostExpressions];
