@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -178,6 +179,8 @@ def see_together(
     ended = dict(re.findall(r"^program=(\S+) pid=NUMBER status=(-?\d+)$", whole.stdout, re.MULTILINE))
     assert set(ended) == set(identities), f"{set(identities) - set(ended)} did not end: {whole}"
     assert (whole.status, whole.stderr) == (0, ""), whole
+    hung = [identity for identity, status in ended.items() if int(status) == -signal.SIGALRM]
+    assert not hung, f"ended by the time limit of with_torch.py: {hung}"
     texts = {
         path.name: normalised(path.read_text(errors="replace"), files) for path in files.iterdir() if path.is_file()
     }
