@@ -204,7 +204,7 @@ def _instruments() -> Iterator[Program]:
 NIGHTLY: Final = {"worker_of_a_fork_server", "spawned_worker"}
 """Programs with torch that import it again in every worker."""
 
-CPU_PROGRAMS_WITH_TORCH: Final = frozenset({"fork_after_use", "uncaught"})
+CPU_PROGRAMS_WITH_TORCH: Final = frozenset({"fork_after_use", "forked_worker", "uncaught"})
 """Programs with torch that an NPU is not for: in a child of a process that used it torch_npu waits for a thread that the
 child does not have; of an uncaught exception it writes times and C++ stacks, others each time."""
 
