@@ -108,6 +108,7 @@ def _native() -> Iterator[Program]:
         "makecontext": "20 coroutines by makecontext and swapcontext, on stacks that end at unmapped memory",
         "by hand": "coroutines by assembly, whose outermost function returns to 0",
         "onto nothing": "coroutines by assembly, whose outermost function returns to where nothing is",
+        "into a function": "coroutines by assembly, whose outermost function returns into another one, whose frame is nowhere",
     }
     yield from _ways("Coroutines", "coroutines.c", coroutines)
     signals = {
@@ -203,8 +204,9 @@ def _instruments() -> Iterator[Program]:
 NIGHTLY: Final = {"worker_of_a_fork_server", "spawned_worker"}
 """Programs with torch that import it again in every worker."""
 
-CPU_PROGRAMS_WITH_TORCH: Final = frozenset({"uncaught"})
-"""Programs with torch whose output differs on an NPU from one run to the next: torch_npu writes times and C++ stacks."""
+CPU_PROGRAMS_WITH_TORCH: Final = frozenset({"fork_after_use", "forked_worker", "uncaught"})
+"""Programs with torch that an NPU is not for: in a child of a process that used it torch_npu waits for a thread that the
+child does not have; of an uncaught exception it writes times and C++ stacks, others each time."""
 
 MODULES: Final = {
     "uvloop_tasks": "module uvloop",

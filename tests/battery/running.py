@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ VARIED: Final = {
     r"\b(process|LWP) \d+": r"\1 NUMBER",
     r"==\d+==": "==NUMBER==",
     r"\b0x[0-9a-f]+": "ADDRESS",
+    # Log lines of torch, of its profiler (with the process and the thread) and of torch_npu.
+    r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( +\d+)?": "TIME",
+    r"\b\d{4}-\d\d-\d\d[ -]\d\d:\d\d:\d\d( \d+:\d+)?": "TIME",
+    r"\bPID:\d+": "PID:NUMBER",
+    # Where libraries that are loaded early have functions of their own in front of dlopen, as the tool has.
+    r"Memray WARNING: Correcting symbol for dlopen from ADDRESS to ADDRESS\n": "",
     # Once per operator that an exception passes, where the tool saw it run.
     r'  File "[^"]*/msmemscope/capture/[^"]*", line \d+, in __torch_dispatch__\n(?:    .*\n)+'
     r'(?:  File "[^"]*/torch/_ops.py", line \d+, in __call__\n(?:    .*\n)+)?': "",
@@ -172,6 +179,8 @@ def see_together(
     ended = dict(re.findall(r"^program=(\S+) pid=NUMBER status=(-?\d+)$", whole.stdout, re.MULTILINE))
     assert set(ended) == set(identities), f"{set(identities) - set(ended)} did not end: {whole}"
     assert (whole.status, whole.stderr) == (0, ""), whole
+    hung = [identity for identity, status in ended.items() if int(status) == -signal.SIGALRM]
+    assert not hung, f"ended by the time limit of with_torch.py: {hung}"
     texts = {
         path.name: normalised(path.read_text(errors="replace"), files) for path in files.iterdir() if path.is_file()
     }

@@ -26,10 +26,10 @@ def _ordinary(programs: list[Program]) -> list[Program]:
     return [program for program in programs if NIGHT or not program.nightly]
 
 
-def _options(place: Place) -> list[tuple[str, tuple[str, ...]]]:
-    """Sets of options: all at night, the first two on the CPU, nearly every option on the virtual NPU."""
+def _options(place: Place, *, with_torch: bool) -> list[tuple[str, tuple[str, ...]]]:
+    """Sets of options: all at night; else default options for torch on the CPU, and nearly every option for the rest."""
     sets = list(running.OPTIONS.items())
-    return sets if NIGHT else sets[:2] if place is Place.CPU else sets[1:2]
+    return sets if NIGHT else sets[:1] if with_torch and place is Place.CPU else sets[1:2]
 
 
 def _alone() -> Iterator[object]:
@@ -77,7 +77,7 @@ def test_a_program(program: Program, place: Place, target_builder: Builder, tmp_
         bare = running.see_native(program, place, target_builder, _folder(tmp_path, "bare"), None)
     except NotInstalledError as not_installed:
         pytest.skip(str(not_installed))
-    for number, (name, options) in enumerate(_options(place)):
+    for number, (name, options) in enumerate(_options(place, with_torch=program.with_torch)):
         observed = running.see_native(program, place, target_builder, _folder(tmp_path, f"run{number}"), options)
         found = running.differences(bare, observed)
         assert not found, "\n".join([f"with {name}:", *found])
@@ -95,7 +95,7 @@ def test_programs_with_torch(family: str, place: Place, tmp_path: Path) -> None:
     except NotInstalledError as not_installed:
         pytest.skip(str(not_installed))
     failed: list[str] = []
-    for number, (name, options) in enumerate(_options(place)):
+    for number, (name, options) in enumerate(_options(place, with_torch=True)):
         observed = running.see_together(programs, place, _folder(tmp_path, f"run{number}"), options)
         failed += [
             "\n".join([f"{identity} with {name}:", *found])

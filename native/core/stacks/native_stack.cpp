@@ -15,6 +15,7 @@
 
 #include <algorithm>
 
+#include "core/stacks/frame_step.h"
 #include "core/stacks/modules.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
@@ -23,48 +24,17 @@
 extern "C" {
 // The end of the main thread's stack; from the dynamic loader.
 extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
+
+// Of libgcc (unwind-dw2-fde.h): what it finds besides the tables.
+struct dwarf_eh_bases {
+    void* tbase;
+    void* dbase;
+    void* func;
+};
 }
 
 namespace msmemscope {
 namespace {
-
-// Where to go on when the unwinder comes to an address of no function; null outside of a walk.
-__attribute__((tls_model("initial-exec"))) __thread jmp_buf* way_out = nullptr;
-
-}  // namespace
-}  // namespace msmemscope
-
-// The unwinder that is linked in finds the tables of a function by this, see CMakeLists.txt. Where there are none it
-// looks at the instructions, in case that they are those behind a signal handler; but a return address that is none (a
-// coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is lost: the C
-// library and the kernel bring tables for what is behind signal handlers.
-extern "C" {
-void* __real__Unwind_Find_FDE(void* address, void* bases);                                         // NOLINT
-__attribute__((visibility("hidden"))) void* __wrap__Unwind_Find_FDE(void* address, void* bases) {  // NOLINT
-    void* const tables = __real__Unwind_Find_FDE(address, bases);
-    if (tables == nullptr && msmemscope::way_out != nullptr) {
-        _longjmp(*msmemscope::way_out, 1);
-    }
-    return tables;
-}
-}
-
-namespace msmemscope {
-namespace {
-
-// Calls visit for each frame, outwards, until it has enough or there are no more.
-__attribute__((noinline)) void unwind(_Unwind_Trace_Fn visit, void* argument) noexcept {
-    jmp_buf here;
-    if (_setjmp(here) == 0) {
-        way_out = &here;
-        _Unwind_Backtrace(visit, argument);
-    }
-    way_out = nullptr;
-}
-
-// Frames of ours between the hook's caller and the unwinder, at most; beyond it the caller was inlined
-// away or called us by a jump, and the stack is kept from there.
-constexpr unsigned kMostOwnFrames = 16;
 
 struct Walk {
     std::uint64_t* frames;
@@ -74,7 +44,52 @@ struct Walk {
     std::uint64_t caller;
     unsigned skipped;
     bool begun;
+    FrameWalk frame;
+    ReadableMemory memory;
+    jmp_buf way_out;  // where to go on when the unwinder comes to an address of no function
 };
+
+// The walk of this thread that the unwinder is at; null outside of one.
+__attribute__((tls_model("initial-exec"))) __thread Walk* current_walk = nullptr;
+
+}  // namespace
+}  // namespace msmemscope
+
+// The unwinder that is linked in finds the tables of a function by this, see CMakeLists.txt. Where there are none it
+// looks at the instructions, in case that they are those behind a signal handler; but a return address that is none (a
+// coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is lost: the C
+// library and the kernel bring tables for what is behind signal handlers.
+extern "C" {
+void* __real__Unwind_Find_FDE(void* address, dwarf_eh_bases* bases);                                         // NOLINT
+__attribute__((visibility("hidden"))) void* __wrap__Unwind_Find_FDE(void* address, dwarf_eh_bases* bases) {  // NOLINT
+    void* const tables = __real__Unwind_Find_FDE(address, bases);
+    msmemscope::Walk* const walk = msmemscope::current_walk;
+    if (walk != nullptr) {
+        if (tables == nullptr) {
+            _longjmp(walk->way_out, 1);
+        }
+        walk->frame.tables = {static_cast<const unsigned char*>(tables), reinterpret_cast<std::uint64_t>(bases->func),
+                              reinterpret_cast<std::uint64_t>(address)};
+    }
+    return tables;
+}
+}
+
+namespace msmemscope {
+namespace {
+
+// Calls visit for each frame, outwards, until it has enough or there are no more.
+__attribute__((noinline)) void unwind(_Unwind_Trace_Fn visit, Walk& walk) noexcept {
+    if (_setjmp(walk.way_out) == 0) {
+        current_walk = &walk;
+        _Unwind_Backtrace(visit, &walk);
+    }
+    current_walk = nullptr;
+}
+
+// Frames of ours between the hook's caller and the unwinder, at most; beyond it the caller was inlined
+// away or called us by a jump, and the stack is kept from there.
+constexpr unsigned kMostOwnFrames = 16;
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
     auto& walk = *static_cast<Walk*>(argument);
@@ -85,7 +100,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
     if (!walk.begun) {
         walk.begun = address == walk.caller || ++walk.skipped > kMostOwnFrames;
         if (!walk.begun) {
-            return _URC_NO_REASON;
+            return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
         }
     }
     if (walk.count < NativeChain::kMostFrames) {
@@ -93,7 +108,8 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
         walk.slots[walk.count] = static_cast<std::uint64_t>(_Unwind_GetCFA(context)) - sizeof(std::uint64_t);
     }
     walk.frames[walk.count++] = address;
-    return walk.count < walk.depth ? _URC_NO_REASON : _URC_END_OF_STACK;
+    const bool goes_on = walk.count < walk.depth && can_step_out(context, walk.frame, walk.memory);
+    return goes_on ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 // Below the main thread's stack the kernel leaves a gap of at least this size (mmap_base in its sources).
@@ -178,8 +194,17 @@ std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth
         return chain.stack_id;
     }
     chain.hash = 0;  // its slots are about to be overwritten
-    Walk walk{thread->stack_scratch, chain.slots, 0, std::min(depth, kMaximumStackDepth), caller, 0, false};
-    unwind(visit, &walk);
+    Walk walk{thread->stack_scratch,
+              chain.slots,
+              0,
+              std::min(depth, kMaximumStackDepth),
+              caller,
+              0,
+              false,
+              {},
+              ReadableMemory(on_own_stack ? thread->stack_end : 0),
+              {}};
+    unwind(visit, walk);
     if (walk.count == 0) {  // called by code without tables
         walk.frames[0] = caller;
         walk.slots[0] = first_slot;

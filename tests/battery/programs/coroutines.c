@@ -14,7 +14,8 @@ static ucontext_t contexts[kCoroutines];
 static void* blocks[kCoroutines];
 
 static char* guarded_stack(void) {
-    char* const memory = mmap(NULL, kGuardBytes + kStackBytes + kGuardBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char* const memory =
+        mmap(NULL, kGuardBytes + kStackBytes + kGuardBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory + kGuardBytes, kStackBytes, PROT_READ | PROT_WRITE) != 0) {
         _exit(98);
     }
@@ -42,6 +43,13 @@ asm(".text\n.globl switch_to\nswitch_to:\n"
     "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
     "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
 
+/* A function whose frame is found by rbp, and an address in it. */
+extern const char within_framed[];
+asm(".text\nframed:\n.cfi_startproc\n"
+    "pushq %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset 6, -16\nmovq %rsp, %rbp\n.cfi_def_cfa_register 6\n"
+    "nop\n.globl within_framed\nwithin_framed:\nnop\n"
+    "popq %rbp\n.cfi_def_cfa 7, 8\nret\n.cfi_endproc\n");
+
 static void* by_hand_main;
 static void by_hand(void) {
     for (;;) {
@@ -51,12 +59,12 @@ static void by_hand(void) {
     }
 }
 
-static void run_by_hand(void* garbage) {
+static void run_by_hand(const void* return_address, void* registers) {
     void** top = (void**)(guarded_stack() + kStackBytes);
-    *--top = garbage; /* what by_hand would return to */
+    *--top = (void*)return_address; /* what by_hand would return to */
     *--top = (void*)by_hand;
     for (int i = 0; i < 6; i++) {
-        *--top = garbage;
+        *--top = registers;
     }
     by_hand_stack_pointer = top;
     for (int i = 0; i < kRounds; i++) {
@@ -87,12 +95,17 @@ int main(int argc, char** argv) {
     }
 #if defined(__x86_64__)
     if (argc > 1 && strcmp(argv[1], "by hand") == 0) {
-        run_by_hand(NULL);
+        run_by_hand(NULL, NULL);
         pairs = by_hand_done;
     }
     if (argc > 1 && strcmp(argv[1], "onto nothing") == 0) {
-        run_by_hand((void*)0x10);
-        run_by_hand((void*)-1);
+        run_by_hand((void*)0x10, (void*)0x10);
+        run_by_hand((void*)-1, (void*)-1);
+        pairs = by_hand_done;
+    }
+    if (argc > 1 && strcmp(argv[1], "into a function") == 0) {
+        run_by_hand(within_framed, (void*)0x10);
+        run_by_hand(within_framed, (void*)-16);
         pairs = by_hand_done;
     }
 #endif

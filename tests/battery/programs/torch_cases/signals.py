@@ -78,16 +78,18 @@ def waiting_thread(device: str) -> None:
 
 
 def stacks_in_time(device: str) -> None:
-    """Faulthandler's timer and its signal write the stacks of all threads while operators run."""
+    """Faulthandler's timer and its signal write the stacks of all threads between operators."""
     with open("stacks", "w+") as file:
         faulthandler.register(signal.SIGUSR1, file=file)
-        faulthandler.dump_traceback_later(0.05, repeat=True, file=file)
         result = ""
         for _ in range(10):
             result = loss_of(device, 3)
             os.kill(os.getpid(), signal.SIGUSR1)
-            time.sleep(0.02)
-        faulthandler.cancel_dump_traceback_later()
+            # The timer's thread reads the frames of others without the interpreter's lock: any program can crash whose
+            # functions come and go meanwhile. So this one sleeps.
+            faulthandler.dump_traceback_later(0.01, file=file)
+            time.sleep(0.05)
+            faulthandler.cancel_dump_traceback_later()
         file.seek(0)
         text = file.read()
     print(result, "Timeout" in text, "in stacks_in_time" in text)
