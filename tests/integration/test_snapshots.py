@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.devices import DEVICE_CPU, DeviceKind, device_number
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import attributes
@@ -106,14 +106,14 @@ def test_gpus(output: Path, python_target: Callable[..., list[str | Path]]) -> N
     }  # fmt: skip
     accelerators = [snapshot for snapshot in taken if snapshot["device"] != DEVICE_CPU]
     assert [(snapshot["name"], snapshot["device"], snapshot["figures"]) for snapshot in accelerators] == [
-        ("all", 5, full),
-        ("unused", 6, dict.fromkeys(("reserved", "max_reserved", "allocated", "max_allocated"), "0") | {"reserved_rate": "0.000000"}),
-        ("OOM_Snapshot After", 5, full),
+        ("all", device_number(DeviceKind.CUDA, 5), full),
+        ("unused", device_number(DeviceKind.CUDA, 6), dict.fromkeys(("reserved", "max_reserved", "allocated", "max_allocated"), "0") | {"reserved_rate": "0.000000"}),
+        ("OOM_Snapshot After", device_number(DeviceKind.CUDA, 5), full),
     ]  # fmt: skip
     assert list(accelerators[0]["figures"]) == list(full)
     assert "snapshots leave out cuda 0, 2" in seen.stderr
     (failure,) = events_of(seen.capture).filter(pl.col("kind") == int(EventKind.OOM)).iter_rows(named=True)
-    assert (failure["size"], failure["device"], failure["extra"]) == (1 << 30, 5, 0)
+    assert (failure["size"], failure["device"], failure["extra"]) == (1 << 30, device_number(DeviceKind.CUDA, 5), 0)
     assert failure["python_stack_id"] > 0
 
 
