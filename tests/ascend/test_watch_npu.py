@@ -27,7 +27,7 @@ def overrun(call: int, size: int = 128) -> dict[str, str]:
 
 @pytest.mark.parametrize("blocking", ["0", "1"])
 @pytest.mark.parametrize(
-    "how, call", [("tensor", 3), ("address", 2), ("copied", 4), ("window", 5), ("auto", 1), ("auto", 4)]
+    "how, call", [("tensor", 3), ("tensor", 4), ("address", 2), ("window", 5), ("auto", 1), ("auto", 4)]
 )
 def test_an_overrun_is_put_down_to_its_operator(observe: Observe, how: str, call: int, blocking: str) -> None:
     """The operator, the number of its call, and the bytes that were hit."""

@@ -25,11 +25,6 @@ if mode == "tensor":
     msmemscope.watcher.watch(victim, name="test")
 elif mode == "address":
     msmemscope.watcher.watch(victim.data_ptr(), length=4 * FLOATS, name="test")
-elif mode == "copied":
-    from msmemscope import _native
-
-    _native.watch_copies_device_memory()
-    msmemscope.watcher.watch(victim, name="test")
 made = torch.neg(victim, out=victim)
 for _ in range(5):
     torch.add(written, 1, out=written)
