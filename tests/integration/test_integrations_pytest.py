@@ -189,7 +189,7 @@ def test_a_device_that_is_not_observed_is_no_pass(tmp_path: Path) -> None:
     conftest.write_text(f"import msmemscope\nmsmemscope.config(device='npu', output={str(tmp_path / 'output')!r})\n")
     run = run_pytest(tmp_path, '@pytest.mark.limit_device_memory("1G", device="cpu")\ndef test_it(): pass\n')
     assert outcomes(run) == {"failed": 1}, run.stdout
-    assert "cannot tell what memory this test used: cpu is not observed" in run.stdout
+    assert "does not know what memory this test used: cpu is not observed" in run.stdout
 
 
 def test_a_test_that_stops_collection_is_no_pass(tmp_path: Path) -> None:
