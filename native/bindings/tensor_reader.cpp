@@ -2,6 +2,7 @@
 
 #include "code_table.h"
 #include "core/writer/recorder.h"
+#include "program_errors.h"
 
 namespace msmemscope {
 namespace {
@@ -29,7 +30,7 @@ __thread bool met_unobserved = false;  // a tensor, since the list was emptied
 
 // The program must not see an exception of ours.
 void swallow_error() {
-    PyErr_Clear();
+    end_exception();
     if (!failure_was_noted) {
         failure_was_noted = true;
         recorder::note_fact("unobserved.accesses", "of tensors without one plain block of memory (sparse, nested)");
@@ -139,7 +140,7 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         storage = storage_address(tensor);
         if (storage == 0) {
             access.use = Use::kNone;  // no storage, or none that has an address (sparse)
-            PyErr_Clear();
+            end_exception();
         }
     }
     if (with_access && access.use != Use::kNone) {
@@ -207,7 +208,7 @@ std::uint64_t first_byte_of(PyObject* tensor) {
     const std::uint64_t storage = storage_address(tensor);
     const std::uint64_t address = storage == 0 ? 0 : storage + offset_in_storage(tensor);
     if (PyErr_Occurred() != nullptr) {
-        PyErr_Clear();
+        end_exception();
         return 0;
     }
     return address;
@@ -217,7 +218,7 @@ int number_of_device(PyObject* tensor) {
     PyObject* device = PyObject_GetAttr(tensor, text_device);
     const int number = device == nullptr ? kNotObserved : device_number(device);
     Py_XDECREF(device);
-    PyErr_Clear();
+    end_exception();
     return number;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program_errors.h"
+
 namespace msmemscope {
 namespace {
 
@@ -34,7 +36,7 @@ bool content_of_tensor(PyObject* tensor, watch::Content& content) {
     std::vector<std::int64_t> strides;
     const bool is_strided =
         item != nullptr && read_numbers(tensor, "shape", false, shape) && read_numbers(tensor, "stride", true, strides);
-    PyErr_Clear();  // sparse and nested tensors have no strides
+    end_exception();  // sparse and nested tensors have no strides
     return is_strided && content_of_view(address, item_bytes, shape, strides, content);
 }
 
@@ -64,7 +66,7 @@ void synchronize() {
     }
     PyObject* const result = PyObject_CallNoArgs(synchronize_function);
     if (result == nullptr) {
-        PyErr_Clear();  // the program meets the device's error itself, at its own next synchronisation
+        end_exception();  // the program meets the device's error itself, at its own next synchronisation
     }
     Py_XDECREF(result);
 }

@@ -1,0 +1,58 @@
+#include "program_errors.h"
+
+#include <Python.h>
+
+namespace msmemscope {
+namespace {
+
+PyObject* take_exception() {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject* type = nullptr;
+    PyObject* value = nullptr;
+    PyObject* traceback = nullptr;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != nullptr) {
+        PyException_SetTraceback(value, traceback);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
+int raise_again(void* exception) {
+    auto* const value = static_cast<PyObject*>(exception);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
+    Py_DECREF(value);
+    return -1;
+}
+
+// What torch and attributes of tensors raise.
+bool is_of_our_call(PyObject* exception) {
+    PyObject* const kinds[] = {PyExc_RuntimeError, PyExc_AttributeError, PyExc_TypeError,  PyExc_ValueError,
+                               PyExc_LookupError,  PyExc_MemoryError,    PyExc_ImportError};
+    for (PyObject* const kind : kinds) {
+        if (PyErr_GivenExceptionMatches(exception, kind) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+void end_exception() {
+    PyObject* const exception = take_exception();
+    if (exception == nullptr) {
+        return;
+    }
+    // Handlers of signals run in the main thread, and so do pending calls.
+    if (is_of_our_call(exception) || Py_AddPendingCall(&raise_again, exception) != 0) {
+        Py_DECREF(exception);
+    }
+}
+
+}  // namespace msmemscope
