@@ -2,6 +2,8 @@
 
 #include <Python.h>
 
+#include <cstring>
+
 namespace msmemscope {
 namespace {
 
@@ -30,8 +32,22 @@ int raise_again(void* exception) {
     return -1;
 }
 
+// Whether a class of exceptions is Python's own or torch's: the program's own classes are raised by nobody else.
+bool is_known_class(PyObject* exception) {
+    PyObject* const module = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(exception)), "__module__");
+    const char* const name = module != nullptr && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+    const bool is_known = name != nullptr && (std::strcmp(name, "builtins") == 0 ||
+                                              std::strncmp(name, "torch", std::strlen("torch")) == 0);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return is_known;
+}
+
 // What torch and attributes of tensors raise.
 bool is_of_our_call(PyObject* exception) {
+    if (!is_known_class(exception)) {
+        return false;
+    }
     PyObject* const kinds[] = {PyExc_RuntimeError, PyExc_AttributeError, PyExc_TypeError,  PyExc_ValueError,
                                PyExc_LookupError,  PyExc_MemoryError,    PyExc_ImportError};
     for (PyObject* const kind : kinds) {

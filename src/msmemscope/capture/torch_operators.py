@@ -185,8 +185,10 @@ class OperatorMode(TorchDispatchMode):
             plan = _make_plan(func)
         if plan < 0 or self._is_resting:
             return func(*args, **kwargs) if kwargs else func(*args)
-        _operator_begins(plan, args, kwargs, _graph_task())
+        task = _graph_task()
         try:
+            # Within: a signal handler of the program may raise as soon as this has returned.
+            _operator_begins(plan, args, kwargs, task)
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException:
             _operator_ends(plan, None)
