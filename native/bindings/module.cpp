@@ -118,6 +118,11 @@ void hide_codes(const nb::tuple& codes) {
     }
 }
 
+void close_capture() {
+    watch::finish();
+    recorder::close();
+}
+
 void note_fact(const std::string& key, const std::string& value) { recorder::note_fact(key.c_str(), value.c_str()); }
 
 }  // namespace
@@ -179,7 +184,7 @@ NB_MODULE(_native, module) {
     define_dump_rows(module);
     define_plain_pickle(module);
     define_watch(module);
-    module.def("close", &recorder::close, "Marks the capture as ended in an orderly way; recording may go on.");
+    module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
         PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0) {
         nb::raise_python_error();

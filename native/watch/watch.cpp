@@ -361,7 +361,7 @@ void finish() noexcept {
     }
     held.watched.clear();
     held.guard.note_coverage();
-    held.window_start.tell();
+    held.window_start.report();
     update_activity(held);
 }
 

@@ -177,16 +177,17 @@ private:
 
 // --- window_start.cpp: the operator that opens the window of --watch ---------------------------
 
-// Tells who aimed at an operator that never runs, and which ones run that are called similarly.
+// Reports an operator that was named and never runs.
 class WindowStart {
 public:
-    // name: "" for none. What there is to tell of the one before is told.
+    // name: "" for none. What there is to report of the one before is reported.
     void expect(const char* name) noexcept;
     void note(const OperatorName& running) noexcept;
     // The operator has run and had so many outputs that can be watched.
     void note_opening(const OperatorName& running, std::size_t outputs) noexcept;
-    void tell() noexcept;
-    // In a forked child: what its parent has aimed at and not met is its parent's to tell.
+    // Once for each name: at the orderly end of the capture, or when another operator is named.
+    void report() noexcept;
+    // In a forked child: what its parent has aimed at and not met is its parent's to report.
     void become_child() noexcept;
 
 private:
@@ -194,7 +195,8 @@ private:
     bool has_run_ = false;
     bool is_child_ = false;
     bool operators_ran_ = false;
-    bool told_of_outputs_ = false;
+    bool reported_no_outputs_ = false;
+    bool reported_never_began_ = false;
 };
 
 struct State {

@@ -10,12 +10,13 @@ void WindowStart::expect(const char* name) noexcept {
     if (std::strcmp(name_, name) == 0) {
         return;
     }
-    tell();
+    report();
     std::snprintf(name_, sizeof(name_), "%s", name);
     has_run_ = false;
     is_child_ = false;
     operators_ran_ = false;
-    told_of_outputs_ = false;
+    reported_never_began_ = false;
+    reported_no_outputs_ = false;
 }
 
 void WindowStart::note(const OperatorName& running) noexcept {
@@ -28,10 +29,10 @@ void WindowStart::note(const OperatorName& running) noexcept {
 
 void WindowStart::note_opening(const OperatorName& running, std::size_t outputs) noexcept {
     has_run_ = true;
-    if (outputs != 0 || told_of_outputs_) {
+    if (outputs != 0 || reported_no_outputs_) {
         return;
     }
-    told_of_outputs_ = true;
+    reported_no_outputs_ = true;
     const bool is_kernel = running.source == Source::kKernel;
     char line[2 * kLongestName];
     std::snprintf(line, sizeof(line), "watch: %s ran, but %s: no output is watched; %s", running.text,
@@ -42,11 +43,12 @@ void WindowStart::note_opening(const OperatorName& running, std::size_t outputs)
     recorder::note_fact("watch.window_without_outputs", running.text);
 }
 
-void WindowStart::tell() noexcept {
+void WindowStart::report() noexcept {
     // Processes without operators, such as launchers, are not what was aimed at.
-    if (name_[0] == '\0' || has_run_ || !operators_ran_) {
+    if (name_[0] == '\0' || has_run_ || !operators_ran_ || reported_never_began_) {
         return;
     }
+    reported_never_began_ = true;
     if (!is_child_) {
         char text[2 * kLongestName];
         std::snprintf(

@@ -113,6 +113,24 @@ def test_a_window_that_never_begins_is_told(tmp_path: Path, start: str, words: s
     assert run.capture.facts["watch.window_never_began"] == (start,)
 
 
+def test_a_window_that_never_begins_is_reported_without_the_launcher(tmp_path: Path) -> None:
+    """A program that turned recording on itself reports it in the results it writes at exit, not after them."""
+    program, output = tmp_path / "program.py", tmp_path / "output"
+    program.write_text(
+        "import torch, msmemscope\n"
+        f"msmemscope.config(device='cpu', output={str(output)!r},"
+        " watch='torch._ops.aten.nosuch.default,torch._ops.aten.mul.Tensor')\n"
+        "msmemscope.start()\n"
+        "x = torch.ones(8) * 2\n"
+        "msmemscope.stop()\n"
+    )
+    run = tool.run((sys.executable, program), output=output)
+    assert run.returncode == 0, run.stderr
+    sentence = "aten.nosuch.default never ran: none of its outputs was watched."
+    assert sentence in " ".join(run.stderr.split())
+    assert run.capture.facts["watch.window_never_began"] == ("torch._ops.aten.nosuch.default",)
+
+
 def test_a_window_that_begins_is_not_told_of(tmp_path: Path) -> None:
     """Neither line nor fact."""
     run = run_program(tmp_path, 0, "", "--watch=torch._ops.faulty.scale.default,torch._ops.aten.add_.Tensor")
