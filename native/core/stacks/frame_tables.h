@@ -66,38 +66,31 @@ struct Reader {
         return value;
     }
 
-    std::uint64_t uleb() noexcept {
-        std::uint64_t value = 0;
-        unsigned shift = 0;
-        unsigned char byte = 0;
-        do {
-            byte = *at++;
-            value |= shift < 64 ? static_cast<std::uint64_t>(byte & 0x7FU) << shift : 0;
-            shift += 7;
-        } while ((byte & 0x80U) != 0);
-        return value;
-    }
-
-    std::int64_t sleb() noexcept {
-        std::uint64_t value = 0;
-        unsigned shift = 0;
-        unsigned char byte = 0;
-        do {
-            byte = *at++;
-            value |= shift < 64 ? static_cast<std::uint64_t>(byte & 0x7FU) << shift : 0;
-            shift += 7;
-        } while ((byte & 0x80U) != 0);
-        if (shift < 64 && (byte & 0x40U) != 0) {
-            value |= ~std::uint64_t{0} << shift;
-        }
-        return static_cast<std::int64_t>(value);
-    }
+    std::uint64_t uleb() noexcept { return leb(false); }
+    std::int64_t sleb() noexcept { return static_cast<std::int64_t>(leb(true)); }
 
     const unsigned char* block() noexcept {
         const unsigned char* const start = at;
         const std::uint64_t bytes = uleb();
         at += bytes;
         return start;
+    }
+
+private:
+    // A number in groups of seven bits, lowest first; bits beyond 64 are dropped.
+    std::uint64_t leb(bool is_signed) noexcept {
+        std::uint64_t value = 0;
+        unsigned shift = 0;
+        unsigned char byte = 0;
+        do {
+            byte = *at++;
+            value |= shift < 64 ? static_cast<std::uint64_t>(byte & 0x7FU) << shift : 0;
+            shift += 7;
+        } while ((byte & 0x80U) != 0);
+        if (is_signed && shift < 64 && (byte & 0x40U) != 0) {
+            value |= ~std::uint64_t{0} << shift;
+        }
+        return value;
     }
 };
 

@@ -43,7 +43,7 @@ class MemoryWindow:
     pools: tuple[PoolWindow, ...]
     """By device and pool; those without a block in the window are left out."""
     blocks: pl.DataFrame
-    """Blocks alive at some moment of the window: `store.BLOCK_SCHEMA`, and `is_inside` (bool): allocated in it."""
+    """Blocks alive at some moment of the window: `recording.BLOCK_SCHEMA`, and `is_inside` (bool): allocated in it."""
 
     def blocks_at_peak(self, pool: PoolWindow) -> pl.DataFrame:
         """The blocks of a pool that were in use at its peak."""
@@ -68,7 +68,7 @@ def memory_window(blocks: pl.DataFrame, first: int, last: int) -> MemoryWindow:
     A block that collection found when it began (flag `SHADOW`) was there before the window, wherever its MALLOC stands.
 
     Args:
-        blocks: `store.BLOCK_SCHEMA`; all that are alive at some moment from `first` on. Of those freed after `last` the
+        blocks: `recording.BLOCK_SCHEMA`; all that are alive at some moment from `first` on. Of those freed after `last` the
             FREE may be there or not.
         first: Sequence number of the first event of the window.
         last: Sequence number of the first event after it.

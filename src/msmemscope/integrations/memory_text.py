@@ -36,7 +36,7 @@ def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT
     """Sum up blocks by the line of the program that allocated them.
 
     Args:
-        blocks: Of `store.BLOCK_SCHEMA`.
+        blocks: Of `recording.BLOCK_SCHEMA`.
         capture: Where their stacks are looked up.
         limit: How many lines to list by name.
     """

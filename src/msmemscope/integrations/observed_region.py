@@ -100,7 +100,7 @@ class _Ledger:
         self.problems: tuple[str, ...] = ()
 
     def blocks(self) -> pl.DataFrame:
-        """The blocks that were alive when this was asked last, or came since (`store.BLOCK_SCHEMA`, no names)."""
+        """The blocks that were alive when this was asked last, or came since (`recording.BLOCK_SCHEMA`, no names)."""
         import polars as pl
 
         from msmemscope.model.events import MEMORY_KINDS, EventKind

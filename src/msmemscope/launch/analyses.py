@@ -113,7 +113,7 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     if not any(counts.get(kind, 0) for kind in _STEP_KINDS):
         remarks.append(_NO_STEPS)
         return None
-    recording = _dataset(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
+    recording = _recording_of(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
     if recording is None:
         return None
     found = find_leaks(recording)
@@ -127,7 +127,7 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
 
 
 def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) -> InefficientResult | None:
-    recording = _dataset(capture, Analysis.INEFFICIENT, _NEEDED_BY_INEFFICIENT, remarks)
+    recording = _recording_of(capture, Analysis.INEFFICIENT, _NEEDED_BY_INEFFICIENT, remarks)
     if recording is None:
         return None
     found = find_inefficient(recording)
@@ -159,7 +159,7 @@ def _watch(capture: Capture) -> WatchResult | None:
     return judge_watched_memory(recording_of_capture(capture, capture.directory, kinds))
 
 
-def _dataset(
+def _recording_of(
     capture: Capture, analysis: Analysis, kinds: Collection[EventKind], remarks: list[str]
 ) -> Recording | None:
     counts = capture.kind_counts()

@@ -171,7 +171,7 @@ def operator_names(recording: Recording, uses: BlockUses, rows: IntegerArray, pr
 
     Args:
         recording: What the rows are of.
-        uses: Of the data set.
+        uses: Of the recording.
         rows: Rows of events, NOWHERE for none.
         prefix: Begins the names of the columns.
 

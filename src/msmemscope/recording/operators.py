@@ -111,7 +111,7 @@ def find_operators(events: pl.DataFrame) -> Operators:
     """Find the outermost operators of each thread.
 
     Args:
-        events: A table of `store.EVENT_SCHEMA`, in sequence order.
+        events: A table of `recording.EVENT_SCHEMA`, in sequence order.
     """
     kind = events["kind"].to_numpy()
     is_boundary = np.isin(kind, [*_STARTS, *_ENDS])

@@ -41,7 +41,7 @@ def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.
     the block and those that follow it.
 
     Args:
-        driver_blocks: Rows of `store.BLOCK_SCHEMA` of the driver's pool that were alive at one same moment.
+        driver_blocks: Rows of `recording.BLOCK_SCHEMA` of the driver's pool that were alive at one same moment.
         blocks: All blocks of the process.
         events: Of the process; inputs without RESERVED events tell only of addresses.
 

@@ -93,7 +93,7 @@ def with_steps(blocks: pl.DataFrame, bounds: ProcessSteps) -> pl.DataFrame:
     """Add to each block where it stands among the steps of its device.
 
     Args:
-        blocks: Of `store.BLOCK_SCHEMA`.
+        blocks: Of `recording.BLOCK_SCHEMA`.
         bounds: Of the same process.
 
     Returns:

@@ -26,7 +26,7 @@ def render_watch(
     """Write what is known about watched memory.
 
     Args:
-        result: By `analysis.watch_verdict.judge_watched_memory`.
+        result: By `analysis.watch.verdict.judge_watched_memory`.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.

@@ -43,7 +43,7 @@ MARK_LEAK_SCHEMA: Final = pl.Schema(
 )
 """One row per block that was allocated between the marks A and B and not freed before C, in MALLOC order.
 
-See `store.BLOCK_SCHEMA`; operator: outermost operator at the MALLOC; site: call site, see `call_sites`. A free_sequence is
+See `recording.BLOCK_SCHEMA`; operator: outermost operator at the MALLOC; site: call site, see `call_sites`. A free_sequence is
 that of a free after C.
 """
 

@@ -50,7 +50,7 @@ DRIVER_BLOCK_SCHEMA: Final = pl.Schema(
         "native_stack_id": pl.UInt32(),
     }
 )
-"""One row per block of the driver that was never given back, in MALLOC order; see `store.BLOCK_SCHEMA`.
+"""One row per block of the driver that was never given back, in MALLOC order; see `recording.BLOCK_SCHEMA`.
 
 module: of CANN, UNKNOWN_MODULE if none is named. is_reserve: memory pools handed out parts of it. site: call site.
 """

@@ -91,7 +91,7 @@ order.
 
 fate: see `Fate`.
 step, last_end: step that it was allocated in; the last one at whose end it was alive.
-size, address, malloc_sequence, free_sequence, allocated_ns, thread_id: of the block, see `store.BLOCK_SCHEMA`. A
+size, address, malloc_sequence, free_sequence, allocated_ns, thread_id: of the block, see `recording.BLOCK_SCHEMA`. A
     free_sequence beside a fate other than long-lived is a free after the last step.
 kernel_index: kernel launches of the process before the MALLOC; 0 if launches were not recorded.
 operator: outermost operator at the MALLOC, null outside of operators.

@@ -71,7 +71,7 @@ def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str]) -> 
     """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
 
     Args:
-        batches: Parts of a table of `store.EVENT_SCHEMA`, in sequence order.
+        batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
         strings: String id to text; looked up once the last batch has been read.
     """
     finder = OwnerFinder(strings)

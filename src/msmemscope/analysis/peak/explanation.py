@@ -241,7 +241,7 @@ class _DeviceMemory:
     """
 
     def __init__(self, recording: Recording, blocks: pl.DataFrame, device: int, steps: StepBounds) -> None:
-        self._dataset = recording
+        self._recording = recording
         self._all_blocks = blocks
         self._device = device
         self._steps = steps
@@ -262,7 +262,7 @@ class _DeviceMemory:
         top = int(self._totals.argmax()) if len(self._totals) else 0
         peak_bytes = int(self._totals[top]) if len(self._totals) else 0
         peak_sequence = int(self._sequences[top]) if len(self._totals) else 0
-        events = self._dataset.events
+        events = self._recording.events
         is_failure = (pl.col("kind") == EventKind.OOM) & (pl.col("device") == self._device)
         failures = events.filter(is_failure)["sequence"].tail(1)
         if at is not None:
@@ -278,7 +278,7 @@ class _DeviceMemory:
         since = self._recent_since(sequence)
         step_peaks = self._step_peaks()
         has_segments = self._device >= 0
-        gaps = find_fragmentation(self._dataset, sequence, device=self._device) if has_segments else None
+        gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
         is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
         return DevicePeak(
             device=self._device,
@@ -303,7 +303,7 @@ class _DeviceMemory:
             step_peaks=step_peaks,
             growth=_growth(step_peaks),
             fragmentation=gaps,
-            cause=find_cause(self._dataset, sequence, self._all_blocks, gaps) if is_failure_itself else None,
+            cause=find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None,
         )
 
     def _in_use(self, sequence: int) -> pl.DataFrame:
@@ -315,27 +315,27 @@ class _DeviceMemory:
         is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
-        site: str = call_sites(self._dataset, event)["site"][0]
+        site: str = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
         operator = block[0] if len(block) else self._failing_operator(event)
         return operator, site, int(event["size"][0])
 
     def _failing_operator(self, event: pl.DataFrame) -> str | None:
         """Returns the outermost operator that ran on the thread of a failure, whose own name is the function's."""
-        events = self._dataset.events.filter(pl.col("thread_id") == event["thread_id"][0])
+        events = self._recording.events.filter(pl.col("thread_id") == event["thread_id"][0])
         operators = find_operators(events)
         row = int(events["sequence"].search_sorted(event["sequence"][0]))
         operator = int(operators.of_row[row])
         if operator == NOWHERE:
             return None
         name_id = events["name_id"][int(operators.begin_rows[operator])]
-        names = self._dataset.strings.filter(pl.col("id") == name_id)["text"]
+        names = self._recording.strings.filter(pl.col("id") == name_id)["text"]
         return names[0] if len(names) else None
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
         is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == self._device) & (pl.col("size") >= 0)
         told = (
-            self._dataset.events.filter(is_told & (pl.col("sequence") <= sequence))
+            self._recording.events.filter(is_told & (pl.col("sequence") <= sequence))
             .group_by("pool")
             .agg(pl.col("size").last().alias("reserved_bytes"))
         )

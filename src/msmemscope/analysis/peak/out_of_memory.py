@@ -166,9 +166,9 @@ def describe_failures(
     """Describe the failures among events, for callers that have no `Recording`.
 
     Args:
-        events: A table of `store.EVENT_SCHEMA`, in sequence order, with all OOM and SNAPSHOT events.
-        blocks: A table of `store.BLOCK_SCHEMA`.
-        strings: A table of `store.STRING_SCHEMA`: names and attributes of these events.
+        events: A table of `recording.EVENT_SCHEMA`, in sequence order, with all OOM and SNAPSHOT events.
+        blocks: A table of `recording.BLOCK_SCHEMA`.
+        strings: A table of `recording.STRING_SCHEMA`: names and attributes of these events.
         find_lines: Finds source lines; asked only about stacks that are shown.
         options: How much to describe.
         modules: As for `analysis.peak.find_peaks`.

@@ -49,7 +49,7 @@ def memory_events(batches: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Keep what blocks are made of, so that the rest of a long capture need not fit into memory.
 
     Args:
-        batches: Parts of a table of `store.EVENT_SCHEMA`, in sequence order.
+        batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
 
     Returns:
         The MALLOC and FREE rows, in sequence order.

@@ -42,7 +42,7 @@ def change_sentences(changes: pl.DataFrame) -> pl.Series:
     Whole columns at once: a wrong write in a loop makes a million changes.
 
     Args:
-        changes: The columns of `watch_verdict.WATCH_CHANGE_SCHEMA`, without the sentence.
+        changes: The columns of `verdict.WATCH_CHANGE_SCHEMA`, without the sentence.
     """
     texts = changes.with_columns(
         _texts(changes["size"].fill_null(0), format_bytes).alias("size_text"),

@@ -137,14 +137,14 @@ class DumpRowsOfProcesses:
         processes = rows["process_id"].value_counts(sort=True).drop_nulls()
         usual = int(processes["process_id"][0]) if len(processes) else 0
         if len(processes) <= 1:
-            return (self._dataset(source, usual, rows.drop("process_id"), problems),)
+            return (self._recording(source, usual, rows.drop("process_id"), problems),)
         rows = rows.with_columns(pl.col("process_id").fill_null(usual))
         order = rows["process_id"].unique(maintain_order=True).to_list()
         parts = {process: rows.filter(pl.col("process_id") == process).drop("process_id") for process in order}
         del rows
-        return tuple(self._dataset(source, process, part, problems) for process, part in parts.items())
+        return tuple(self._recording(source, process, part, problems) for process, part in parts.items())
 
-    def _dataset(self, source: Path, process_id: int, rows: pl.DataFrame, problems: list[str]) -> Recording:
+    def _recording(self, source: Path, process_id: int, rows: pl.DataFrame, problems: list[str]) -> Recording:
         own_problems = list(problems)
         notes: list[str] = []
         rows = _in_order(rows, own_problems)

@@ -47,7 +47,7 @@ class NewEvents:
             kinds: Values of `EventKind`; the same at each call.
 
         Returns:
-            A table of `store.EVENT_SCHEMA`.
+            A table of `recording.EVENT_SCHEMA`.
 
         Raises:
             EventLogError: If a segment cannot be read.
