@@ -18,6 +18,7 @@ from generators import (  # noqa: E402
     options_page,
     programs_page,
     python_page,
+    questions_page,
     terminal_picture,
 )
 
@@ -29,6 +30,7 @@ def generated() -> dict[Path, str]:
         DOCS / "options.md": options_page.page(),
         DOCS / "programs.md": programs_page.page(),
         DOCS / "python.md": python_page.page(),
+        DOCS / "questions.md": questions_page.page(),
         DOCS / "images" / "data-flow.svg": data_flow_picture.picture(data_flow_picture.ENGLISH),
         DOCS / "images" / "data-flow.zh-CN.svg": data_flow_picture.picture(data_flow_picture.CHINESE),
         DOCS / "images" / "summary.svg": terminal_picture.picture(recorded, title="make demo"),

@@ -51,13 +51,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Recording",
     ),
 }
-"""Heading to public names, without `msmemscope.`; classes that a module of them has beside these follow it."""
+"""Heading to public names, without `msmemscope.`."""
 
 MODULES = ("describe", "tracer", "watcher", "analyzer")
 """Public names that are modules."""
-
-CLASSES_OF: dict[str, str] = {"Analysing": "analyzer"}
-"""Heading to the module whose other public names are its details."""
 
 INTEGRATIONS: dict[str, str] = {
     "IPython and notebooks": "msmemscope.integrations.ipython",
@@ -96,8 +93,6 @@ def _places() -> dict[str, list[str]]:
     for module in (f"msmemscope.{module}" for module in MODULES):
         expected |= {f"{module}.{name}" for name in _exported(module) if _homes().get(name) != module}
     places = {heading: [f"msmemscope.{name}" for name in names] for heading, names in SECTIONS.items()}
-    for heading, module in CLASSES_OF.items():
-        places[heading] += sorted(name for name in expected if name.startswith(f"msmemscope.{module}."))
     described = {name for names in places.values() for name in names}
     if described != expected:
         message = f"docs/generators/python_page.py and __all__ differ: {sorted(described ^ expected)}"

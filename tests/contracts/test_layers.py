@@ -100,3 +100,21 @@ def test_the_older_name_only_re_exports() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         definitions = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         assert not definitions, f"{path} defines classes"
+
+
+PRINTING = frozenset({"cli", "launch", "integrations", "analyzer", "__main__"})
+"""Layers that may write to the user's terminal; the others get a stream, or raise."""
+
+
+def test_the_library_never_prints() -> None:
+    """`print` and the standard streams are for the commands, and for the calls that the owner's documents let print."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
+        for path in modules()
+        if layer_of(path) not in PRINTING
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Name) and node.id == "print")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) in {"sys.stdout", "sys.stderr"})
+    ]
+    # What the observed program hears at its end goes to where its descriptor 2 led when we were loaded.
+    assert [line for line in found if not line.startswith("capture/finish.py")] == []

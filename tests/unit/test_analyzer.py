@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import msmemscope
-from msmemscope.analyzer import InefficientAnalyzer, InefficientConfig, LeaksAnalyzer, LeaksConfig
+from msmemscope.analysis.inefficient.inefficient import InefficientOptions
+from msmemscope.analysis.leaks.overview import LeaksOptions
 from msmemscope.errors import ConfigurationError, DumpError, InputError
 from tests.support.recorded_runs import HELD_BYTES, HOLDING_LINE, KEPT_BYTES, MARK_TEXT, with_dumps, write_run
 
@@ -30,10 +31,10 @@ def test_the_analyses_are_listed_with_their_parameters() -> None:
     """By the published names; the configuration is a dataclass with these fields."""
     assert msmemscope.list_analyzers() == NAMES
     found = msmemscope.get_analyzer_config("inefficient")
-    assert found["config_class"] is InefficientConfig
+    assert found["config_class"] is InefficientOptions
     assert found["parameters"][:4] == ["input_path", "mem_size", "inefficient_type", "idle_threshold"]
     assert msmemscope.get_analyzer_config("leaks") == {
-        "config_class": LeaksConfig,
+        "config_class": LeaksOptions,
         "parameters": ["input_path", "mstx_info", "start_index"],
     }
 
@@ -47,7 +48,7 @@ def test_every_analysis_prints_and_returns(name: str, tmp_path: Path, capsys: py
     assert captured.out.strip()
     assert isinstance(result.to_polars(), pl.DataFrame)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        result.anything = 1  # type: ignore[attr-defined]
+        result.anything = 1
     again = msmemscope.analyze(name, input_path=msmemscope.load(capture), quiet=True)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
@@ -73,8 +74,8 @@ def test_leaks_between_marks_are_the_same_in_every_form(tmp_path: Path, capsys: 
 
 
 def test_leaks_over_steps_without_marks(tmp_path: Path) -> None:
-    """The analyzer class judges steps where no text of marks is given."""
-    result = LeaksAnalyzer().analyze(LeaksConfig(write_run(tmp_path)), quiet=True)
+    """Steps are judged where no text of marks is given."""
+    result = msmemscope.analyze("leaks", input_path=write_run(tmp_path), quiet=True)
     # Steps 2 to 5: the first is warm-up, and nothing can be said of the last.
     assert result.to_polars()["size"].to_list() == [KEPT_BYTES] * 4
 
@@ -126,7 +127,7 @@ def test_options_of_inefficient_memory(tmp_path: Path) -> None:
     assert msmemscope.check_inefficient(dump, mem_size=HELD_BYTES + 1, quiet=True).findings.is_empty()
     assert msmemscope.check_inefficient(dump, inefficient_type=["early_allocation"], quiet=True).findings.is_empty()
     assert dump.read_bytes() == before
-    result = InefficientAnalyzer().analyze(InefficientConfig(dump, inefficient_type="late_deallocation"), quiet=True)
+    result = msmemscope.check_inefficient(dump, inefficient_type="late_deallocation", quiet=True)
     assert result.findings.height == 6
 
 

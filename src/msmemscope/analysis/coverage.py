@@ -7,70 +7,37 @@ other things that a recording leaves out (steps, devices, stretches of time, cal
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.recorded import Need, Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from msmemscope.recording import Recording
 
 
-class Question(Enum):
-    """What can be asked of a recording; the value is what the answer is about."""
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """What a question is about, and what of a recording it is answered from."""
 
-    LEAKS = "Leaks"
-    MARK_LEAKS = "Leaks between marks"
-    GROWTH = "Growth"
-    INEFFICIENT = "Inefficient memory"
-    OWNERS = "Owners"
-    PEAK = "Peak"
-    OPERATORS = "Changes by operator"
-    KERNELS = "Changes by kernel"
-    FAILURES = "Failed allocations"
-    WATCH = "Watched memory"
-    COMPARISON = "Comparison"
-    SUMMARY = "Summary"
+    title: str
+    needed: tuple[Need, ...] = ()
+    """Without one of these there is no answer."""
+    helpful: tuple[Need, ...] = ()
+    """Without one of these an answer leaves something out."""
 
 
-_NEEDED: Final[Mapping[Question, Sequence[Need]]] = {
-    Question.LEAKS: (Need.ALLOCATIONS, Need.ALL_STEPS),
-    Question.MARK_LEAKS: (Need.ALLOCATIONS,),
-    Question.GROWTH: (Need.ALLOCATIONS, Need.ALL_STEPS),
-    Question.INEFFICIENT: (Need.ALLOCATIONS, Need.OPERATORS, Need.ACCESSES),
-    Question.OWNERS: (Need.ALLOCATIONS,),
-    Question.PEAK: (Need.ALLOCATIONS,),
-    Question.OPERATORS: (Need.ALLOCATIONS, Need.OPERATORS),
-    Question.KERNELS: (Need.ALLOCATIONS, Need.KERNELS),
-    Question.FAILURES: (Need.ALLOCATIONS,),
-    Question.WATCH: (),
-    Question.SUMMARY: (),
-}
-"""Without one of these there is no answer."""
-
-_HELPFUL: Final[Mapping[Question, Sequence[Need]]] = {
-    Question.LEAKS: (Need.FREES, Need.STACKS),
-    Question.MARK_LEAKS: (Need.FREES, Need.STACKS),
-    Question.GROWTH: (Need.FREES, Need.STACKS),
-    Question.INEFFICIENT: (Need.FREES, Need.STACKS),
-    Question.OWNERS: (Need.FREES, Need.OPERATORS, Need.OWNERS),
-    Question.PEAK: (Need.FREES, Need.OPERATORS, Need.STACKS, Need.OWNERS),
-    Question.OPERATORS: (Need.FREES, Need.STACKS),
-    Question.KERNELS: (Need.FREES, Need.STACKS),
-    Question.FAILURES: (Need.STACKS, Need.FAILURES),
-    Question.WATCH: (),
-    Question.SUMMARY: (Need.ALLOCATIONS, Need.OPERATORS),
-}
-"""Without one of these an answer leaves something out."""
+SUMMARY: Final = Subject("Summary", helpful=(Need.ALLOCATIONS, Need.OPERATORS))
+COMPARISON: Final = "Comparison"
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
     """What an answer covers."""
 
-    question: Question
+    question: str
+    """What the answer is about: the title of its subject."""
     missing: tuple[str, ...] = ()
     """Why there is no answer, one line each; empty if there is one."""
     limits: tuple[str, ...] = ()
@@ -93,29 +60,28 @@ class Coverage:
         return dataclasses.replace(self, limits=tuple(dict.fromkeys((*self.limits, *lines))))
 
 
-def coverage_of(question: Question, recording: Recording) -> Coverage:
+def coverage_of(subject: Subject, recording: Recording) -> Coverage:
     """Return what an answer from a recording covers."""
-    return recorded_coverage(question, Recorded.of(recording), recording.coverage)
+    return recorded_coverage(subject, Recorded.of(recording), recording.coverage)
 
 
-def recorded_coverage(question: Question, recorded: Recorded, notes: Iterable[str] = ()) -> Coverage:
+def recorded_coverage(subject: Subject, recorded: Recorded, notes: Iterable[str] = ()) -> Coverage:
     """Return what an answer covers, for callers that have no recording with all events.
 
     Args:
-        question: What is asked.
+        subject: What is asked about.
         recorded: What there is to answer it from.
         notes: What was lost before it could be read, one line each.
     """
-    coverage = Coverage(question)
-    needed, helpful = _NEEDED[question], _HELPFUL[question]
-    nothing = recorded.why_nothing() if needed else ()
-    missing = nothing or [line for need in needed for line in recorded.why_missing(need)]
+    coverage = Coverage(subject.title)
+    nothing = recorded.why_nothing() if subject.needed else ()
+    missing = nothing or [line for need in subject.needed for line in recorded.why_missing(need)]
     if missing:
         return coverage.without_answer(missing)
     lines = [*notes, *recorded.limits(), *recorded.chosen_steps()]
-    for need in needed:
+    for need in subject.needed:
         lines.extend((*recorded.for_a_part(need), *recorded.unobserved(need)))
-    for need in helpful:
+    for need in subject.helpful:
         lines.extend((*recorded.not_chosen(need), *recorded.unobserved(need)))
     return coverage.with_limits(lines)
 
@@ -123,7 +89,7 @@ def recorded_coverage(question: Question, recorded: Recorded, notes: Iterable[st
 def summary_limits(recorded: Recorded) -> tuple[str, ...]:
     """Say what a recording as a whole leaves out: what a summary cannot show, one line each."""
     nothing = recorded.why_nothing()
-    return (*nothing, *recorded.limits()) if nothing else recorded_coverage(Question.SUMMARY, recorded).limits
+    return (*nothing, *recorded.limits()) if nothing else recorded_coverage(SUMMARY, recorded).limits
 
 
 def comparison_coverage(sides: Mapping[str, Coverage]) -> Coverage:
@@ -134,4 +100,4 @@ def comparison_coverage(sides: Mapping[str, Coverage]) -> Coverage:
     """
     missing = [f"{word}: {line}" for word, side in sides.items() for line in side.missing]
     limits = [f"{word}: {line}" for word, side in sides.items() for line in side.limits]
-    return Coverage(Question.COMPARISON).without_answer(missing).with_limits(limits)
+    return Coverage(COMPARISON).without_answer(missing).with_limits(limits)

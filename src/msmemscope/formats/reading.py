@@ -7,18 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.errors import EventLogError, InputError
-from msmemscope.formats.dump.csv_reader import csv_pieces
-from msmemscope.formats.dump.recording_of_dump import DumpRowsOfProcesses
-from msmemscope.formats.dump.sqlite_reader import database_pieces
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
-from msmemscope.formats.problems import Problems
-from msmemscope.formats.recognise import Form, Found, recognise
-from msmemscope.formats.torch_snapshot.reader import recording_of_snapshot
+from msmemscope.formats.recognise import Found, recognise
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from msmemscope.errors import MsmemscopeError
     from msmemscope.recording.recording import Recording
@@ -75,11 +69,9 @@ def load(path: str | os.PathLike[str]) -> Recording:
 def _loaded(found: Found, given: Path) -> tuple[Recording, ...]:
     if found.failure is not None:
         raise found.failure
-    if found.form is Form.EVENT_LOG:
+    if found.file_format is None:
         return _event_log(found, given)
-    if found.form is Form.TORCH_SNAPSHOT:
-        return (recording_of_snapshot(found.paths[0]),)
-    return _dumps(found.paths, found.form, given)
+    return found.file_format.read(found.paths, given)
 
 
 def _event_log(found: Found, given: Path) -> tuple[Recording, ...]:
@@ -87,29 +79,8 @@ def _event_log(found: Found, given: Path) -> tuple[Recording, ...]:
     try:
         return (recording_of_capture(Capture(found.paths[0]), source),)
     except EventLogError as error:
-        if not found.fallback:
+        (dumps,) = recognise(found.fallback[0]) if found.fallback else (None,)
+        if dumps is None or dumps.file_format is None:
             raise
-        form = recognise(found.fallback[0])[0].form
         reason = f"the event log cannot be read, its dumps were read instead: {error.message}"
-        return _dumps(found.fallback, form, given, reason)
-
-
-def _dumps(files: Sequence[Path], form: Form, given: Path, reason: str | None = None) -> tuple[Recording, ...]:
-    rows = DumpRowsOfProcesses(form.value)
-    if reason is not None:
-        rows.add_problem(reason)
-    failures: list[InputError] = []
-    for file in files:
-        problems = Problems()
-        try:
-            for piece in csv_pieces(file) if form is Form.CSV else database_pieces(file):
-                rows.add(piece)
-                problems.take(piece.problems)
-        except InputError as error:  # the files of other devices are read all the same
-            failures.append(error)
-            problems.add(f"left out: {error.message}")
-        for problem in problems.lines():
-            rows.add_problem(f"{file.name}: {problem}" if len(files) > 1 else problem)
-    if len(failures) == len(files):
-        raise failures[0]
-    return rows.recordings(given)
+        return dumps.file_format.read(found.fallback, given, reason)

@@ -7,17 +7,15 @@ import re
 import stat
 import struct
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.errors import InputError, MissingInputError
-from msmemscope.formats.dump.csv_reader import read_header
-from msmemscope.formats.dump.sqlite_reader import SQLITE_MAGIC
 from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
     PROCESS_MAGIC,
 )
+from msmemscope.formats.file_formats import FILE_FORMATS, FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,29 +26,18 @@ _DUMP_NAME: Final = re.compile(r"(?:memscope|leaks)_dump_(\d+)\.(?:csv|db)")
 _DUMPS_BELOW: Final = ("*", "dump/*", "device_*/dump/*", "*/*", "*/device_*/dump/*", "*/dump/*")
 """Where dump files lie below a folder: in it, in the folder of a device, of a process, of several processes."""
 _START_BYTES: Final = 1 << 16
-_PICKLE_PROTO: Final = 0x80
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_ZIP_MAGIC: Final = b"PK\x03\x04"
 _HINT: Final = (
     "give a capture folder msmemscope_{pid}_{timestamp}_ascend, a folder of those, a dump (CSV or DB), "
     "or a memory snapshot of torch"
 )
 
 
-class Form(Enum):
-    """What one input is."""
-
-    EVENT_LOG = "event log"
-    CSV = "csv"
-    DB = "db"
-    TORCH_SNAPSHOT = "torch snapshot"
-
-
 @dataclass(frozen=True)
 class Found:
-    """One input: an event log, a snapshot, or the dump files of one process."""
+    """One input: an event log, a file, or the dump files of one process."""
 
-    form: Form
+    file_format: FileFormat | None
+    """None of an event log, which is a folder."""
     paths: tuple[Path, ...]
     """The directory of the process, or files; dumps of several devices of a process belong together."""
     fallback: tuple[Path, ...] = ()
@@ -83,8 +70,8 @@ def recognise(path: Path) -> tuple[Found, ...]:
     parent = path.absolute().parent
     start = _start(path)
     if _is_log_file(start):
-        return (Found(Form.EVENT_LOG, (parent,)),)
-    return (Found(_form(path, start), (path,)),)
+        return (Found(None, (parent,)),)
+    return (Found(_file_format(path, start), (path,)),)
 
 
 def _in_folder(path: Path) -> tuple[Found, ...]:
@@ -114,22 +101,23 @@ def _one_of_several(folder: Path) -> Found | None:
     try:
         return _dumps(folder, _latest_dumps(folder))
     except InputError as error:  # the others are read all the same
-        return Found(Form.CSV, (folder,), failure=error)
+        return Found(None, (folder,), failure=error)
 
 
 def _capture(folder: Path) -> Found:
     base = folder.parent if folder.name == _EVENT_LOG and not (folder / _EVENT_LOG).is_dir() else folder
-    return Found(Form.EVENT_LOG, (folder,), tuple(_latest_dumps(base)))
+    return Found(None, (folder,), tuple(_latest_dumps(base)))
 
 
 def _dumps(folder: Path, files: list[Path]) -> Found | None:
     if not files:
         return None
-    forms = {_form(file, _start(file)) for file in files}
-    if len(forms) > 1 or forms == {Form.TORCH_SNAPSHOT}:
+    formats = {_file_format(file, _start(file)) for file in files}
+    chosen = formats.pop()
+    if formats or not chosen.is_dump:
         message = f"{folder} holds dumps of several forms"
         raise InputError(message, hint="give one file, or the folder of one export")
-    return Found(forms.pop(), tuple(files))
+    return Found(chosen, tuple(files))
 
 
 def _latest_dumps(folder: Path) -> list[Path]:
@@ -159,16 +147,13 @@ def _start(path: Path) -> bytes:
         raise InputError(message) from error
 
 
-def _form(path: Path, start: bytes) -> Form:
+def _file_format(path: Path, start: bytes) -> FileFormat:
     if not start:
         message = f"{path} is empty"
         raise InputError(message, hint="was the program or the disk at its end while it was written?")
-    if start.startswith(SQLITE_MAGIC):
-        return Form.DB
-    if start.startswith((_GZIP_MAGIC, _ZIP_MAGIC)) or (start[0] == _PICKLE_PROTO and start[1:2] <= b"\x05"):
-        return Form.TORCH_SNAPSHOT
-    if read_header(start) is not None:
-        return Form.CSV
+    for one in FILE_FORMATS:
+        if one.begins(start):
+            return one
     message = f"{path} is nothing that can be analysed: it begins with {start[:40]!r}"
     raise InputError(message, hint=_HINT)
 

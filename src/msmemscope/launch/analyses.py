@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.analysis.coverage import Question, recorded_coverage, summary_limits
+from msmemscope.analysis.coverage import recorded_coverage, summary_limits
 from msmemscope.analysis.inefficient.inefficient import find_inefficient
+from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch.sentences import coverage_sentences
@@ -16,9 +17,9 @@ from msmemscope.configuration import Analysis
 from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump.naming import DUMP_TABLE
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
+from msmemscope.formats.write_back import write_into
 from msmemscope.launch import messages
 from msmemscope.launch.faults import fault_text, show_traceback
-from msmemscope.launch.write_back import write_into
 from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
 from msmemscope.units import format_count
 
@@ -106,7 +107,7 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     counts = capture.kind_counts()
     if counts.get(EventKind.MALLOC, 0) == 0:
         return None  # what the recording leaves out stands in the summary anyway
-    coverage = recorded_coverage(Question.LEAKS, Recorded.of_capture(capture))
+    coverage = recorded_coverage(LEAKS, Recorded.of_capture(capture))
     if not coverage.is_answered:
         remarks.extend(f"leaks: not judged, {line}" for line in coverage.missing)
         return None

@@ -154,11 +154,11 @@ class Recording:
         )
 
     def ask(self, question: str, **options: Any) -> Any:
-        """Ask one of the questions that `msmemscope.analyzer.list_analyzers()` names; nothing is printed.
+        """Ask one of the questions that `msmemscope.list_analyzers()` names; nothing is printed or written.
 
         Args:
             question: Its name: `leaks`, `peak`, `decompose` ...
-            options: Fields of its configuration, see `msmemscope.analyzer.get_analyzer_config`.
+            options: See `msmemscope.get_analyzer_config`.
 
         Returns:
             Its result, a frozen dataclass of tables.
@@ -168,8 +168,7 @@ class Recording:
             TypeError: If an option is not known.
         """
         # The questions stand above this layer; they are found when one is asked.
-        analyzer = importlib.import_module("msmemscope.analyzer")
-        return analyzer.analyze(question, input_path=self, quiet=True, **options)
+        return importlib.import_module("msmemscope.questions").ask(question, self, **options)
 
     def leaks(self, **options: Any) -> Any:
         """Ask what was never given back: `ask("leaks", ...)`."""

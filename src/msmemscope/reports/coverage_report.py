@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def render_missing(coverage: Coverage, out: IO[str]) -> None:
     """Write why there is no answer."""
     writer = ReportWriter(out)
-    writer.line(f"{coverage.question.value}: not known", HEADING)
+    writer.line(f"{coverage.question}: not known", HEADING)
     for line in coverage.missing:
         writer.sentence(line)
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import msmemscope
-from msmemscope.cli.commands import analyze
 from msmemscope.cli.main import main
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, EventLogBuilder
 from tests.support.recorded_runs import KEEPING_LINE, KEPT_BYTES, MARK_TEXT, with_dumps, write_run
@@ -36,11 +34,6 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     return found
 
 
-def test_every_analysis_has_its_command() -> None:
-    """The same names as in Python."""
-    assert list(analyze._KINDS) == msmemscope.list_analyzers()
-
-
 @pytest.mark.parametrize("kind", RESULT_KEYS)
 def test_text_goes_to_stdout(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing to stderr, if there is nothing to say beside it; the input is as it was."""
@@ -60,7 +53,7 @@ def test_json_is_one_object(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
     capture, empty = write_run(tmp_path / "a"), write_run(tmp_path / "b", leaks=False, steps=0)
     for path in (capture, empty):
         found = as_json(capsys, kind, str(path))
-        assert set(found) == {"analysis", "path", "processes"}
+        assert set(found) == {"analysis", "path", "processes", "merged"}
         (process,) = found["processes"]
         assert (found["analysis"], found["path"]) == (kind, str(path))
         assert set(process) == {"process_id", "source", "form", "coverage", "problems", "is_answered", "result"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import subprocess
 import sys
@@ -15,10 +16,13 @@ from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.main import main
 from msmemscope.launch import captures
 from msmemscope.launch.faults import fault_text
+from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import FREE, HAL, MARK, PTA, STATE_OPEN, EventLogBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from msmemscope.recording import Recording
 
 OOM = 54
 
@@ -275,17 +279,15 @@ def test_a_capture_that_cannot_be_analysed_does_not_cost_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is named, with what to send us; the others are reported."""
-    from msmemscope.analyzer.analyzers import OutOfMemoryAnalyzer
-
     damaged, healthy = two_captures(tmp_path)
-    original = OutOfMemoryAnalyzer.examine
+    original = QUESTIONS["oom"]
 
-    def examine(self: Any, recording: Any, config: Any) -> Any:
+    def examine(recording: Recording, options: Any) -> Any:
         if recording.source == str(damaged):
             raise OverflowError
-        return original(self, recording, config)
+        return original.examine(recording, options)
 
-    monkeypatch.setattr(OutOfMemoryAnalyzer, "examine", examine)
+    monkeypatch.setitem(QUESTIONS, "oom", dataclasses.replace(original, examine=examine))
     assert main(["analyze", "oom", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert str(healthy) in captured.out

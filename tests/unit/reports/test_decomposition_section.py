@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from msmemscope.analysis.coverage import Coverage, Question
+from msmemscope.analysis.coverage import Coverage
 from msmemscope.analysis.owners.decomposition import Decomposition, PoolDecomposition, decompose_capture
 from msmemscope.analysis.owners.tree import NODE_SCHEMA
 from msmemscope.formats.event_log import Capture
@@ -188,7 +188,7 @@ def test_owners_of_several_trees() -> None:
     pool = PoolDecomposition(CPU, HOST, 100, 1, 1, nodes)
     empty = pl.DataFrame()
     result = Decomposition(
-        (pool,), at_steps=empty, over_time=empty, ledger=empty, devices=empty, coverage=Coverage(Question.OWNERS)
+        (pool,), at_steps=empty, over_time=empty, ledger=empty, devices=empty, coverage=Coverage("Owners")
     )
     labels = [line.split()[0] for line in written(result, 80).splitlines()[3:]]
     assert labels == ["B", "c", "A"]

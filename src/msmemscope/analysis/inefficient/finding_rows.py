@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Question, coverage_of
+from msmemscope.analysis.coverage import Subject, coverage_of
+from msmemscope.analysis.recorded import Need
 from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
     from msmemscope.recording.block_uses import BlockUses
 
+SUBJECT: Final = Subject(
+    "Inefficient memory",
+    needed=(Need.ALLOCATIONS, Need.OPERATORS, Need.ACCESSES),
+    helpful=(Need.FREES, Need.STACKS),
+)
 _OPERATOR_ROLES: Final = ("allocating", "first", "last", "freeing")
 
 FINDING_SCHEMA: Final = pl.Schema(
@@ -224,7 +230,7 @@ def pool_saving(device: int, pool: int, use: PoolUse, uses: BlockUses, found: li
 
 def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:
     """Return what findings about the uses of blocks cover."""
-    coverage = coverage_of(Question.INEFFICIENT, recording)
+    coverage = coverage_of(SUBJECT, recording)
     if not uses.unknown_accesses:
         return coverage
     if coverage.is_answered and not len(uses.access_rows):

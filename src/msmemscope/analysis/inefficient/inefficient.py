@@ -27,7 +27,6 @@ What the definitions leave open is decided so:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -42,13 +41,18 @@ from msmemscope.analysis.inefficient.finding_rows import (
     pool_saving,
     ranked,
 )
+from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
 from msmemscope.analysis.inefficient.peak_savings import pool_use
-from msmemscope.errors import ConfigurationError
+from msmemscope.analysis.options import QuestionOptions, Size, Switch, WholeNumber, Words, option
 from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, taken
 from msmemscope.recording.operators import NOWHERE
+from msmemscope.units import SIZE_FORMS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from msmemscope.analysis.coverage import Coverage
+    from msmemscope.analysis.inefficient.patterns import PatternResult
     from msmemscope.recording import Recording
     from msmemscope.recording.block_uses import BlockUses
     from msmemscope.recording.operators import DeviceOrder, IntegerArray, MaskArray
@@ -70,37 +74,27 @@ KIND_WORDS: Final = tuple(kind.value for kind in InefficientKind)
 
 
 @dataclasses.dataclass(frozen=True)
-class InefficientOptions:
-    """What to look for.
+class InefficientOptions(QuestionOptions):
+    """What to look for, and where to write it."""
 
-    Raises:
-        ConfigurationError: a value is not accepted.
-    """
-
-    mem_size: int = 0
+    mem_size: int = option(0, Size(), f"report no smaller blocks: {SIZE_FORMS}")
     """Blocks smaller than this, in bytes, are not reported; they still count as other blocks."""
-    inefficient_type: str | Sequence[str] | None = None
-    """One kind or several, by the values of `InefficientKind`; None for all."""
-    idle_threshold: int = DEFAULT_IDLE_THRESHOLD
+    inefficient_type: str | Sequence[str] | None = option(
+        None, Words(KIND_WORDS, "a kind of inefficient memory"),
+        f"{', '.join(KIND_WORDS)}, separated by commas; default: all", spelling="--type",
+    )  # fmt: skip
+    """One or several of early_allocation, late_deallocation, temporary_idleness; None for all."""
+    idle_threshold: int = option(
+        DEFAULT_IDLE_THRESHOLD, WholeNumber(1, " of operators"),
+        "operators between two accesses above which a block is idle",
+    )  # fmt: skip
     """A block is idle if more operators than this lie between two consecutive accesses."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
-        _check_integer("mem_size", self.mem_size, 0, "a whole number of bytes, 0 or more")
-        _check_integer("idle_threshold", self.idle_threshold, 1, "a whole number of operators, 1 or more")
-        accepted = f"None, or one or several of {', '.join(KIND_WORDS)}"
-        kinds = self.inefficient_type
-        if kinds is None or (isinstance(kinds, str) and kinds in KIND_WORDS):
-            return
-        message = "not a kind of inefficient memory"
-        asked: object = kinds
-        wrong = (
-            [kind for kind in asked if kind not in KIND_WORDS]
-            if isinstance(asked, Sequence) and not isinstance(asked, str) and asked
-            else [asked]
-        )
-        if wrong:
-            raise ConfigurationError(message, option="inefficient_type", value=str(wrong[0]), accepted=accepted)
+    write_back: bool = option(True, Switch(), "write inefficient_type into the dump, or the dumps of a capture")
+    """Whether the MALLOC rows of the dump, or of the dumps of a capture, get the attribute `inefficient_type`."""
+    patterns: bool = option(
+        False, Switch(), "also look for unused, redundant and dead memory, and churn", is_python_only=True
+    )
+    """Whether to look for the other patterns too, see `msmemscope.analysis.inefficient.patterns`."""
 
     @property
     def kinds(self) -> tuple[InefficientKind, ...]:
@@ -122,6 +116,8 @@ class InefficientResult:
     """Operators of all devices that were looked at."""
     coverage: Coverage
     """What of this is answered."""
+    patterns: PatternResult | None = None
+    """The other patterns of the same process, if they were looked for too."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the findings."""
@@ -167,7 +163,11 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
         )
         savings.append(pool_saving(device, pool, use, uses, list(found.values())))
     return InefficientResult(
-        ranked(recording, parts), tuple(savings), len(uses.operators), coverage_of_uses(recording, uses)
+        ranked(recording, parts),
+        tuple(savings),
+        len(uses.operators),
+        coverage_of_uses(recording, uses),
+        find_memory_patterns(recording, PatternOptions(options.mem_size)) if options.patterns else None,
     )
 
 
@@ -243,9 +243,3 @@ def _begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
     """Returns where the operator of each row begins; the row itself outside of operators."""
     inside = uses.operators.of_row[rows]
     return np.where(inside == NOWHERE, rows, taken(uses.operators.begin_rows, inside))
-
-
-def _check_integer(option: str, value: object, least: int, accepted: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        message = "not accepted"
-        raise ConfigurationError(message, option=option, value=str(value), accepted=accepted)

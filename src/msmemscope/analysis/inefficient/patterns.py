@@ -34,7 +34,7 @@ import polars as pl
 
 from msmemscope.analysis.inefficient.finding_rows import Intervals, finding_rows, ranked
 from msmemscope.analysis.inefficient.peak_savings import pool_use
-from msmemscope.errors import ConfigurationError
+from msmemscope.analysis.options import QuestionOptions, Size, WholeNumber, option
 from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE
@@ -77,29 +77,15 @@ first_allocation_id, last_allocation_id: the first and the last of these blocks.
 
 
 @dataclasses.dataclass(frozen=True)
-class PatternOptions:
-    """What counts as a pattern.
+class PatternOptions(QuestionOptions):
+    """What counts as a pattern."""
 
-    Raises:
-        ConfigurationError: a value is not accepted.
-    """
-
-    mem_size: int = 0
+    mem_size: int = option(0, Size(), "report no smaller blocks", is_python_only=True)
     """Blocks smaller than this, in bytes, are not reported."""
-    short_life: int = 16
+    short_life: int = option(16, WholeNumber(), "operators of a short life", is_python_only=True)
     """Operators that a short-lived block lives for at most, and that lie between two of them at most."""
-    least_repetitions: int = 10
+    least_repetitions: int = option(10, WholeNumber(1), "repetitions that are churn", is_python_only=True)
     """Fewer repetitions are no churn."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that mean nothing."""
-        for name, least in (("mem_size", 0), ("short_life", 0), ("least_repetitions", 1)):
-            value: object = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                message = "not accepted"
-                raise ConfigurationError(
-                    message, option=name, value=str(value), accepted=f"a whole number, {least} or more"
-                )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.options import Text, WholeNumber
+from msmemscope.analysis.recorded import Need
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
@@ -22,6 +24,9 @@ from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
+SUBJECT: Final = Subject("Leaks between marks", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.STACKS))
+MARK_TEXT: Final = Text("the text of the marks")
+MARK_POSITION: Final = WholeNumber()
 _MARKS_NEEDED: Final = 3
 _MOST_TEXTS: Final = 10
 
@@ -97,8 +102,10 @@ def find_leaks_between_marks(recording: Recording, mstx_info: str, start_index: 
     Raises:
         ConfigurationError: If the text is blank, or no mark has it; if start_index is negative; if no device has three
             marks from start_index on.
+        TypeError: If the text is none.
     """
-    _check(mstx_info, start_index)
+    MARK_TEXT.check("mstx_info", mstx_info)
+    MARK_POSITION.check("start_index", start_index)
     marks = _marks(recording, mstx_info)
     by_device = _ranges(marks, recording.blocks["device"].unique().sort())
     remarks = []
@@ -125,20 +132,8 @@ def find_leaks_between_marks(recording: Recording, mstx_info: str, start_index: 
         tuple(devices),
         blocks.select(MARK_LEAK_SCHEMA.names()),
         tuple(remarks),
-        coverage_of(Question.MARK_LEAKS, recording),
+        coverage_of(SUBJECT, recording),
     )
-
-
-def _check(mstx_info: object, start_index: object) -> None:
-    """Refuses what means nothing: these come from callers of the Python interface as they are."""
-    if not isinstance(mstx_info, str) or not mstx_info.strip():
-        message = "not the text of a mark"
-        raise ConfigurationError(message, option="mstx_info", value=str(mstx_info), accepted="text that is not blank")
-    if not isinstance(start_index, int) or isinstance(start_index, bool) or start_index < 0:
-        message = "not the position of a mark"
-        raise ConfigurationError(
-            message, option="start_index", value=str(start_index), accepted="a whole number, 0 for the first mark"
-        )
 
 
 def _marks(recording: Recording, mstx_info: str) -> pl.DataFrame:

@@ -24,11 +24,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.leaks.sites import SITE_KEY
+from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
+from msmemscope.analysis.recorded import Need
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
+from msmemscope.units import SIZE_FORMS
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 Figures: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
+SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
 STATED_FALSE_POSITIVE_RATE: Final = 0.005
 """Of call sites with a stationary use, the share that is named at the default significance, at most; see above."""
 
@@ -73,12 +77,12 @@ last_blocks: blocks alive at the end of last_step.
 
 
 @dataclasses.dataclass(frozen=True)
-class GrowthOptions:
+class GrowthOptions(QuestionOptions):
     """What counts as growth."""
 
-    significance: float = 0.001
+    significance: float = option(0.001, Chance(), "accepted chance per call site")
     """The chance, per call site, that is accepted for steps without a trend to be taken for one."""
-    minimum_bytes: int = 1
+    minimum_bytes: int = option(1, Size(), f"growth that counts: {SIZE_FORMS}", spelling="--minimum-size")
     """Growth from the first to the last step below which a call site is not looked at."""
 
 
@@ -121,7 +125,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         The call sites; none, and a remark, if too few steps have ended.
     """
     options = options or GrowthOptions()
-    coverage = coverage_of(Question.GROWTH, recording)
+    coverage = coverage_of(SUBJECT, recording)
     bounds = process_steps(recording)
     least = WARM_UP_STEPS + 2 * _LEAST_HALF
     if bounds.ended < least:

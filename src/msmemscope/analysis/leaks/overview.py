@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_slow_leaks
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
+from msmemscope.analysis.options import QuestionOptions, option
+from msmemscope.analysis.recorded import Need
 
 if TYPE_CHECKING:
     import polars as pl
 
     from msmemscope.recording import Recording
+
+
+SUBJECT: Final = Subject("Leaks", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
+
+
+@dataclasses.dataclass(frozen=True)
+class LeaksOptions(QuestionOptions):
+    """What kind of leaks to look for: over the steps of the program, or between marks of it."""
+
+    mstx_info: str | None = option(
+        None, MARK_TEXT,
+        "judge the range between the mstx marks A, B and C with this text", spelling="--mark",
+    )  # fmt: skip
+    """Text of the mstx marks A, B and C; None looks for leaks over the steps of the program instead."""
+    start_index: int = option(0, MARK_POSITION, "which mark with this text is A, from 0", needs="mstx_info")
+    """Which of the marks with this text is A, from 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,5 +72,5 @@ def find_leaks(
         find_fluctuation(recording),
         find_slow_leaks(recording, growth),
         find_driver_leaks(recording),
-        coverage_of(Question.LEAKS, recording),
+        coverage_of(SUBJECT, recording),
     )

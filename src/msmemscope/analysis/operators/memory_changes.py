@@ -14,20 +14,31 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
-from msmemscope.configuration import Level
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.options import LevelNames, NewFile, QuestionOptions, levels_of, option
+from msmemscope.analysis.recorded import Need
+from msmemscope.configuration import OPTION_BY_SPELLING, Level
 from msmemscope.model.devices import DEVICE_NONE
 from msmemscope.model.events import EVENT_WORDS, EventKind
 from msmemscope.model.pools import FRAMEWORK_POOLS
 from msmemscope.recording.operators import NOWHERE, find_operators, order_of_device
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Set as AbstractSet
 
     from msmemscope.recording import Recording
 
 IntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
+SUBJECTS: Final = {
+    Level.OP: Subject(
+        "Changes by operator", needed=(Need.ALLOCATIONS, Need.OPERATORS), helpful=(Need.FREES, Need.STACKS)
+    ),
+    Level.KERNEL: Subject(
+        "Changes by kernel", needed=(Need.ALLOCATIONS, Need.KERNELS), helpful=(Need.FREES, Need.STACKS)
+    ),
+}
 CHANGE_SCHEMA: Final = pl.Schema(
     {
         "sequence": pl.UInt64(),
@@ -54,7 +65,20 @@ python_stack_id: of its largest allocation, else of the event that begins it; 0 
 TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
 """One row per memory event, in sequence order: what is in use on its device after it."""
 
-_QUESTIONS: Final = {Level.OP: Question.OPERATORS, Level.KERNEL: Question.KERNELS}
+
+@dataclasses.dataclass(frozen=True)
+class OperatorsOptions(QuestionOptions):
+    """Whose changes to list."""
+
+    level: str = option("op", LevelNames(), OPTION_BY_SPELLING["--level"].accepted)
+    """`op`, `kernel`, or `op,kernel`: operators, launches of kernels, or both."""
+    csv: str | os.PathLike[str] | None = option(None, NewFile(), "write all rows to this new file")
+    """A new file that gets all rows; None for none."""
+
+    @property
+    def levels(self) -> frozenset[Level]:
+        """The levels one by one."""
+        return levels_of(self.level)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +141,7 @@ def find_memory_changes(recording: Recording, levels: AbstractSet[Level] = froze
 
 def changes_coverage(recording: Recording, levels: AbstractSet[Level]) -> Coverage:
     """Return what changes by operator, by kernel, or by both cover."""
-    questions = [_QUESTIONS[level] for level in Level if level in levels]
+    questions = [SUBJECTS[level] for level in Level if level in levels]
     found = [coverage_of(question, recording) for question in questions]
     answered = [coverage for coverage in found if coverage.is_answered]
     if not answered:

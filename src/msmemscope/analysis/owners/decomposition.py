@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of, recorded_coverage
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of, recorded_coverage
+from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.driver_ledger import driver_ledger
 from msmemscope.analysis.owners.ownership import OwnerFinder, find_owners
 from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
-from msmemscope.analysis.recorded import Recorded
+from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
 from msmemscope.model.pools import POOL_WORDS, Pool
@@ -28,6 +29,7 @@ from msmemscope.recording.timeline import peak_moments
 if TYPE_CHECKING:
     from msmemscope.formats.event_log import Capture
 
+SUBJECT: Final = Subject("Owners", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.OPERATORS, Need.OWNERS))
 _MOMENT_COLUMNS: Final = {
     "sequence": pl.UInt64(),
     "timestamp_ns": pl.UInt64(),
@@ -58,17 +60,11 @@ NO_OWNERS: Final = (
 
 
 @dataclasses.dataclass(frozen=True)
-class DecompositionOptions:
+class DecompositionOptions(QuestionOptions):
     """What to work out."""
 
-    moments: int = 400
+    moments: int = option(400, WholeNumber(), "about how many moments the table over time has", is_python_only=True)
     """About how many moments `Decomposition.over_time` has; 0 for none."""
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
-        if self.moments < 0:
-            message = f"moments: {self.moments}; expected 0 or more"
-            raise ValueError(message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +151,7 @@ def decompose_capture(capture: Capture, options: DecompositionOptions | None = N
         coverage=found.coverage,
         problems=capture.problems,
     )
-    coverage = recorded_coverage(Question.OWNERS, Recorded.of_capture(capture), recording.coverage)
+    coverage = recorded_coverage(SUBJECT, Recorded.of_capture(capture), recording.coverage)
     return _decompose(recording, coverage, options)
 
 
@@ -166,7 +162,7 @@ def decompose(recording: Recording, options: DecompositionOptions | None = None)
         recording: Any. Owners that its blocks do not name are worked out from its events.
         options: What to work out.
     """
-    return _decompose(recording, coverage_of(Question.OWNERS, recording), options)
+    return _decompose(recording, coverage_of(SUBJECT, recording), options)
 
 
 def _decompose(recording: Recording, coverage: Coverage, options: DecompositionOptions | None) -> Decomposition:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.analysis.leaks.growth import trends
+from msmemscope.analysis.options import DeviceName, QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
-from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.analysis.recorded import Need
+from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import FRAMEWORK_POOLS
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
+SUBJECT: Final = Subject(
+    "Peak", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.OPERATORS, Need.STACKS, Need.OWNERS)
+)
 MOST_SAVINGS: Final = 20
 """Call sites, the largest, whose absence is worked out."""
 RECENT_SHARE: Final = 0.1
@@ -201,6 +206,23 @@ class PeakExplanation:
         return pl.concat([SITE_SCHEMA.to_frame(), *(device.sites for device in self.devices)])
 
 
+@dataclasses.dataclass(frozen=True)
+class PeakOptions(QuestionOptions):
+    """Which moment to explain, of which device."""
+
+    device: str | int | None = option(None, DeviceName(), "cpu, npu:{id} or cuda:{id}; default: all that have memory")
+    """`cpu`, `npu:{id}`, `cuda:{id}`, or the number of an NPU; None for all that have memory."""
+    at: int | None = option(
+        None, WholeNumber(metavar="ID"), "explain the moment of this event, an ID of the dump, instead"
+    )
+    """ID of the event that is the moment; None for the last allocation that failed, or else the peak."""
+
+    @property
+    def device_number(self) -> int | None:
+        """The device as events have it."""
+        return None if self.device is None else parse_device_name(str(self.device))
+
+
 def explain_peak(recording: Recording, *, device: int | None = None, at: int | None = None) -> PeakExplanation:
     """Explain what filled memory at a moment.
 
@@ -215,7 +237,7 @@ def explain_peak(recording: Recording, *, device: int | None = None, at: int | N
     """
     _check_moment(recording, at)
     blocks, untold = owned_blocks(recording)
-    coverage = coverage_of(Question.PEAK, recording)
+    coverage = coverage_of(SUBJECT, recording)
     numbers = [number for number in blocks["device"].unique().to_list() if number >= 0 or number == DEVICE_CPU]
     chosen = [number for number in numbers if device is None or number == device]
     if device is not None and not chosen and coverage.is_answered:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
+from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import stack_frames
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     FindLines = Callable[[pl.Series], pl.DataFrame]
     """From Python stack ids to the lines to blame: `id` (u32), `text`."""
 
+SUBJECT: Final = Subject("Failed allocations", needed=(Need.ALLOCATIONS,), helpful=(Need.STACKS, Need.FAILURES))
 ONLY_SNAPSHOTS: Final = (
     "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
 )
@@ -48,12 +51,12 @@ FAILURE_SCHEMA: Final = pl.Schema(
 
 
 @dataclasses.dataclass(frozen=True)
-class OutOfMemoryOptions:
+class OutOfMemoryOptions(QuestionOptions):
     """How much to describe."""
 
-    limit: int = 5
+    limit: int = option(5, WholeNumber(1), "operators, lines and blocks listed by name")
     """Operators, source lines and blocks that are listed by name."""
-    most_failures: int = 10
+    most_failures: int = option(10, WholeNumber(1), "failures that are described, the latest", is_python_only=True)
     """Failures that are described, the latest ones: a program can go on and fail any number of times."""
 
 
@@ -118,7 +121,7 @@ class OutOfMemoryResult:
     """All of them, each with its attempts counted once."""
     failures: tuple[OutOfMemory, ...]
     """Those that are described, in their order."""
-    coverage: Coverage = dataclasses.field(default=Coverage(Question.FAILURES))
+    coverage: Coverage = dataclasses.field(default=Coverage(SUBJECT.title))
     """What of this is answered."""
 
     def to_polars(self) -> pl.DataFrame:
@@ -145,7 +148,7 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
 
 
 def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
-    coverage = coverage_of(Question.FAILURES, recording)
+    coverage = coverage_of(SUBJECT, recording)
     if found.failures:
         return dataclasses.replace(coverage, missing=())
     names = recording.strings.filter(pl.col("text").is_in([OOM_SNAPSHOT_NAME, OOM_SNAPSHOT_AFTER_NAME]))["id"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Question
+from msmemscope.analysis.coverage import Coverage
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch.sentences import change_sentences, coverage_sentences, files_sentences, window_sentences
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
@@ -23,6 +23,7 @@ from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_si
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
+TITLE: Final = "Watched memory"
 LEGITIMATE: Final = "legitimate"
 UNEXPECTED: Final = "unexpected"
 UNKNOWN: Final = "unknown"
@@ -146,7 +147,7 @@ class WatchResult:
     """How much automatic watching has looked at, and which window never began, one sentence each."""
     files: tuple[str, ...] = ()
     """What files of watched memory lack, one sentence each; empty if they are complete."""
-    coverage: Coverage = dataclasses.field(default=Coverage(Question.WATCH))
+    coverage: Coverage = dataclasses.field(default=Coverage(TITLE))
     """What of this is answered."""
 
     @property
@@ -192,7 +193,7 @@ def _why_not_watched(recording: Recording) -> Coverage:
     """Without a trace of watching: whether there could be one at all."""
     recorded = Recorded.of(recording)
     reasons = recorded.why_nothing() if recorded.is_event_log else (NO_CHANGES_IN_DUMPS,)
-    return Coverage(Question.WATCH).without_answer(reasons)
+    return Coverage(TITLE).without_answer(reasons)
 
 
 def _with_attributes(recording: Recording) -> pl.DataFrame:

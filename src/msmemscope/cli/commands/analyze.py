@@ -3,101 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from msmemscope.configuration import OPTION_BY_SPELLING, split_list
 from msmemscope.errors import EXIT_STATUS_FAILURE, MsmemscopeError, UsageError
-from msmemscope.units import SIZE_FORMS, parse_size_bytes
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    import polars as pl
+
+    from msmemscope.analysis.options import OptionWords, QuestionOptions
+    from msmemscope.questions import Question, Result
     from msmemscope.recording import Recording
 
+# The questions bring what results are made with, which the other verbs need not wait for: they are imported when this
+# verb is chosen.
 
 _CAPTURES: Final = "msmemscope_*_ascend"
 _EVENT_LOG: Final = "event_log"
-
-
-class _Choice(NamedTuple):
-    """An option of one kind of analysis."""
-
-    spelling: str
-    parameter: str
-    """The field of the configuration that it sets."""
-    metavar: str
-    """Empty for a switch."""
-    help: str
-    parse: str = "text"
-    """How its value is read: `text`, `list`, `size`, `count`, `chance`."""
-
-
-class _Kind(NamedTuple):
-    """One kind of analysis."""
-
-    summary: str
-    choices: tuple[_Choice, ...] = ()
-    can_fail: bool = True
-    """Whether it finds what should not be, so that it can be a gate of a pipeline."""
-
-
-_KINDS: Final[dict[str, _Kind]] = {
-    "leaks": _Kind(
-        "What is allocated and never given back: over the steps of the program, or between marks of it.",
-        (
-            _Choice("--mark", "mstx_info", "TEXT", "judge the range between the mstx marks A, B and C with this text"),
-            _Choice("--start-index", "start_index", "N", "which mark with this text is A, from 0; default: 0", "count"),
-        ),
-    ),
-    "inefficient": _Kind(
-        "Memory that is held while nobody needs it.",
-        (
-            _Choice("--mem-size", "mem_size", "SIZE", f"report no smaller blocks: {SIZE_FORMS}; default: 0", "size"),
-            _Choice(
-                "--type", "inefficient_type", "LIST",
-                "early_allocation, late_deallocation, temporary_idleness, separated by commas; default: all", "list",
-            ),
-            _Choice(
-                "--idle-threshold", "idle_threshold", "N",
-                "operators between two accesses above which a block is idle; default: 3000", "count",
-            ),
-            _Choice("--write-back", "write_back", "", "write inefficient_type into the dump, or the dumps of a capture"),
-        ),
-    ),
-    "decompose": _Kind("What memory is made of, by owner.", can_fail=False),
-    "peak": _Kind(
-        "What filled memory at its peak, or when an allocation failed, and what could be saved.",
-        (
-            _Choice("--device", "device", "DEVICE", "cpu or npu:{id}; default: all that have memory"),
-            _Choice("--at", "at", "ID", "explain the moment of this event, an ID of the dump, instead", "count"),
-        ),
-        can_fail=False,
-    ),
-    "operators": _Kind(
-        "What each operator, or each launch of a kernel, changed.",
-        (
-            _Choice("--level", "level", "LIST", f"{OPTION_BY_SPELLING['--level'].accepted}; default: op"),
-            _Choice("--csv", "csv", "FILE", "write all rows to this new file"),
-        ),
-        can_fail=False,
-    ),
-    "oom": _Kind(
-        "Allocations that failed for lack of memory, and what was alive then.",
-        (_Choice("--limit", "limit", "N", "operators, lines and blocks listed by name; default: 5", "count"),),
-    ),
-    "growth": _Kind(
-        "Call sites whose live memory grows over many steps, although blocks are freed.",
-        (
-            _Choice("--significance", "significance", "P", "accepted chance per call site; default: 0.001", "chance"),
-            _Choice("--minimum-size", "minimum_bytes", "SIZE", f"growth that counts: {SIZE_FORMS}; default: 1", "size"),
-        ),
-    ),
-    "watch": _Kind("What changed watched memory: which operator, which bytes, and whether it may."),
-}  # fmt: skip
 
 
 class AnalyzeCommand:
@@ -111,20 +40,26 @@ class AnalyzeCommand:
     summary = "Find leaks, inefficient memory, growth, and what memory is made of."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the kinds of analyses with their arguments."""
+        """Add the questions with their options."""
+        from msmemscope.analysis.options import option_words
+        from msmemscope.questions import QUESTIONS
+
         kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-        for name, kind in _KINDS.items():
-            own = kinds.add_parser(name, help=kind.summary, description=kind.summary, allow_abbrev=False)
+        for name, question in QUESTIONS.items():
+            own = kinds.add_parser(name, help=question.summary, description=question.summary, allow_abbrev=False)
             own.add_argument(
                 "path", metavar="PATH", help="a capture folder, a folder of several, or a dump (CSV or DB)"
             )
-            for choice in kind.choices:
-                if choice.metavar:
-                    own.add_argument(choice.spelling, dest=choice.parameter, metavar=choice.metavar, help=choice.help)
-                else:
-                    own.add_argument(choice.spelling, dest=choice.parameter, action="store_true", help=choice.help)
+            words_of = option_words(question.options)
+            for field in dataclasses.fields(question.options):
+                words = words_of[field.name]
+                if words.spelling:
+                    value: dict[str, Any] = (
+                        {"metavar": words.accepted.metavar} if words.accepted.metavar else {"action": "store_true"}
+                    )
+                    own.add_argument(words.spelling, dest=field.name, help=_help(words, field.default), **value)
             own.add_argument("--json", action="store_true", help="write the result to stdout as one JSON object")
-            if kind.can_fail:
+            if question.findings is not None:
                 own.add_argument(
                     "--fail-on-findings",
                     action="store_true",
@@ -133,58 +68,47 @@ class AnalyzeCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Analyse one process after the other."""
-        kind = _KINDS[arguments.kind]
-        parameters = _parameters(kind, arguments)
-        if arguments.kind == "leaks" and "start_index" in parameters and "mstx_info" not in parameters:
-            message = "goes together with --mark"
-            raise UsageError(message, option="--start-index", value=arguments.start_index)
-        if arguments.kind == "inefficient":
-            parameters["patterns"] = True
+        from msmemscope.questions import QUESTIONS
+
+        question = QUESTIONS[arguments.kind]
+        with _options_as_typed(question):
+            options = question.options(**_given(question, arguments))  # judged before anything is read
         if not arguments.path:
             message = "names nothing"
             raise UsageError(message, option="PATH", value="", accepted="a capture folder, or a dump file")
         with contextlib.suppress(ValueError):  # only the main thread may
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         path = Path(arguments.path).expanduser()
-        findings = _analyze(arguments.kind, path, parameters, as_json=arguments.json)
+        findings = _analyze(question, path, options, as_json=arguments.json)
+        if question.findings is None or not arguments.fail_on_findings:
+            return 0
         # What could not be looked at has not passed.
-        is_failure = findings is None or findings > 0
-        return EXIT_STATUS_FAILURE if is_failure and kind.can_fail and arguments.fail_on_findings else 0
+        return 0 if findings == 0 else EXIT_STATUS_FAILURE
 
 
-def _parameters(kind: _Kind, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields of the configuration that options were given for."""
-    found: dict[str, Any] = {}
-    for choice in kind.choices:
-        given = getattr(arguments, choice.parameter)
-        if given is not None:
-            found[choice.parameter] = _value(choice, given) if choice.metavar else given
+def _help(words: OptionWords, default: object) -> str:
+    shows_default = words.accepted.metavar and default is not None
+    return f"{words.summary}; default: {default}" if shows_default else words.summary
+
+
+def _given(question: Question[Any, Any], arguments: argparse.Namespace) -> dict[str, object]:
+    """The options of a command line, by field; those that it leaves out have their defaults."""
+    from msmemscope.analysis.options import option_words
+
+    words_of = option_words(question.options)
+    found = dict(question.on_command_line)
+    for field, words in words_of.items():
+        given = getattr(arguments, field) if words.spelling else None
+        if given is None:
+            continue
+        if words.needs and getattr(arguments, words.needs) is None:
+            message = f"goes together with {words_of[words.needs].spelling}"
+            raise UsageError(message, option=words.spelling, value=given)
+        found[field] = words.accepted.parse(given, words.spelling) if words.accepted.metavar else given
     return found
 
 
-def _value(choice: _Choice, text: str) -> object:
-    if choice.parse == "list":
-        words = split_list(text)
-        if not words:
-            message = "names nothing"
-            raise UsageError(message, option=choice.spelling, value=text, accepted=choice.help.partition(";")[0])
-        return words
-    if choice.parse == "size":
-        return parse_size_bytes(text, option=choice.spelling)
-    if choice.parse == "count":
-        if not (text.isascii() and text.isdigit()):
-            message = "not a whole number"
-            raise UsageError(message, option=choice.spelling, value=text, accepted="0 or more")
-        return int(text)
-    if choice.parse == "chance":
-        with contextlib.suppress(ValueError):
-            return float(text)
-        message = "not a number"
-        raise UsageError(message, option=choice.spelling, value=text, accepted="a number between 0 and 1")
-    return text
-
-
-def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool) -> int | None:
+def _analyze(question: Question[Any, Any], path: Path, options: QuestionOptions, *, as_json: bool) -> int | None:
     """Analyse every process at a path.
 
     Returns:
@@ -193,85 +117,89 @@ def _analyze(name: str, path: Path, parameters: dict[str, Any], *, as_json: bool
     Raises:
         MsmemscopeError: if not a single process could be analysed.
     """
-    # Loaded only now: these start threads and take memory, which the other verbs need not wait for.
-    from msmemscope.analyzer.analyzers import ANALYZERS
-    from msmemscope.analyzer.base import tell_owner, tell_problems
     from msmemscope.launch import messages
     from msmemscope.launch.faults import faults_as_errors
+    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+    from msmemscope.reports.merged_findings import merged_content, render_merged_findings
     from msmemscope.reports.report_text import HEADING, ReportWriter
 
-    analyzer = ANALYZERS[name]()
-    with _options_as_typed(name):
-        analyzer.config_class(path, **parameters)  # values are judged before anything is read
     failures: list[MsmemscopeError] = []
     contents = []
-    findings = analyzed = answered = 0
+    found: list[tuple[int, pl.DataFrame]] = []
+    analyzed = answered = 0
+    writer = ReportWriter(sys.stdout)
     for recording, is_one_of_several in _recordings(path, failures):
-        config = analyzer.config_class(recording, **parameters)
         try:
             with (
-                _options_as_typed(name),
-                faults_as_errors(during=f"{name} of {recording.source}", send=recording.source),
+                _options_as_typed(question),
+                faults_as_errors(during=f"{question.name} of {recording.source}", send=recording.source),
             ):
-                analyzer.check(recording, config)
-                result = analyzer.examine(recording, config)
+                question.check(recording, options)
+                result = question.examine(recording, options)
                 if as_json:
-                    is_answered = result.coverage.is_answered
-                    content = analyzer.content(result, recording, config)
-                    contents.append(_content(recording, content, is_answered=is_answered))
+                    contents.append(_content(question, result, recording))
                 else:
-                    tell_problems(recording)
+                    note_problems(recording)
                     if is_one_of_several:
-                        writer = ReportWriter(sys.stdout)
                         if analyzed:
                             writer.line()
                         writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
-                    analyzer.report(result, recording, config, sys.stdout)
+                    question.report(result, recording, sys.stdout)
                     sys.stdout.flush()
+                if question.findings is not None:
+                    found.append((recording.process_id, question.findings(result)))
         except MsmemscopeError as error:
             failures.append(error)
             continue
-        findings += analyzer.finding_count(result)
         answered += result.coverage.is_answered
         analyzed += 1
-        for line in analyzer.write(result, recording, config):
+        for line in question.write(result, recording, options):
             messages.note(line)
     if not analyzed and failures:
         raise failures[0]
     for failure in failures:
         messages.warning(failure.message, failure.hint)
-    tell_owner(path)
+    note_foreign_owner(path)
+    merged = question.merge(found)
     if as_json:
-        import json
-
-        text = json.dumps({"analysis": name, "path": str(path), "processes": contents}, ensure_ascii=False, indent=2)
-        sys.stdout.write(f"{text}\n")
-    return findings if answered else None
+        content = {
+            "analysis": question.name,
+            "path": str(path),
+            "processes": contents,
+            "merged": merged_content(merged),
+        }
+        sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
+    elif analyzed > 1 and not merged.is_empty():
+        writer.line()
+        render_merged_findings(merged, analyzed, sys.stdout)
+    return merged.height if answered else None
 
 
 @contextlib.contextmanager
-def _options_as_typed(kind: str) -> Iterator[None]:
+def _options_as_typed(question: Question[Any, Any]) -> Iterator[None]:
     """Errors name an option as it is written on the command line, not the field that it sets."""
+    from msmemscope.analysis.options import option_words
+
     try:
         yield
     except UsageError as error:
-        for choice in _KINDS[kind].choices:
-            if choice.parameter == error.option:
-                raise UsageError(
-                    error.reason, option=choice.spelling, value=error.value, accepted=error.accepted, hint=error.hint
-                ) from error
-        raise
+        words = option_words(question.options).get(error.option or "")
+        if words is None or not words.spelling:
+            raise
+        raise UsageError(
+            error.reason, option=words.spelling, value=error.value, accepted=error.accepted, hint=error.hint
+        ) from error
 
 
-def _content(recording: Recording, result: dict[str, Any], *, is_answered: bool) -> dict[str, Any]:
+def _content(question: Question[Any, Any], result: Result, recording: Recording) -> dict[str, Any]:
     return {
         "process_id": recording.process_id,
         "source": recording.source,
         "form": recording.form,
         "coverage": list(recording.coverage),
         "problems": list(recording.problems),
-        "is_answered": is_answered,
-        "result": result,
+        "is_answered": result.coverage.is_answered,
+        "result": question.json_content(result, recording),
     }
 
 

@@ -37,6 +37,8 @@ MOST_TIMES: Final = 200
 _PIECE_BYTES: Final = 16 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZIP_MAGIC: Final = b"PK\x03\x04"
+_PICKLE_PROTO: Final = 0x80
+_NEWEST_PROTOCOL: Final = 5
 _ZIP_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How torch packs archives. Others can take any memory for themselves."""
 
@@ -58,6 +60,12 @@ class PlainData(NamedTuple):
     value: Any
     size_bytes: int
     """Of the pickle, unpacked. Objects can be shared, so the value can be far larger."""
+
+
+def begins_like_pickle(start: bytes) -> bool:
+    """Whether a file with this beginning may be a pickle, as it is or packed."""
+    is_pickle = start[0] == _PICKLE_PROTO and start[1:2] <= bytes([_NEWEST_PROTOCOL])
+    return is_pickle or start.startswith((_GZIP_MAGIC, _ZIP_MAGIC))
 
 
 def read_plain_pickle(path: Path) -> PlainData:

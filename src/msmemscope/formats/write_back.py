@@ -10,7 +10,7 @@ import polars as pl
 
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.write_back import write_inefficient_types
-from msmemscope.formats.recognise import Form, recognise
+from msmemscope.formats.recognise import recognise
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def dumps_at(path: Path) -> tuple[Path, ...]:
     for found in recognise(path):
         if found.failure is not None:
             raise found.failure
-        if found.form is Form.EVENT_LOG:
+        if found.file_format is None:
             files.extend(found.fallback)
-        elif found.form is not Form.TORCH_SNAPSHOT:
+        elif found.file_format.is_dump:
             files.extend(found.paths)
     return tuple(files)
 

@@ -1,0 +1,91 @@
+"""Findings of several processes as one list: what eight ranks do at the same line is one finding, of eight ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+FINDING_SCHEMA: Final = pl.Schema(
+    {
+        "kind": pl.String(),
+        "site": pl.String(),
+        "device": pl.Int16(),
+        "bytes": pl.Int64(),
+        "count": pl.Int64(),
+    }
+)
+"""One row per kind, call site and device of one process.
+
+kind: what was found, in a word or two of its question.
+site: the call site, see `call_sites`; null if it is not known.
+bytes: that the finding is about, summed up. count: blocks, failures or changes that it is made of.
+"""
+
+MERGED_SCHEMA: Final = pl.Schema(
+    {
+        "kind": pl.String(),
+        "site": pl.String(),
+        "bytes": pl.Int64(),
+        "count": pl.Int64(),
+        "processes": pl.List(pl.Int64()),
+        "devices": pl.List(pl.Int16()),
+    }
+)
+"""One row per kind and call site of all processes, most bytes first; see FINDING_SCHEMA.
+
+processes, devices: where it was found, ascending.
+"""
+
+
+def found_at_sites(rows: pl.DataFrame, *, kind: pl.Expr, site: str, size: str) -> pl.DataFrame:
+    """Sum up what was found by kind, call site and device.
+
+    Args:
+        rows: What was found: `device` and the columns below.
+        kind: What each row is.
+        site: The column of call sites.
+        size: The column of bytes.
+
+    Returns:
+        FINDING_SCHEMA.
+    """
+    return (
+        rows.group_by(kind=kind, site=pl.col(site), device=pl.col("device"), maintain_order=True)
+        .agg(pl.col(size).sum().alias("bytes"), pl.len().alias("count"))
+        .cast(FINDING_SCHEMA)
+        .select(FINDING_SCHEMA.names())
+    )
+
+
+def merge_findings(parts: Sequence[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
+    """Put together what was found in several processes.
+
+    Args:
+        parts: The id of each process, and what was found in it: FINDING_SCHEMA. Two hosts may have the same id.
+
+    Returns:
+        MERGED_SCHEMA.
+    """
+    rows = [
+        found.with_columns(process=pl.struct(pl.lit(part).alias("part"), pl.lit(process, pl.Int64).alias("id")))
+        for part, (process, found) in enumerate(parts)
+    ]
+    if not rows:
+        return MERGED_SCHEMA.to_frame()
+    return (
+        pl.concat(rows)
+        .group_by("kind", "site", maintain_order=True)
+        .agg(
+            pl.col("bytes").sum(),
+            pl.col("count").sum(),
+            pl.col("process").unique().struct.field("id").sort().alias("processes"),
+            pl.col("device").unique().sort().alias("devices"),
+        )
+        .sort(["bytes", "count"], descending=True, maintain_order=True)
+        .select(MERGED_SCHEMA.names())
+    )

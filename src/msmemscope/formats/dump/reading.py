@@ -1,0 +1,70 @@
+"""Dump files of one export, one per device, as recordings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msmemscope.errors import InputError
+from msmemscope.formats.dump.csv_reader import csv_pieces
+from msmemscope.formats.dump.recording_of_dump import DumpRowsOfProcesses
+from msmemscope.formats.dump.sqlite_reader import database_pieces
+from msmemscope.formats.problems import Problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from msmemscope.formats.dump.row_reader import DumpPiece
+    from msmemscope.recording import Recording
+
+
+def recordings_of_csv(files: Sequence[Path], given: Path, reason: str | None = None) -> tuple[Recording, ...]:
+    """Read CSV dumps; see `_recordings`."""
+    return _recordings("csv", csv_pieces, files, given, reason)
+
+
+def recordings_of_databases(files: Sequence[Path], given: Path, reason: str | None = None) -> tuple[Recording, ...]:
+    """Read SQLite dumps; see `_recordings`."""
+    return _recordings("db", database_pieces, files, given, reason)
+
+
+def _recordings(
+    form: str,
+    pieces: Callable[[Path], Iterable[DumpPiece]],
+    files: Sequence[Path],
+    given: Path,
+    reason: str | None,
+) -> tuple[Recording, ...]:
+    """Reads the dumps of one export.
+
+    Args:
+        form: What a recording says it was read from.
+        pieces: Reads one file in parts.
+        files: One per device.
+        given: The path that was asked for, the source of the recordings.
+        reason: Why the dumps are read instead of something better, if they are.
+
+    Returns:
+        One recording per process. What of a file cannot be read is among the problems.
+
+    Raises:
+        InputError: If no file can be read.
+    """
+    rows = DumpRowsOfProcesses(form)
+    if reason is not None:
+        rows.add_problem(reason)
+    failures: list[InputError] = []
+    for file in files:
+        problems = Problems()
+        try:
+            for piece in pieces(file):
+                rows.add(piece)
+                problems.take(piece.problems)
+        except InputError as error:  # the files of other devices are read all the same
+            failures.append(error)
+            problems.add(f"left out: {error.message}")
+        for problem in problems.lines():
+            rows.add_problem(f"{file.name}: {problem}" if len(files) > 1 else problem)
+    if len(failures) == len(files):
+        raise failures[0]
+    return rows.recordings(given)

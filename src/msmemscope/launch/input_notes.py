@@ -1,0 +1,27 @@
+"""What users of an input should know beside the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from msmemscope.launch import messages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msmemscope.recording import Recording
+
+
+def note_problems(recording: Recording) -> None:
+    """Warn of what was skipped in an input."""
+    for problem in recording.problems:
+        messages.warning(f"{recording.source}: {problem}")
+
+
+def note_foreign_owner(path: Path) -> None:
+    """Note an input of another user, who may have written anything into it."""
+    with contextlib.suppress(OSError):  # it was read a moment ago
+        if path.stat().st_uid != os.geteuid():
+            messages.note(f"{path} belongs to another user: make sure that you trust it")
