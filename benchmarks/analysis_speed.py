@@ -42,6 +42,7 @@ ON_CSV = {"leaks": Limit(0.7), "leaks between marks": Limit(0.7), "inefficient":
 ON_DB = ("leaks", "inefficient")
 ON_EVENT_LOG = ("leaks", "inefficient", "growth", "operators", "decompose", "peak")
 EVENT_LOG_LIMIT = Limit(10, 3 * 1024)
+EXIT_ANALYSES = {"default options": "leaks", "--analysis=leaks,inefficient,decompose": "leaks,inefficient,decompose"}
 COMPARISONS = {0.01: Limit(5), 0.1: Limit(15)}
 
 
@@ -68,6 +69,15 @@ def analyses_of_event_log(events: int = 10 * MILLION) -> Measurement:
     return _measurement(
         f"analyses, event log of {events:,} events",
         {name: (f"--run={name}", "event-log", events, 0.0, EVENT_LOG_LIMIT) for name in ON_EVENT_LOG},
+        ("--run=events", "event-log", events),
+    )
+
+
+def exit_work(events: int = MILLION) -> Measurement:
+    """What is done when a run has ended: dumps, analyses and the summary, of one process."""
+    return _measurement(
+        f"exit work, run of {events:,} events",
+        {name: ("--run=exit", f"event-log:{words}", events, 0.0, None) for name, words in EXIT_ANALYSES.items()},
         ("--run=events", "event-log", events),
     )
 
@@ -109,17 +119,25 @@ def _command(run: str, form: str, events: int, changed: float) -> tuple[str, ...
 
 
 def input_path(form: str, events: int, changed: float) -> Path:
-    """An input, made in a process of its own if it is not there yet."""
+    """An input, made in a process of its own if it is not there yet.
+
+    Args:
+        form: One of `dump_generator.FORMS`; behind a colon, the analyses that the run was asked for.
+        events: About how many events.
+        changed: Share of the operators that have another name.
+    """
+    kind, _, analyses = form.partition(":")
     folder = INPUTS / f"marked-{form}-{events}-{changed}"
     if not folder.exists():
         INPUTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=INPUTS) as scratch:
             made = Path(scratch) / "input"
             maker = str(Path(__file__).parent / "dump_generator.py")
-            options = [f"--events={events}", f"--form={form}", f"--change={changed}"]
+            options = [f"--events={events}", f"--form={kind}", f"--change={changed}"]
+            options += [f"--analysis={analyses}"] if analyses else []
             subprocess.run([sys.executable, maker, *options, str(made)], check=True, stdout=subprocess.DEVNULL)
             made.rename(folder)
-    if form == "event-log":
+    if kind == "event-log":
         return folder
     (file,) = folder.rglob(f"memscope_dump_*.{form}")
     return file
@@ -138,6 +156,10 @@ def run(name: str, path: Path, other: Path) -> Any:
         from msmemscope.formats.reading import load
 
         return compare(load(path), load(other))
+    if name == "exit":
+        from msmemscope.cli.main import main as msmemscope_command
+
+        return msmemscope_command(["recover", str(path)])
     import msmemscope
 
     if name == "leaks between marks":
@@ -200,7 +222,7 @@ def main() -> None:
     parser.add_argument("--changed", type=float, default=0.0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if not arguments.run:
-        for make in (analyses_of_csv, analyses_of_database, comparisons, analyses_of_event_log):
+        for make in (exit_work, analyses_of_csv, analyses_of_database, comparisons, analyses_of_event_log):
             print(table(measure(make(), arguments.repeats)), end="\n\n", flush=True)
         return
     # The call is measured, as a program makes it that has imported the library; a fresh process imports first.
@@ -209,7 +231,7 @@ def main() -> None:
 
     path = input_path(arguments.form, arguments.events, 0.0)
     other = input_path(arguments.form, arguments.events, arguments.changed)
-    if arguments.run == "inefficient":  # writes its results into the file
+    if arguments.run in {"inefficient", "exit"}:  # write their results there
         path = Path(shutil.copytree(path, "copy") if path.is_dir() else shutil.copy(path, f"copy{path.suffix}"))
     begin = time.perf_counter()
     run(arguments.run, path, other)

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from msmemscope.configuration import Config, DataFormat
+from msmemscope.configuration import Analysis, CollectionItem, Config, DataFormat
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, layout
 from msmemscope.model.events import EventKind
@@ -41,6 +41,7 @@ _SHAPES: Final = 200
 _STACKS: Final = 3_000
 _STACK_DEPTH: Final = 12
 _WINDOW: Final = 256
+_FACT: Final = int(layout.DefinitionKind.FACT)
 _NEVER_FREED_EVERY: Final = 20_011
 _SEGMENT_ROWS: Final = 1 << 20
 _CHANGED_NAME: Final = "torch._ops.aten.changed.default"
@@ -60,6 +61,30 @@ class Recipe:
     """Share of the operators that have another name, 0 to 1."""
     stacks: bool = False
     """Whether every event has a Python stack."""
+    analyses: str | None = None
+    """What the run was asked to analyse (`--analysis`), which the log notes among its settings; None for no settings."""
+
+
+_RECORDED: Final = layout.RECORD.names or ()
+RECORD: Final = np.dtype(
+    [
+        *((name, layout.RECORD[name]) for name in _RECORDED if name not in {"thread_and_device", "device_low"}),
+        ("thread_id", np.dtype("<u4")),
+        ("device", np.dtype("<i2")),
+    ]
+)
+"""A record whose thread and device are numbers of their own, see `packed`."""
+
+
+def packed(records: _Numbers) -> _Numbers:
+    """Returns records of RECORD as the event log has them."""
+    result = np.zeros(len(records), layout.RECORD)
+    for name in {*_RECORDED} & {*(RECORD.names or ())}:
+        result[name] = records[name]
+    devices = records["device"].view(np.uint16)
+    result["thread_and_device"] = records["thread_id"] | (devices >> 8).astype(np.uint32) << 24
+    result["device_low"] = devices & 0xFF
+    return result
 
 
 def write_event_log(root: Path, recipe: Recipe) -> Path:
@@ -84,8 +109,10 @@ def write_event_log(root: Path, recipe: Recipe) -> Path:
         header[name] = value
     (log / "process.header").write_bytes(header.tobytes().ljust(layout.SEGMENT_DATA_OFFSET, b"\0"))
     definitions, ids = _definitions(recipe)
+    if recipe.analyses is not None:
+        definitions += _settings(root, recipe.analyses)
     _write_segment(log / "definitions_0.segment", layout.DEFINITION_SEGMENT_MAGIC, definitions)
-    records = _records(recipe, ids)
+    records = packed(_records(recipe, ids))
     for number, start in enumerate(range(0, len(records), _SEGMENT_ROWS)):
         part = records[start : start + _SEGMENT_ROWS]
         _write_segment(log / f"events_{number}.segment", layout.EVENT_SEGMENT_MAGIC, part.tobytes())
@@ -111,6 +138,19 @@ def write_input(root: Path, form: str, recipe: Recipe) -> tuple[Path, ...]:
     return files.csv_files + files.db_files
 
 
+def _settings(root: Path, analyses: str) -> bytes:
+    """Returns the settings of a run as facts."""
+    chosen = frozenset(Analysis(word) for word in analyses.split(",") if word)
+    config = Config(output=str(root), events=frozenset(CollectionItem), analysis=chosen)
+    lines = config.to_settings_text().split("\n")
+    return b"".join(_definition(_FACT, 0, f"setting.{line}".encode()) for line in lines)
+
+
+def _definition(kind: int, identity: int, payload: bytes) -> bytes:
+    head = struct.pack("<IHHII", layout.DEFINITION_COMMIT, kind, 0, identity, len(payload))
+    return head + payload + bytes(-len(payload) % 8)
+
+
 @dataclass(frozen=True)
 class _Ids:
     """String ids of the definitions, per family."""
@@ -129,8 +169,7 @@ def _definitions(recipe: Recipe) -> tuple[bytes, _Ids]:
     content = bytearray()
 
     def define(kind: int, identity: int, payload: bytes) -> None:
-        head = struct.pack("<IHHII", layout.DEFINITION_COMMIT, kind, 0, identity, len(payload))
-        content.extend(head + payload + bytes(-len(payload) % 8))
+        content.extend(_definition(kind, identity, payload))
 
     count = 0
 
@@ -198,7 +237,7 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
     names = np.where(random.random(operators) < recipe.changed, ids.changed, names)
     stacks = 1 + operator * 7 % _STACKS if recipe.stacks else np.zeros(operators, dtype=np.int64)
 
-    records = np.zeros((operators, per_operator), layout.RECORD)
+    records = np.zeros((operators, per_operator), RECORD)
     records["kind"] = _EVENTS_OF_OPERATOR
     records["sequence"] = first[:, None] + _STEP_EVENTS + np.arange(per_operator)
     records["device"] = (operator % recipe.devices)[:, None]
@@ -239,7 +278,7 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
 
 def _driver_records(recipe: Recipe, ids: _Ids) -> _Numbers:
     """Returns one driver block per device, which the pool lives in."""
-    blocks = np.zeros(recipe.devices, layout.RECORD)
+    blocks = np.zeros(recipe.devices, RECORD)
     blocks["sequence"] = 1 + np.arange(recipe.devices)
     blocks["kind"] = EventKind.MALLOC
     blocks["pool"] = Pool.HAL
@@ -255,7 +294,7 @@ def _step_records(recipe: Recipe, ids: _Ids, first: _Numbers, operator: _Numbers
     begins = operator[operator % OPERATORS_OF_STEP == 0]
     ends = operator[operator % OPERATORS_OF_STEP == OPERATORS_OF_STEP - 1] + 1
     ends = ends[ends < len(operator)]
-    records = np.zeros(2 * len(begins) + len(ends), layout.RECORD)
+    records = np.zeros(2 * len(begins) + len(ends), RECORD)
     # The end of a step comes just before the begin of the next one.
     records["sequence"] = np.concatenate([first[begins] + 1, first[begins] + 2, first[ends]])
     records["kind"] = np.repeat(
@@ -284,8 +323,9 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--change", type=float, default=0.0, help="share of operators with another name, 0 to 1")
     parser.add_argument("--stacks", action="store_true", help="a Python stack of 12 frames on every row")
+    parser.add_argument("--analysis", help="what the run was asked to analyse; without it the log names no settings")
     arguments = parser.parse_args()
-    recipe = Recipe(arguments.events, arguments.devices, arguments.change, arguments.stacks)
+    recipe = Recipe(arguments.events, arguments.devices, arguments.change, arguments.stacks, arguments.analysis)
     sys.stdout.writelines(f"{path}\n" for path in write_input(arguments.output, arguments.form, recipe))
 
 

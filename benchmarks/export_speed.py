@@ -61,6 +61,7 @@ def export_speed(data_format: str, *, events: int = DEFAULT_EVENTS) -> Measureme
 def build_event_log(root: Path, events: int) -> None:
     """Write an event log as a training program leaves it: operators, blocks, accesses, stacks."""
     import numpy as np
+    from dump_generator import RECORD, packed
 
     from msmemscope.formats.event_log import layout
     from msmemscope.model.devices import DEVICE_CPU
@@ -103,7 +104,7 @@ def build_event_log(root: Path, events: int) -> None:
         EventKind.ATEN_START, EventKind.MALLOC, EventKind.ACCESS_WRITE, EventKind.ACCESS_READ, EventKind.ATEN_END,
         EventKind.FREE,
     )  # fmt: skip
-    records = np.zeros(events, layout.RECORD)
+    records = np.zeros(events, RECORD)
     records["kind"] = np.array(kinds)[step]
     has_block = np.isin(step, [1, 2, 3, 5])
     records["sequence"] = sequence
@@ -118,7 +119,7 @@ def build_event_log(root: Path, events: int) -> None:
     records["python_stack_id"] = 1 + block % _STACKS
     records["extra"] = np.where(has_block & (step != 1), block * _EVENTS_PER_BLOCK + 2, 0)
     for number in range(_SEGMENTS):
-        part = records[sequence // 1000 % _SEGMENTS == number]
+        part = packed(records[sequence // 1000 % _SEGMENTS == number])
         _write_segment(log / f"events_{number}.segment", layout.EVENT_SEGMENT_MAGIC, part.tobytes())
 
 

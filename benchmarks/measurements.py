@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis_speed import analyses_of_csv, analyses_of_database, analyses_of_event_log, comparisons
+from analysis_speed import analyses_of_csv, analyses_of_database, analyses_of_event_log, comparisons, exit_work
 from export_speed import export_speed
 from measuring import Measurement, Target, Variant, python, tool
 from watch_speed import WATCH_MEASUREMENTS
@@ -310,6 +310,7 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     loading_cost,
     lambda: export_speed("csv"),
     lambda: export_speed("db"),
+    exit_work,
     analyses_of_csv,
     analyses_of_database,
     comparisons,

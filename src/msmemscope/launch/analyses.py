@@ -10,28 +10,34 @@ from msmemscope.analysis.coverage import recorded_coverage, summary_limits
 from msmemscope.analysis.inefficient.inefficient import find_inefficient
 from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS
 from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.analysis.owners.decomposition import DECOMPOSED_KINDS, DecompositionOptions, decompose_capture
+from msmemscope.analysis.owners.ownership import OWNER_KINDS, owners_of_capture
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.watch.sentences import coverage_sentences
 from msmemscope.analysis.watch.verdict import NAMED_LAUNCH_KINDS, WINDOW_NEVER_BEGAN, judge_watched_memory
 from msmemscope.configuration import Analysis
 from msmemscope.errors import MsmemscopeError
-from msmemscope.formats.dump.naming import DUMP_TABLE
+from msmemscope.formats.dump import BlockFindings
+from msmemscope.formats.event_log.events_in_memory import KindsInMemory
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
-from msmemscope.formats.write_back import write_into
-from msmemscope.launch import messages
 from msmemscope.launch.faults import fault_text, show_traceback
 from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Collection, Iterator
 
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.owners.decomposition import Decomposition
+    from msmemscope.analysis.owners.ownership import Ownership
     from msmemscope.analysis.watch.verdict import WatchResult
+    from msmemscope.configuration import Config
     from msmemscope.formats.event_log import Capture
     from msmemscope.recording import Recording
+
+SUMMARY_KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
+"""Kinds of the events that the summary of a run is made of, whatever was asked for."""
 
 MOST_EVENTS: Final = 30_000_000
 """Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
@@ -56,36 +62,108 @@ class RunAnalyses:
     """None if leaks were not asked for, or cannot be judged."""
     inefficient: InefficientResult | None = None
     """None if it was not asked for, or could not be done."""
+    decomposition: Decomposition | None = None
+    """None if it was not asked for, or could not be done."""
     watch: WatchResult | None = None
     """None if no memory was watched."""
     remarks: tuple[str, ...] = ()
     """What the recording leaves out, and what was not done, and why: one sentence each."""
 
 
-def analyze_run(capture: Capture, files: Iterable[Path]) -> RunAnalyses:
-    """Run the analyses that a capture was made for, and judge memory that was watched. That of owners is no part of this, and neither are failures.
+@dataclasses.dataclass(frozen=True)
+class FoundFirst:
+    """What is found before the dumps are written, because their rows show it."""
+
+    ownership: Ownership | None = None
+    inefficient: InefficientResult | None = None
+    remarks: tuple[str, ...] = ()
+    """Why something of this is missing: one sentence each."""
+    error: MsmemscopeError | None = None
+    """Why all that was not found yet is missing."""
+
+    def of_blocks(self, settings: Config) -> BlockFindings:
+        """Returns what the rows of blocks show.
+
+        Args:
+            settings: Those that the dumps are written by.
+        """
+        return BlockFindings(
+            owners=self.ownership.owners if self.ownership and Analysis.DECOMPOSE in settings.analysis else None,
+            inefficient=self.inefficient.kinds_by_block() if self.inefficient else None,
+        )
+
+
+def find_first(capture: Capture, settings: Config | None = None) -> FoundFirst:
+    """Find what the rows of dumps show of their blocks: owners and inefficient memory, if they were asked for.
+
+    Nothing that goes wrong here is raised, except for interrupts: the dumps are written all the same.
 
     Args:
-        capture: Of a process that has ended; one that still runs is left for later.
-        files: What was just written; the dumps among it get the attribute `inefficient_type` if that was asked for.
+        capture: Of a process; of one that still runs, inefficient memory is left for later.
+        settings: Those that the dumps are written by; None if none are.
+    """
+    remarks: list[str] = []
+    ownership = inefficient = None
+    try:
+        asked = _asked(capture)
+        if Analysis.DECOMPOSE.value in asked or (settings and Analysis.DECOMPOSE in settings.analysis):
+            with _surviving(Analysis.DECOMPOSE.value, capture, remarks):
+                ownership = owners_of_capture(capture)
+        if Analysis.INEFFICIENT.value in asked and not capture.is_running():
+            with _surviving(Analysis.INEFFICIENT.value, capture, remarks):
+                inefficient = _inefficient(capture, remarks)
+    except MsmemscopeError as error:
+        return FoundFirst(ownership, inefficient, tuple(remarks), error)
+    return FoundFirst(ownership, inefficient, tuple(remarks))
+
+
+def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
+    """Run the analyses that a capture was made for, and judge memory that was watched. Failures are no part of this.
+
+    Args:
+        capture: Of a process; of one that still runs, only its memory is decomposed.
+        first: What `find_first` found.
 
     Raises:
         MsmemscopeError: the event log cannot be read.
     """
-    asked = {word for text in capture.facts.get("setting.analysis", ()) for word in text.split(",")}
+    if first.error is not None:
+        raise first.error
     if capture.is_running():
-        return RunAnalyses()
+        remarks = [*first.remarks]
+        return RunAnalyses(decomposition=_decomposition(capture, first, remarks), remarks=tuple(remarks))
     remarks = list(summary_limits(Recorded.of_capture(capture)))
-    leaks = inefficient = watch = None
-    if Analysis.LEAKS.value in asked:
+    leaks = watch = None
+    if Analysis.LEAKS.value in _asked(capture):
         with _surviving(Analysis.LEAKS.value, capture, remarks):
             leaks = _leaks(capture, remarks)
-    if Analysis.INEFFICIENT.value in asked:
-        with _surviving(Analysis.INEFFICIENT.value, capture, remarks):
-            inefficient = _inefficient(capture, files, remarks)
+    remarks.extend(first.remarks)
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
-    return RunAnalyses(leaks, inefficient, watch, tuple(remarks))
+    decomposition = _decomposition(capture, first, remarks)
+    return RunAnalyses(leaks, first.inefficient, decomposition, watch, tuple(remarks))
+
+
+def kinds_in_memory(capture: Capture) -> KindsInMemory:
+    """Returns the kinds of events that stay in memory from the first pass over a capture on.
+
+    Its summary needs those about memory, however many there are. What only the analyses that were asked for need stays
+    while there are few enough events for them.
+    """
+    asked = _asked(capture)
+    kinds = {
+        Analysis.LEAKS.value: _NEEDED_BY_LEAKS,
+        Analysis.INEFFICIENT.value: _NEEDED_BY_INEFFICIENT,
+        Analysis.DECOMPOSE.value: (*OWNER_KINDS, *DECOMPOSED_KINDS),
+        _WATCH: NAMED_LAUNCH_KINDS if WINDOW_NEVER_BEGAN in capture.facts else (),
+    }
+    needed = (kind for word in (*asked, _WATCH) for kind in kinds.get(word, ()))
+    return KindsInMemory(frozenset(map(int, SUMMARY_KINDS)), frozenset(map(int, needed)), MOST_EVENTS)
+
+
+def _asked(capture: Capture) -> list[str]:
+    """Returns the analyses that were asked for at any time."""
+    return sorted({word for text in capture.facts.get("setting.analysis", ()) for word in text.split(",")})
 
 
 @contextlib.contextmanager
@@ -127,7 +205,7 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     return found
 
 
-def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) -> InefficientResult | None:
+def _inefficient(capture: Capture, remarks: list[str]) -> InefficientResult | None:
     recording = _recording_of(capture, Analysis.INEFFICIENT, _NEEDED_BY_INEFFICIENT, remarks)
     if recording is None:
         return None
@@ -135,13 +213,15 @@ def _inefficient(capture: Capture, files: Iterable[Path], remarks: list[str]) ->
     if not found.coverage.is_answered:
         remarks.extend(f"inefficient memory: not judged, {line}" for line in found.coverage.missing)
         return None
-    if not found.findings.is_empty():
-        try:
-            write_into([file for file in files if file.name.startswith(f"{DUMP_TABLE}_")], found, recording.process_id)
-        except MsmemscopeError as error:
-            # The dumps are complete without it, and the findings are shown all the same.
-            messages.error(error)
     return found
+
+
+def _decomposition(capture: Capture, first: FoundFirst, remarks: list[str]) -> Decomposition | None:
+    if first.ownership is None or Analysis.DECOMPOSE.value not in capture.setting("analysis").split(","):
+        return None
+    with _surviving(Analysis.DECOMPOSE.value, capture, remarks):
+        return decompose_capture(capture, DecompositionOptions(moments=0), ownership=first.ownership)
+    return None
 
 
 def _watch(capture: Capture) -> WatchResult | None:

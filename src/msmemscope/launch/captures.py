@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import os
 import shlex
@@ -12,14 +13,20 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from msmemscope.analysis.owners.decomposition import DecompositionOptions, decompose_capture
 from msmemscope.analysis.peak.overview import memory_overview
-from msmemscope.configuration import Analysis, Config
+from msmemscope.configuration import Config
 from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.launch import messages
-from msmemscope.launch.analyses import RunAnalyses, analyze_run
+from msmemscope.launch.analyses import (
+    SUMMARY_KINDS,
+    FoundFirst,
+    RunAnalyses,
+    analyze_run,
+    find_first,
+    kinds_in_memory,
+)
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.model.sources import is_asked_for
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
@@ -37,6 +44,7 @@ _RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3
+_INCOMPLETE = "its summary is incomplete"
 
 
 def open_captures(directories: Iterable[Path]) -> list[Capture]:
@@ -104,24 +112,56 @@ def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
         messages.error(error)
 
 
-def export(captures: list[tuple[Capture, Config]]) -> dict[Path, tuple[ResultFile, ...]]:
-    """Write the dump files of captures, with a progress bar if stderr is a terminal.
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """What became of some captures."""
 
-    A capture that cannot be exported is reported, and the others are still written.
+    processes: tuple[ProcessSummary, ...]
+    """Each of them, in their order."""
+    unwritten: int
+    """How many have no dump files because those could not be written."""
+
+
+def finish(captures: list[Capture], settings: Mapping[Path, Config]) -> Finished:
+    """Write the dump files of captures, with a progress bar if stderr is a terminal, and sum them up.
+
+    What goes wrong with one capture is reported, and the others are still finished.
 
     Args:
-        captures: Each with the settings to export it by.
-
-    Returns:
-        Capture directory to the files that were written, without those that could not be exported.
+        captures: Any.
+        settings: By the directory of each capture whose dump files are to be written: what they are written by.
     """
-    written: dict[Path, tuple[ResultFile, ...]] = {}
-    with _progress(len(captures)) as progress_of:
-        for number, (capture, settings) in enumerate(captures):
+    processes = []
+    unwritten = 0
+    with _progress(len(settings)) as progress_of:
+        number = 0
+        for capture in captures:
+            own = settings.get(capture.directory)
+            process, is_written = _finish(capture, own, progress_of(number, capture) if own is not None else None)
+            number += own is not None
+            processes.append(process)
+            unwritten += not is_written
+    return Finished(tuple(processes), unwritten)
+
+
+def _finish(
+    capture: Capture, settings: Config | None, progress: Callable[[int, int], None] | None
+) -> tuple[ProcessSummary, bool]:
+    """Returns the summary of one capture, and whether the dump files that were to be written were."""
+    files: tuple[ResultFile, ...] = ()
+    is_written = settings is None
+    with contextlib.ExitStack() as memory:
+        try:
+            with faults_as_errors(during=f"{capture.directory}: {_INCOMPLETE}", send=f"the folder {capture.directory}"):
+                memory.enter_context(capture.in_memory(kinds_in_memory(capture)))
+                first = find_first(capture, settings)
+        except MsmemscopeError as error:
+            first = FoundFirst(error=error)
+        if settings is not None:
             with _by_itself(capture, "no dump files were written"):
-                files = write_dumps(capture, settings, progress=progress_of(number, capture))
-                written[capture.directory] = _result_files(files)
-    return written
+                files = _result_files(write_dumps(capture, settings, first.of_blocks(settings), progress=progress))
+                is_written = True
+        return _summary(capture, files, first), is_written
 
 
 @contextlib.contextmanager
@@ -152,21 +192,18 @@ def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
     return tuple(ResultFile(path) for pattern in _RESULT_FILES for path in sorted(directory.glob(pattern)))
 
 
-def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> ProcessSummary:
-    """Sum up one process for the summary; what fails is reported and left out."""
+def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst) -> ProcessSummary:
+    """Sum up one process; what fails is reported and left out."""
     header = capture.header
     is_running = capture.is_running()
     facts: Mapping[str, tuple[str, ...]] = {}
     problems: tuple[str, ...] = ()
-    overview = decomposition = None
+    overview = None
     analyses = RunAnalyses()
-    files = written.get(capture.directory, ())
-    with _by_itself(capture, "its summary is incomplete"):
+    with _by_itself(capture, _INCOMPLETE):
         facts, problems = capture.facts, capture.problems
-        overview = memory_overview(capture)
-        analyses = analyze_run(capture, [file.path for file in files])
-        if Analysis.DECOMPOSE.value in capture.setting("analysis").split(","):
-            decomposition = decompose_capture(capture, DecompositionOptions(moments=0))
+        overview = memory_overview(capture.restricted_to(SUMMARY_KINDS))
+        analyses = analyze_run(capture, first)
     devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,
@@ -174,7 +211,7 @@ def describe(capture: Capture, written: dict[Path, tuple[ResultFile, ...]]) -> P
         directory=capture.directory,
         files=files or _files_on_disk(capture.directory),
         overview=overview,
-        decomposition=decomposition,
+        decomposition=analyses.decomposition,
         leaks=analyses.leaks,
         inefficient=analyses.inefficient,
         watch=analyses.watch,

@@ -177,8 +177,7 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
     # Loaded only now: these start threads and take memory, which the program should not share.
     from msmemscope.launch.captures import (
         captures_of_session,
-        describe,
-        export,
+        finish,
         has_finished_dump,
         open_captures,
         settings_of,
@@ -195,11 +194,10 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
             break
         time.sleep(_POLL_SECONDS)
     ended = [capture for capture in captures if capture not in running]
-    written = export(
-        [(capture, settings_of(capture, config)) for capture in ended if not has_finished_dump(capture.directory)]
-    )
+    unfinished = [capture for capture in ended if not has_finished_dump(capture.directory)]
+    finished = finish(captures, {capture.directory: settings_of(capture, config) for capture in unfinished})
     return _Exported(
-        processes=tuple(describe(capture, written) for capture in captures),
+        processes=finished.processes,
         process_ids={capture.directory: capture.header.process_id for capture in captures},
         has_running=bool(running),
     )

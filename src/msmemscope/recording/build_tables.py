@@ -35,11 +35,8 @@ def build_tables(capture: Capture, kinds: Collection[EventKind] | None = None) -
         capture: What was recorded.
         kinds: Only events of these kinds, so that the rest of a long capture need not fit into memory; None for all.
     """
-    batches = capture.event_batches()
-    if kinds is not None:
-        is_wanted = pl.col("kind").is_in([int(kind) for kind in kinds])
-        batches = (batch.filter(is_wanted) for batch in batches)
-    events = pl.concat([EVENT_SCHEMA.to_frame(), *batches])
+    chosen = capture if kinds is None else capture.restricted_to(kinds)
+    events = pl.concat([EVENT_SCHEMA.to_frame(), *chosen.event_batches()])
     texts = dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
     return Tables(events, build_blocks(events, strings), strings)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.owners.ownership import NO_ACCESSES, block_owners, find_owners, split_allocation_text
+from msmemscope.analysis.owners.ownership import NO_ACCESSES, find_owners, owners_of_capture, split_allocation_text
 from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA
@@ -45,7 +45,7 @@ def builder(tmp_path: Path) -> EventLogBuilder:
 
 def owners(builder: EventLogBuilder) -> dict[int, str]:
     """Sequence number of each MALLOC to the owner of its block."""
-    return dict(block_owners(Capture(builder.write())).rows())
+    return dict(owners_of_capture(Capture(builder.write())).owners.rows())
 
 
 def owner_of_one(builder: EventLogBuilder) -> str:

@@ -10,7 +10,7 @@ import pytest
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import analyses
-from msmemscope.launch.analyses import analyze_run
+from msmemscope.launch.analyses import RunAnalyses, find_first
 from tests.fakes.event_log_builder import EventLogBuilder
 from tests.support.recorded_runs import KEPT_BYTES, write_run
 
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def analyzed(capture: Capture) -> RunAnalyses:
+    """What is found of a capture at the end of a run."""
+    return analyses.analyze_run(capture, find_first(capture))
+
+
 def test_leaks_are_judged_by_default(tmp_path: Path) -> None:
     """Nothing else is done that nobody asked for."""
-    found = analyze_run(Capture(write_run(tmp_path)), ())
+    found = analyzed(Capture(write_run(tmp_path)))
     assert found.leaks is not None
     assert found.leaks.to_polars()["size"].to_list() == [KEPT_BYTES] * 4
     assert found.inefficient is None
@@ -33,14 +38,14 @@ def test_what_was_asked_for_at_any_time_is_done(tmp_path: Path) -> None:
     for text in ("inefficient", "leaks"):
         log.fact("setting.analysis", text)
     log.malloc(0x1000, 64)
-    found = analyze_run(Capture(log.write()), ())
+    found = analyzed(Capture(log.write()))
     assert [remark.partition(":")[0] for remark in found.remarks] == ["leaks", *["inefficient memory"] * 2]
 
 
-@pytest.mark.parametrize("analysis", ["", "oom", "decompose"])
+@pytest.mark.parametrize("analysis", ["", "oom"])
 def test_nothing_is_done_where_nothing_was_asked_for(analysis: str, tmp_path: Path) -> None:
     """No remark either."""
-    assert analyze_run(Capture(write_run(tmp_path, analysis=analysis)), ()) == analyses.RunAnalyses()
+    assert analyzed(Capture(write_run(tmp_path, analysis=analysis))) == RunAnalyses()
 
 
 def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
@@ -48,7 +53,7 @@ def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
     log = EventLogBuilder(tmp_path)
     log.fact("setting.analysis", "leaks")
     log.add(30, name_id=log.string("mark"))
-    assert analyze_run(Capture(log.write()), ()) == analyses.RunAnalyses()
+    assert analyzed(Capture(log.write())) == RunAnalyses()
 
 
 @pytest.mark.parametrize(
@@ -61,14 +66,14 @@ def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
 )
 def test_runs_whose_leaks_cannot_be_judged(steps: int, settings: dict[str, str], remark: str, tmp_path: Path) -> None:
     """One sentence says why, and how to get it."""
-    found = analyze_run(Capture(write_run(tmp_path, steps=steps, settings=settings)), ())
+    found = analyzed(Capture(write_run(tmp_path, steps=steps, settings=settings)))
     assert found.leaks is None
     assert found.remarks[-1].startswith(remark)
 
 
 def test_two_steps_show_fluctuation(tmp_path: Path) -> None:
     """Which needs one step after the warm-up; leaks need two."""
-    found = analyze_run(Capture(write_run(tmp_path, steps=2)), ())
+    found = analyzed(Capture(write_run(tmp_path, steps=2)))
     assert found.leaks is not None
     assert found.leaks.fluctuation.pools
     assert found.leaks.step_leaks.remarks
@@ -78,7 +83,7 @@ def test_captures_that_are_too_large_are_left_to_the_user(tmp_path: Path, monkey
     """The remark has the command; each analysis counts only the events that it needs."""
     capture = Capture(write_run(tmp_path, analysis="leaks,inefficient"))
     monkeypatch.setattr(analyses, "MOST_EVENTS", 80)
-    found = analyze_run(capture, ())
+    found = analyzed(capture)
     assert found.leaks is not None
     assert found.inefficient is None
     (told,) = found.remarks
@@ -94,7 +99,7 @@ def test_a_fault_of_ours_costs_one_analysis(tmp_path: Path, monkeypatch: pytest.
         raise RuntimeError(message)
 
     monkeypatch.setattr(analyses, "find_leaks", broken)
-    found = analyze_run(Capture(write_run(tmp_path, analysis="leaks,inefficient")), ())
+    found = analyzed(Capture(write_run(tmp_path, analysis="leaks,inefficient")))
     assert found.leaks is None
     assert found.inefficient is not None
     (told,) = found.remarks

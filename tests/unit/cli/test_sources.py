@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.formats.event_log import Capture
-from msmemscope.launch.captures import describe
+from msmemscope.launch.captures import finish
 from tests.fakes.event_log_builder import EventLogBuilder
 
 if TYPE_CHECKING:
@@ -31,4 +31,5 @@ def test_sources_of_the_devices_asked_for(tmp_path: Path, devices: str, expected
     for name in ("one", "two", "one", "three", "four"):
         log.fact("observed.hal", f"/cann/lib{name}.so")
     log.fact("observed.torch_operators", "torch 2")
-    assert list(describe(Capture(log.write()), {}).observed) == expected
+    (process,) = finish([Capture(log.write())], {}).processes
+    assert list(process.observed) == expected

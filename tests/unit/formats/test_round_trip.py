@@ -10,9 +10,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.owners.ownership import block_owners
-from msmemscope.configuration import Analysis, Config, DataFormat
-from msmemscope.formats.dump import write_dumps
+from msmemscope.analysis.owners.ownership import owners_of_capture
+from msmemscope.configuration import Config, DataFormat
+from msmemscope.formats.dump import BlockFindings, write_dumps
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.reading import load
 from msmemscope.model.events import WATCH_KINDS, EventKind
@@ -139,11 +139,10 @@ def test_dumps_read_back_equal_the_event_log(
         log = load(directory)
         if log.events.is_empty() or log.events["kind"].is_in([*ROWLESS]).all():
             return
-        settings = Config(
-            output=root, data_format=data_format, python_stack=True, analysis=frozenset({Analysis.DECOMPOSE})
-        )
-        files = write_dumps(Capture(directory), settings)
-        owners = block_owners(Capture(directory))["owner"].cast(pl.String).to_list()
+        settings = Config(output=root, data_format=data_format, python_stack=True)
+        found = owners_of_capture(Capture(directory)).owners
+        files = write_dumps(Capture(directory), settings, BlockFindings(owners=found))
+        owners = found["owner"].cast(pl.String).to_list()
         for path in builder.log.iterdir():
             path.unlink()
         builder.log.rmdir()

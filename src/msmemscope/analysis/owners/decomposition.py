@@ -17,7 +17,7 @@ import polars as pl
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of, recorded_coverage
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.driver_ledger import driver_ledger
-from msmemscope.analysis.owners.ownership import OwnerFinder, find_owners
+from msmemscope.analysis.owners.ownership import find_owners, owners_of_capture
 from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
@@ -27,6 +27,7 @@ from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SC
 from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
+    from msmemscope.analysis.owners.ownership import Ownership
     from msmemscope.formats.event_log import Capture
 
 SUBJECT: Final = Subject("Owners", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.OPERATORS, Need.OWNERS))
@@ -116,26 +117,30 @@ class Decomposition:
         return self.ledger.filter((pl.col("device") == device) & pl.col("step").is_null())
 
 
-def decompose_capture(capture: Capture, options: DecompositionOptions | None = None) -> Decomposition:
-    """Decomposes what a process recorded, in one pass over its events.
+DECOMPOSED_KINDS: Final = (
+    *MEMORY_KINDS, *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END,
+)  # fmt: skip
+"""Kinds of the events that are decomposed, once the owners are known."""
 
-    Only what is about memory as such is kept, so that operators and accesses of a long capture need not fit into memory.
+
+def decompose_capture(
+    capture: Capture, options: DecompositionOptions | None = None, *, ownership: Ownership | None = None
+) -> Decomposition:
+    """Decomposes what a process recorded.
+
+    Only what is about memory as such is read as a table, so that operators and accesses of a long capture need not fit into
+    memory.
 
     Args:
         capture: The process.
         options: What to work out.
+        ownership: The owners of its blocks, where they were found before.
 
     Raises:
         EventLogError: the event log cannot be read.
     """
-    finder = OwnerFinder(capture.strings)
-    kept = [*MEMORY_KINDS, *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]
-    parts = [EVENT_SCHEMA.to_frame()]
-    for batch in capture.event_batches():
-        finder.add(batch)
-        parts.append(batch.filter(pl.col("kind").is_in([int(kind) for kind in kept])))
-    events = pl.concat(parts)
-    found = finder.finish()
+    found = ownership or owners_of_capture(capture)
+    events = pl.concat([EVENT_SCHEMA.to_frame(), *capture.restricted_to(DECOMPOSED_KINDS).event_batches()])
     texts = capture.strings
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
     blocks = build_blocks(events, strings).with_columns(found.owners["owner"].cast(pl.String))

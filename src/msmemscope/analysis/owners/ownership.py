@@ -62,9 +62,13 @@ class Ownership:
     """What could not be told from what was recorded, one line each."""
 
 
-def block_owners(capture: Capture) -> pl.DataFrame:
-    """Returns the owner of every block: `Ownership.owners` of a capture, from one pass over its events."""
-    return find_owners(capture.event_batches(), capture.strings).owners
+OWNER_KINDS: Final = (EventKind.MALLOC, EventKind.OWNER, EventKind.ATEN_START, *ACCESS_KINDS)
+"""Kinds of the events that owners are made of."""
+
+
+def owners_of_capture(capture: Capture) -> Ownership:
+    """Finds the owner of every block that a capture holds."""
+    return find_owners(capture.restricted_to(OWNER_KINDS).event_batches(), capture.strings)
 
 
 def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str]) -> Ownership:

@@ -56,8 +56,7 @@ class RecoverCommand:
         with_options(Config(), given)  # values are judged before anything is read
         from msmemscope.launch.capture_folders import captures_under
         from msmemscope.launch.captures import (
-            describe,
-            export,
+            finish,
             has_finished_dump,
             open_captures,
             settings_of,
@@ -79,15 +78,15 @@ class RecoverCommand:
         settings = {capture.directory: with_options(settings_of(capture, Config()), given) for capture in captures}
         ended = [capture for capture in captures if not capture.is_running()]
         unfinished = [capture for capture in ended if given or not has_finished_dump(capture.directory)]
-        written = export([(capture, settings[capture.directory]) for capture in unfinished])
+        finished = finish(captures, {capture.directory: settings[capture.directory] for capture in unfinished})
         summary = RunSummary(
-            processes=tuple(describe(capture, written) for capture in captures),
+            processes=finished.processes,
             recover_command=f"msmemscope recover {directory}",
         )
         render_run(summary, sys.stderr)
         if not is_single and session is None:
             _remove_stale_launches(directory, running=len(ended) < len(captures))
-        return EXIT_STATUS_FAILURE if len(written) < len(unfinished) else 0
+        return EXIT_STATUS_FAILURE if finished.unwritten else 0
 
 
 def _session(text: str | None) -> int | None:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from msmemscope.formats.dump.dump_session import DumpFiles, write_dumps
+from msmemscope.formats.dump.rows import BlockFindings
 
-__all__ = ["DumpFiles", "write_dumps"]
+__all__ = ["BlockFindings", "DumpFiles", "write_dumps"]

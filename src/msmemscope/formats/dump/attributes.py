@@ -17,6 +17,7 @@ from typing import Final
 import polars as pl
 
 from msmemscope.analysis.owners.ownership import split_allocation_text
+from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, PINNED, EventFlag, EventKind
 from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
@@ -54,9 +55,9 @@ class AttributeForm(Enum):
         # Whether memory is pinned stands among the statistics, for FREE as for MALLOC.
         return "" if said == PINNED else self.fragment(said)
 
-    def owner(self, text: str) -> str:
-        """Returns the attribute that names an owner: free text, which may hold colons, commas and quotes of its own."""
-        return f"owner:{text}" if self is AttributeForm.CSV else f'"owner":{_json_string(text)}'
+    def attribute(self, key: str, text: str) -> str:
+        """Returns an attribute whose value is free text, which may hold colons, commas and quotes of its own."""
+        return f"{key}:{text}" if self is AttributeForm.CSV else f'"{key}":{_json_string(text)}'
 
     @property
     def nothing(self) -> str | None:
@@ -81,9 +82,9 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
     Returns:
         An expression over EVENT_SCHEMA and the columns `pointer` (see
         `pointer_text`), `live_bytes` (see `RunningTotals`), those of
-        `LastValues`, `owner`: the attribute that names the owner of a MALLOC
-        (see `OwnerColumn`), and `recorded`: what the string of `attribute_id`
-        adds. Both are already in the given form, and null if there is none.
+        `LastValues`, `owner` and `inefficient_type` of a MALLOC (see
+        `BlockColumn`), and `recorded`: what the string of `attribute_id`
+        adds. All three are already in the given form, and null if there is none.
     """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
@@ -112,6 +113,7 @@ def attribute_column(form: AttributeForm) -> pl.Expr:
         ),
         pl.col("owner"),
         pl.col("recorded"),
+        pl.col(KEY),
     ]
     joined = pl.concat_str(*parts, separator=",", ignore_nulls=True)
     return (

@@ -1,4 +1,4 @@
-"""Writes the dump files of a capture: one pass over its events, in constant memory."""
+"""Writes the dump files of a capture, each once: one pass over its events, in constant memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.owners.ownership import block_owners
-from msmemscope.configuration import Analysis, DataFormat
+from msmemscope.configuration import DataFormat
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.attributes import AttributeForm
 from msmemscope.formats.dump.config_json import config_text
@@ -29,7 +28,7 @@ from msmemscope.formats.dump.naming import (
 from msmemscope.formats.dump.out_of_memory import OutOfMemoryRows
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.dump.python_trace import PythonTraceCsv, trace_rows
-from msmemscope.formats.dump.rows import DumpRows
+from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows
 from msmemscope.formats.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.formats.dump.sqlite_writer import SqliteDump
 from msmemscope.model.devices import DEVICE_CPU
@@ -61,12 +60,19 @@ class DumpFiles:
     """Rows of all dumps and traces; an event of no device counts once per device."""
 
 
-def write_dumps(capture: Capture, settings: Config, *, progress: Callable[[int, int], None] | None = None) -> DumpFiles:
+def write_dumps(
+    capture: Capture,
+    settings: Config,
+    findings: BlockFindings = NO_FINDINGS,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> DumpFiles:
     """Writes `config.json`, a dump per device, and the Python trace.
 
     Args:
         capture: What was recorded.
         settings: The settings it was recorded with: format, stacks to show.
+        findings: What the rows of blocks show beside what was recorded.
         progress: Called now and then with the events written and the number of all events.
 
     Returns:
@@ -79,7 +85,7 @@ def write_dumps(capture: Capture, settings: Config, *, progress: Callable[[int, 
     if capture.event_count() == 0:
         return DumpFiles((), (), (), None, 0)
     with ExitStack() as resources:
-        session = _DumpSession(capture, settings, resources)
+        session = _DumpSession(capture, settings, findings, resources)
         try:
             session.write_all(progress)
             return session.finish()
@@ -100,9 +106,10 @@ class _RenderedBatch(NamedTuple):
 class _DumpSession:
     """The files of one call of `write_dumps`."""
 
-    def __init__(self, capture: Capture, settings: Config, resources: ExitStack) -> None:
+    def __init__(self, capture: Capture, settings: Config, findings: BlockFindings, resources: ExitStack) -> None:
         self._capture = capture
         self._settings = settings
+        self._findings = findings
         self._rows_written = 0
         counts = capture.kind_counts()
         self._calls = counts.get(EventKind.FUNCTION_CALL, 0)
@@ -163,9 +170,8 @@ class _DumpSession:
 
     def _rendered(self) -> Iterator[_RenderedBatch]:
         form = AttributeForm.CSV if self._is_csv else AttributeForm.JSON
-        # A block can get its owner long after its row: a pass over all events comes first.
-        owners = block_owners(self._capture) if Analysis.DECOMPOSE in self._settings.analysis else None
-        rows = DumpRows(self._capture, self._settings, form, RunningTotals(_recorded_blocks(self._capture)), owners)
+        totals = RunningTotals(_recorded_blocks(self._capture))
+        rows = DumpRows(self._capture, self._settings, form, totals, self._findings)
         failures = OutOfMemoryRows(self._capture, form)
         for batch in self._capture.event_batches(_BATCH_ROWS):
             calls = trace_rows(self._capture, batch) if self._calls else pl.DataFrame()
@@ -238,10 +244,8 @@ def _recorded_blocks(capture: Capture) -> BlockTest | None:
     if capture.header.dropped_recycled == 0:
         return None
     # A flight recorder's log is small by definition.
-    parts = [
-        batch.filter(pl.col("kind") == EventKind.MALLOC)["sequence"].to_numpy() for batch in capture.event_batches()
-    ]
-    known = np.concatenate(parts)
+    allocations = capture.restricted_to((EventKind.MALLOC,)).event_batches()
+    known = np.concatenate([np.zeros(0, dtype=np.uint64), *(batch["sequence"].to_numpy() for batch in allocations)])
 
     def is_recorded(blocks: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if len(known) == 0:

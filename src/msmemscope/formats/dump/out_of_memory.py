@@ -14,7 +14,14 @@ from msmemscope.configuration.settings import MAXIMUM_OOM_TOP
 from msmemscope.formats.dump.attributes import AttributeForm, pointer_text
 from msmemscope.formats.dump.rows import COLUMNS, looked_up
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
-from msmemscope.model.events import EVENT_WORDS, OOM_RECENT_WORDS, OOM_TOP_WORDS, EventFlag, EventKind
+from msmemscope.model.events import (
+    EVENT_WORDS,
+    MEMORY_KINDS,
+    OOM_RECENT_WORDS,
+    OOM_TOP_WORDS,
+    EventFlag,
+    EventKind,
+)
 from msmemscope.model.pools import DEVICE_POOLS, POOL_WORDS, Pool
 from msmemscope.recording import EVENT_SCHEMA
 
@@ -155,7 +162,7 @@ def _blocks_without_begin(capture: Capture) -> pl.DataFrame:
         return _no_blocks()
     begun: list[pl.Series] = []
     ended: list[pl.DataFrame] = []
-    for batch in capture.event_batches():
+    for batch in capture.restricted_to(MEMORY_KINDS).event_batches():
         begun.append(batch.filter(pl.col("kind") == EventKind.MALLOC)["sequence"])
         ended.append(batch.filter((pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)))
     ends = pl.concat([EVENT_SCHEMA.to_frame(), *ended])

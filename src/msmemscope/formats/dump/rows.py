@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from msmemscope.formats.dump.attributes import AttributeForm, attribute_column, pointer_text
+from msmemscope.formats.dump.block_column import BlockColumn
+from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.formats.dump.last_values import LastValues
-from msmemscope.formats.dump.owner_column import OwnerColumn
 from msmemscope.formats.dump.pinned_memory import PinnedMemory
 from msmemscope.formats.event_log.event_frame import device_text
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
@@ -54,6 +56,19 @@ _ALLOCATION_KEY: Final = 1 << 32
 """Added to an attribute id whose text begins with the owner as the allocator knows it: that of a MALLOC."""
 
 
+@dataclasses.dataclass(frozen=True)
+class BlockFindings:
+    """What analyses found of blocks, to be shown in the rows of their MALLOCs."""
+
+    owners: pl.DataFrame | None = None
+    """`Ownership.owners`; None if rows are not to show them."""
+    inefficient: pl.DataFrame | None = None
+    """`InefficientResult.kinds_by_block`; None if rows are not to show them."""
+
+
+NO_FINDINGS: Final = BlockFindings()
+
+
 class DumpRows:
     """Renders batches of events as rows of a dump.
 
@@ -62,7 +77,7 @@ class DumpRows:
         settings: Which stacks are shown.
         form: How attributes are written.
         totals: Of the events before the first batch.
-        owners: Of all blocks (see `analysis.ownership.block_owners`); None if rows are not to show them.
+        findings: What the rows of blocks show beside what was recorded.
     """
 
     def __init__(
@@ -71,7 +86,7 @@ class DumpRows:
         settings: Config,
         form: AttributeForm,
         totals: RunningTotals,
-        owners: pl.DataFrame | None = None,
+        findings: BlockFindings = NO_FINDINGS,
     ) -> None:
         """Prepare what is the same for all batches."""
         self._capture = capture
@@ -81,7 +96,7 @@ class DumpRows:
         self._totals = totals
         self._last_values = LastValues()
         self._pinned = PinnedMemory(capture)
-        self._owners = OwnerColumn(owners, form)
+        self._findings = (BlockColumn("owner", findings.owners, form), BlockColumn(KEY, findings.inefficient, form))
         self._columns = _column_expressions(form, capture.header.process_id)
 
     def render(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -103,7 +118,7 @@ class DumpRows:
             batch.with_columns(
                 self._totals.after_each(batch),
                 self._names(batch),
-                self._owners.of_each(batch),
+                *(column.of_each(batch) for column in self._findings),
                 self._recorded_attributes(batch),
                 self._python_stacks(batch),
                 self._native_stacks(batch),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.definitions import UNKNOWN_TEXT, DefinitionTable, PythonFrame
 from msmemscope.formats.event_log.event_frame import event_frame
 from msmemscope.formats.event_log.event_segments import EventSurvey, merged_records, survey_events
+from msmemscope.formats.event_log.events_in_memory import EventsInMemory
 from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
@@ -25,7 +29,9 @@ from msmemscope.formats.event_log.stack_texts import StackTexts
 from msmemscope.formats.event_log.symbols import LATEST, Symbolizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from msmemscope.formats.event_log.events_in_memory import KindsInMemory
 
 EVENT_LOG_DIRECTORY: Final = "event_log"
 """Name of the event log inside the directory of a process."""
@@ -62,6 +68,8 @@ class Capture:
         self._event_files = self._open_segments(names["events"], EVENT_SEGMENT_MAGIC)
         self._kept_files = self._open_segments(names["kept"], EVENT_SEGMENT_MAGIC)
         self._definition_names = names["definitions"]
+        self._memory: EventsInMemory | None = None
+        self._kinds: frozenset[int] | None = None
 
     def __repr__(self) -> str:
         """Name the directory, which is what identifies a capture."""
@@ -120,16 +128,48 @@ class Capture:
         return tuple(sorted(self._survey.devices, key=lambda device: (device < 0, device)))
 
     def event_batches(self, rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pl.DataFrame]:
-        """Yields all committed events in sequence order, in constant memory.
+        """Yields all committed events in sequence order, in constant memory; one pass over the log.
 
         Args:
-            rows: Events of one batch; only the last one has fewer.
+            rows: Events of one batch; only the last one has fewer, except where only some kinds are read.
 
         Yields:
             Tables of `EVENT_SCHEMA`, none of them empty.
         """
-        for records in merged_records(self._survey.segments, rows):
-            yield event_frame(records)
+        survey = self._survey
+        if self._kinds is None:
+            for records in merged_records(survey.segments, rows):
+                yield event_frame(records)
+        elif self._memory is not None and self._memory.has(self._kinds):
+            yield from self._memory.batches(self._kinds)
+        elif not self._kinds.isdisjoint(survey.kind_counts):
+            is_wanted = np.isin(np.arange(256), [*self._kinds])
+            for records in merged_records(survey.segments, rows):
+                chosen = records[is_wanted[records["kind"]]]
+                if len(chosen):
+                    yield event_frame(chosen)
+
+    def restricted_to(self, kinds: Collection[int]) -> Capture:
+        """Returns the same capture, of which `event_batches` has only the events of some kinds; all else is as it is."""
+        _ = self._survey, self._stack_texts  # found once for both
+        restricted = copy.copy(self)
+        restricted.__dict__["_kinds"] = frozenset(map(int, kinds))
+        return restricted
+
+    @contextlib.contextmanager
+    def in_memory(self, kinds: KindsInMemory) -> Iterator[None]:
+        """Keeps events of some kinds in memory within the block, where `restricted_to` finds them without a pass.
+
+        Args:
+            kinds: Which. They are taken during the first pass over the log, or during one more if that was made before.
+        """
+        self._memory = EventsInMemory(kinds)
+        try:
+            self.__dict__.pop("_survey", None)
+            _ = self._survey
+            yield
+        finally:
+            self._memory = None
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
         """Returns the texts of string ids, for joining.
@@ -210,13 +250,14 @@ class Capture:
 
     @cached_property
     def _survey(self) -> EventSurvey:
-        return survey_events(self._event_files, self._kept_files)
+        return survey_events(self._event_files, self._kept_files, self._memory)
 
     @cached_property
     def _definitions(self) -> DefinitionTable:
-        # An event's definitions are written before it: reading them later than the
-        # events finds them all, also while the process still runs.
-        _ = self._survey
+        # An event's definitions are written before it: while the process still runs, reading them later than the
+        # events finds them all.
+        if self.is_running():
+            _ = self._survey
         return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
 
     @cached_property

@@ -23,6 +23,8 @@ from msmemscope.model.events import LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from msmemscope.formats.event_log.events_in_memory import EventsInMemory
+
 Records: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 """An array of `layout.RECORD`."""
 
@@ -43,13 +45,11 @@ _LARGEST_BLOCK_ROWS: Final = 1 << 15
 
 @dataclass(frozen=True)
 class EventSegment:
-    """One segment and what a first pass over it found."""
+    """One segment, and how it is merged with the others."""
 
     file: SegmentFile
     in_order: bool
     """Sequence numbers rise from each committed record to the next."""
-    committed: int
-    """Records, repeated ones included."""
 
 
 @dataclass(frozen=True)
@@ -67,62 +67,81 @@ class EventSurvey:
     """Accelerators, and the cpu, that events name which are rows of a dump."""
 
 
-def survey_events(files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile]) -> EventSurvey:
+def survey_events(
+    files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile], memory: EventsInMemory | None = None
+) -> EventSurvey:
     """Reads every record once, to know how many there are and how they can be merged.
 
     Args:
         files: The `events` segments.
         kept_files: The `kept` segments.
+        memory: Gets the events that are to stay in memory.
     """
+    # Where a record can be repeated, the merge has to find it: rare, and never large.
+    kept = [EventSegment(file, in_order=False) for file in kept_files]
+    try:
+        return _surveyed([*(EventSegment(file, in_order=True) for file in files), *kept], memory)
+    except _OutOfOrderError:
+        # Damaged, and read twice more: to see which segments are, and then with those sorted.
+        return _surveyed([*(EventSegment(file, in_order=_is_in_order(file)) for file in files), *kept], memory)
+
+
+def _surveyed(segments: Sequence[EventSegment], memory: EventsInMemory | None) -> EventSurvey:
     kinds = np.zeros(256, dtype=np.int64)
     devices = np.zeros(1 << 16, dtype=np.int64)
-    segments = []
-    damaged = 0
-    for file in files:
-        previous = 0
-        committed = 0
-        in_order = True
-        for records in _committed_records(file, _SURVEY_ROWS):
-            block = _sound(records)
-            damaged += len(records) - len(block)
-            if len(block) == 0:
-                continue
-            sequences = block["sequence"]
-            in_order = in_order and previous < int(sequences[0]) and bool((sequences[1:] > sequences[:-1]).all())
-            previous = int(sequences[-1])
-            committed += len(block)
-            _count(block, kinds, devices)
-        segments.append(EventSegment(file, in_order, committed))
-    for file in kept_files:
-        damaged += sum(len(records) - len(_sound(records)) for records in _committed_records(file, _SURVEY_ROWS))
-    # Where a record can be repeated, the merge has to tell: rare, and never large.
-    kept = [EventSegment(file, in_order=False, committed=0) for file in kept_files]
-    if kept or not all(segment.in_order for segment in segments):
-        segments.extend(kept)
-        kinds[:] = 0
-        devices[:] = 0
-        for merged in merged_records(segments, _SURVEY_ROWS):
-            _count(merged, kinds, devices)
+    check = _Check()
+    if memory is not None:
+        memory.clear()
+    for merged in merged_records(segments, _SURVEY_ROWS, check):
+        _count(merged, kinds, devices)
+        if memory is not None:
+            memory.add(merged)
     found = np.flatnonzero(devices).astype(np.uint16).view(np.int16)
     return EventSurvey(
         segments=tuple(segments),
         event_count=int(kinds.sum()),
         kind_counts={int(kind): int(kinds[kind]) for kind in np.flatnonzero(kinds)},
-        damaged=damaged,
+        damaged=check.damaged,
         devices=frozenset(int(device) for device in found if device >= 0 or device == DEVICE_CPU),
     )
 
 
-def merged_records(segments: Sequence[EventSegment], rows: int) -> Iterator[Records]:
+def _is_in_order(file: SegmentFile) -> bool:
+    check = _Check()
+    try:
+        for _ in _blocks(file, _SURVEY_ROWS, check, in_order=True):
+            pass
+    except _OutOfOrderError:
+        return False
+    return True
+
+
+class _OutOfOrderError(Exception):
+    """Sequence numbers of a segment do not rise: it is damaged."""
+
+
+@dataclass
+class _Check:
+    """What is looked for in the first pass over all segments, and not again."""
+
+    damaged: int = 0
+    """Records that were left out."""
+
+
+def merged_records(segments: Sequence[EventSegment], rows: int, check: _Check | None = None) -> Iterator[Records]:
     """Yields the records of all segments in sequence order, each once.
 
     Args:
         segments: What `survey_events` found.
         rows: Most records of one yielded array; only the last one has fewer.
+        check: Given in the first pass, which finds out whether segments are in order.
+
+    Raises:
+        _OutOfOrderError: one of them is not, and `check` was given.
     """
     block_rows = _BUFFERED_ROWS // max(len(segments), 1)
     block_rows = min(max(block_rows, _SMALLEST_BLOCK_ROWS), _LARGEST_BLOCK_ROWS)
-    cursors = [cursor for segment in segments if (cursor := _Cursor(segment, block_rows)).refill()]
+    cursors = [cursor for segment in segments if (cursor := _Cursor(segment, block_rows, check)).refill()]
     waiting: list[Records] = []
     waiting_rows = 0
     while cursors:
@@ -144,9 +163,12 @@ def merged_records(segments: Sequence[EventSegment], rows: int) -> Iterator[Reco
 class _Cursor:
     """A position in one segment, with the records from there to the end of a block in memory."""
 
-    def __init__(self, segment: EventSegment, block_rows: int) -> None:
+    def __init__(self, segment: EventSegment, block_rows: int, check: _Check | None) -> None:
         """Start before the first record; `refill` loads the first block."""
-        self._blocks = _blocks(segment.file, block_rows) if segment.in_order else _sorted_whole(segment.file)
+        file = segment.file
+        self._blocks = (
+            _blocks(file, block_rows, check, in_order=True) if segment.in_order else _sorted_whole(file, check)
+        )
         self.pending: Records = np.empty(0, dtype=RECORD)
         self.first = 0
         self.last = 0
@@ -189,10 +211,25 @@ def _in_order(parts: list[Records]) -> Records:
     return joined
 
 
-def _blocks(file: SegmentFile, rows: int) -> Iterator[Records]:
-    """Yields the records of a segment that were committed and are not damaged, block by block; no block is empty."""
+def _blocks(file: SegmentFile, rows: int, check: _Check | None, *, in_order: bool) -> Iterator[Records]:
+    """Yields the records of a segment that were committed and are not damaged, block by block; no block is empty.
+
+    Args:
+        file: The segment.
+        rows: Most records of one block.
+        check: Counts the damaged ones, if given.
+        in_order: Whether sequence numbers must rise, where there is a check.
+    """
+    previous = 0
     for records in _committed_records(file, rows):
         block = _sound(records)
+        if check is not None:
+            check.damaged += len(records) - len(block)
+            if in_order and len(block):
+                sequences = block["sequence"]
+                if previous >= int(sequences[0]) or not (sequences[1:] > sequences[:-1]).all():
+                    raise _OutOfOrderError
+                previous = int(sequences[-1])
         if len(block):
             yield block
 
@@ -241,9 +278,9 @@ def _with_kinds(records: Records) -> Records:
     return changed
 
 
-def _sorted_whole(file: SegmentFile) -> Iterator[Records]:
+def _sorted_whole(file: SegmentFile, check: _Check | None) -> Iterator[Records]:
     """Yields all records of a segment at once, in order and each once."""
-    blocks = list(_blocks(file, _LARGEST_BLOCK_ROWS))
+    blocks = list(_blocks(file, _LARGEST_BLOCK_ROWS, check, in_order=False))
     if blocks:
         records = np.concatenate(blocks)
         _, first_positions = np.unique(records["sequence"], return_index=True)

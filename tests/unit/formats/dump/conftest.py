@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from msmemscope.configuration import Config, DataFormat
-from msmemscope.formats.dump import DumpFiles, write_dumps
+from msmemscope.analysis.owners.ownership import owners_of_capture
+from msmemscope.configuration import Analysis, Config, DataFormat
+from msmemscope.formats.dump import BlockFindings, DumpFiles, write_dumps
 from msmemscope.formats.event_log import Capture
 from tests.fakes.event_log_builder import EventLogBuilder
 
@@ -39,7 +40,10 @@ def dump(builder: EventLogBuilder) -> Dump:
 
     def run(data_format: DataFormat = DataFormat.CSV, **settings: Any) -> DumpFiles:
         config = Config(output=str(builder.root), data_format=data_format, **settings)
-        return write_dumps(Capture(builder.write()), config)
+        capture = Capture(builder.write())
+        has_owners = Analysis.DECOMPOSE in config.analysis
+        found = BlockFindings(owners=owners_of_capture(capture).owners) if has_owners else BlockFindings()
+        return write_dumps(capture, config, found)
 
     return run
 
