@@ -178,4 +178,4 @@ def test_nothing_recorded() -> None:
     blocks = build_blocks(memory_events([]), STRINGS)
     assert find_peaks(blocks, peak_moments(blocks), SOURCE_LINES, 5) == ()
     assert find_never_freed(blocks, SOURCE_LINES, 5) == ()
-    assert blocks_at_peaks(blocks, peak_moments(blocks)).is_empty()
+    assert blocks_at_peaks(blocks, peak_moments(blocks)) == []

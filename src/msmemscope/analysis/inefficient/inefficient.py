@@ -42,9 +42,15 @@ from msmemscope.analysis.inefficient.finding_rows import (
     pool_saving,
     ranked,
 )
-from msmemscope.analysis.inefficient.peak_savings import pool_use
 from msmemscope.errors import ConfigurationError
-from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, taken
+from msmemscope.recording.block_uses import (
+    device_orders,
+    end_of_operator,
+    find_block_uses,
+    holds_tensors,
+    pool_use,
+    taken,
+)
 from msmemscope.recording.operators import NOWHERE
 
 if TYPE_CHECKING:

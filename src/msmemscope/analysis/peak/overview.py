@@ -70,7 +70,7 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
     blocks = _with_pinned_memory_apart(build_blocks(events, capture.string_frame(events.get_column("name_id"))), texts)
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
-    shown = pl.concat([blocks_at_peaks(blocks, moments), never_freed_blocks(blocks)])
+    shown = pl.concat([*blocks_at_peaks(blocks, moments), never_freed_blocks(blocks)])
     modules = modules_of_cann(texts)
     lines = source_lines(shown.get_column("python_stack_id"), capture.python_stack_frames)
     return MemoryOverview(
