@@ -29,7 +29,7 @@ from msmemscope.recording import (
     STRING_SCHEMA,
     Recording,
     build_blocks,
-    build_tables,
+    recording_without_stacks,
 )
 from tests.fakes.event_log_builder import (
     ATB,
@@ -65,7 +65,7 @@ def decomposed(builder: EventLogBuilder) -> Decomposition:
 
 def dataset_of(builder: EventLogBuilder, form: str = "event log", owners: list[str | None] | None = None) -> Recording:
     """The built log as a reader would give it."""
-    tables = build_tables(Capture(builder.write()))
+    tables = recording_without_stacks(Capture(builder.write()))
     named = pl.Series(owners or [None] * tables.blocks.height, dtype=pl.String)
     blocks = tables.blocks.with_columns(owner=named).select(RECORDING_BLOCK_SCHEMA.names())
     nothing = STRING_SCHEMA.to_frame()

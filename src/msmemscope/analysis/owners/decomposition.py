@@ -22,11 +22,14 @@ from msmemscope.analysis.recorded import Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
 from msmemscope.model.pools import POOL_WORDS, Pool
-from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
+from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from msmemscope.formats.event_log import Capture
+    from msmemscope.recording import Recording
 
 _MOMENT_COLUMNS: Final = {
     "sequence": pl.UInt64(),
@@ -134,27 +137,16 @@ def decompose_capture(capture: Capture, options: DecompositionOptions | None = N
     """
     finder = OwnerFinder(capture.strings)
     kept = [*MEMORY_KINDS, *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]
-    parts = [EVENT_SCHEMA.to_frame()]
-    for batch in capture.event_batches():
-        finder.add(batch)
-        parts.append(batch.filter(pl.col("kind").is_in([int(kind) for kind in kept])))
-    events = pl.concat(parts)
+
+    def followed() -> Iterator[pl.DataFrame]:
+        for batch in capture.event_batches():
+            finder.add(batch)
+            yield batch
+
+    recording = recording_without_stacks(capture, kept, followed())
     found = finder.finish()
-    texts = capture.strings
-    strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
-    blocks = build_blocks(events, strings).with_columns(found.owners["owner"].cast(pl.String))
-    recording = Recording(
-        source=str(capture.directory),
-        form="event log",
-        process_id=capture.header.process_id,
-        events=events,
-        blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
-        strings=strings,
-        python_stacks=STRING_SCHEMA.to_frame(),
-        native_stacks=STRING_SCHEMA.to_frame(),
-        coverage=found.coverage,
-        problems=capture.problems,
-    )
+    owned = recording.blocks.with_columns(found.owners["owner"].cast(pl.String))
+    recording = dataclasses.replace(recording, blocks=owned, coverage=found.coverage)
     coverage = recorded_coverage(Question.OWNERS, Recorded.of_capture(capture), recording.coverage)
     return _decompose(recording, coverage, options)
 
