@@ -11,6 +11,7 @@ import dataclasses
 import polars as pl
 
 from msmemscope.model.events import EventFlag
+from msmemscope.recording.timeline import MemoryUse
 
 _POOL = ["device", "pool"]
 
@@ -47,8 +48,9 @@ class MemoryWindow:
 
     def blocks_at_peak(self, pool: PoolWindow) -> pl.DataFrame:
         """The blocks of a pool that were in use at its peak."""
-        begins = pl.col("is_inside").not_() | (pl.col("allocation_id") <= pool.peak_sequence)
-        return self._of(pool).filter(begins & _is_alive_after(pool.peak_sequence))
+        begins = pl.col("is_inside").not_() | (pl.col("malloc_sequence") <= pool.peak_sequence)
+        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > pool.peak_sequence)
+        return self._of(pool).filter(begins & has_not_ended)
 
     def blocks_left(self, pool: PoolWindow) -> pl.DataFrame:
         """The blocks of a pool that were allocated inside and have no FREE, not even after the window."""
@@ -56,10 +58,6 @@ class MemoryWindow:
 
     def _of(self, pool: PoolWindow) -> pl.DataFrame:
         return self.blocks.filter((pl.col("device") == pool.device) & (pl.col("pool") == pool.pool))
-
-
-def _is_alive_after(sequence: int) -> pl.Expr:
-    return pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
 
 
 def memory_window(blocks: pl.DataFrame, first: int, last: int) -> MemoryWindow:
@@ -75,56 +73,32 @@ def memory_window(blocks: pl.DataFrame, first: int, last: int) -> MemoryWindow:
     """
     is_found = pl.col("flags") & int(EventFlag.SHADOW) != 0
     present = blocks.filter(
-        (pl.col("allocation_id") < last) & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") >= first))
-    ).with_columns(is_inside=(pl.col("allocation_id") >= first) & ~is_found)
-    before = present.filter(~pl.col("is_inside")).group_by(_POOL).agg(pl.col("size").sum().alias("before_bytes"))
-    inside = (
-        present.filter(pl.col("is_inside"))
-        .group_by(_POOL)
-        .agg(pl.col("size").sum().alias("allocated_bytes"), pl.len().cast(pl.Int64).alias("allocated_blocks"))
-    )
-    pools = (
-        present.select(_POOL)
-        .unique()
-        .join(before, on=_POOL, how="left")
-        .join(inside, on=_POOL, how="left")
-        .join(_highest(present, last), on=_POOL, how="left")
-        .with_columns(pl.col("before_bytes", "allocated_bytes", "allocated_blocks").fill_null(0))
-        .with_columns(is_risen=pl.col("risen_bytes").fill_null(0) > 0)
-        .sort(_POOL)
-    )
+        (pl.col("malloc_sequence") < last) & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") >= first))
+    ).with_columns(is_inside=(pl.col("malloc_sequence") >= first) & ~is_found)
+    pools = sorted(present.partition_by(_POOL, as_dict=True).items(), key=lambda one: one[0])
     return MemoryWindow(
-        first=first,
-        last=last,
-        pools=tuple(
-            PoolWindow(
-                device=row["device"],
-                pool=row["pool"],
-                before_bytes=row["before_bytes"],
-                peak_bytes=row["before_bytes"] + (row["risen_bytes"] if row["is_risen"] else 0),
-                peak_sequence=row["risen_sequence"] if row["is_risen"] else first - 1,
-                allocated_bytes=row["allocated_bytes"],
-                allocated_blocks=row["allocated_blocks"],
-            )
-            for row in pools.iter_rows(named=True)
-        ),
-        blocks=present,
+        first, last, tuple(_pool(device, pool, part, first, last) for (device, pool), part in pools), present
     )
 
 
-def _highest(present: pl.DataFrame, last: int) -> pl.DataFrame:
-    """Per pool, the highest sum of changes since the beginning, and the event that first reached it."""
-    gains = present.filter(pl.col("is_inside")).select(*_POOL, sequence=pl.col("allocation_id"), change=pl.col("size"))
-    losses = present.filter(pl.col("free_sequence") < last).select(
-        *_POOL, sequence=pl.col("free_sequence"), change=-pl.col("size")
-    )
-    return (
-        pl.concat([gains, losses])
-        .sort("sequence")
-        .with_columns(risen=pl.col("change").cum_sum().over(_POOL))
-        .group_by(_POOL)
-        .agg(
-            pl.col("risen").max().alias("risen_bytes"),
-            pl.col("sequence").sort_by("risen", "sequence", descending=[True, False]).first().alias("risen_sequence"),
+def _pool(device: int, pool: int, blocks: pl.DataFrame, first: int, last: int) -> PoolWindow:
+    """Looks at the blocks of one pool."""
+    inside = blocks.filter("is_inside")
+    before_bytes = int(blocks["size"].sum()) - int(inside["size"].sum())
+    # What was there before counts from right before the window on.
+    use = MemoryUse.of(
+        blocks.select(
+            "size",
+            malloc_sequence=pl.when("is_inside").then("malloc_sequence").otherwise(max(first - 1, 0)),
+            free_sequence=pl.when(pl.col("free_sequence") < last).then("free_sequence"),
         )
+    )
+    return PoolWindow(
+        device=device,
+        pool=pool,
+        before_bytes=before_bytes,
+        peak_bytes=use.peak_bytes,
+        peak_sequence=use.peak_moment if use.peak_bytes > before_bytes else first - 1,
+        allocated_bytes=int(inside["size"].sum()),
+        allocated_blocks=inside.height,
     )

@@ -43,8 +43,7 @@ def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT
     from msmemscope.recording.source_lines import source_lines
     from msmemscope.recording.timeline import describe_blocks
 
-    stacks = blocks.get_column("python_stack_id")
-    lines = source_lines(stacks, capture.python_stack_frames)
+    lines = source_lines(capture.python_stack_frame(blocks.get_column("python_stack_id")))
     return describe_blocks(blocks, lines, limit).by_source_line
 
 

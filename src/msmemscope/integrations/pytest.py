@@ -240,7 +240,7 @@ def _without_ignored(blocks: pl.DataFrame, patterns: tuple[str, ...]) -> pl.Data
     from msmemscope.recording.source_lines import source_lines
 
     capture = open_capture()
-    lines = source_lines(blocks.get_column("python_stack_id"), capture.python_stack_frames)
+    lines = source_lines(capture.python_stack_frame(blocks.get_column("python_stack_id")))
     ignored = [
         stack_id
         for stack_id, text in lines.iter_rows()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmemscope.model.devices import KIND_NAMES, names_of
+from msmemscope.model.devices import names_of
 
 SEPARATOR: Final = "@"
 """Between the parts of an owner."""
@@ -17,12 +17,6 @@ PROGRAM_MODULE: Final = "APP"
 """Module of what the program itself asks for, its memory pools included."""
 PINNED_HOST: Final = "HOST@pinned"
 """What owners of pinned memory of the host begin with."""
-
-_RUNTIMES: Final = "|".join(names.runtime for names in KIND_NAMES.values())
-DRIVER_OWNER_PATTERN: Final = rf"^((?:{_RUNTIMES})@[^@,]+)"
-"""The owner of driver memory that a text begins with, as the only group."""
-DRIVER_MODULE_PATTERN: Final = rf"^(?:{_RUNTIMES})@([^@,]+)"
-"""The module of that owner, as the only group."""
 
 
 def driver_owner(module: str, device: int) -> str:

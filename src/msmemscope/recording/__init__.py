@@ -5,7 +5,7 @@ Every input becomes a `Recording`; every question is asked of one.
 
 from __future__ import annotations
 
-from msmemscope.recording.build_tables import Tables, build_blocks, build_tables
+from msmemscope.recording.build_tables import build_blocks, recording_without_stacks
 from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, STEP_SCHEMA, Recording
 from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
 
@@ -16,7 +16,6 @@ __all__ = [
     "STEP_SCHEMA",
     "STRING_SCHEMA",
     "Recording",
-    "Tables",
     "build_blocks",
-    "build_tables",
+    "recording_without_stacks",
 ]

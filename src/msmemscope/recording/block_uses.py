@@ -19,6 +19,7 @@ from msmemscope.recording.operators import (
     find_operators,
     order_of_device,
 )
+from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +160,20 @@ def device_orders(uses: BlockUses) -> dict[int, DeviceOrder]:
         ]
         orders[int(device)] = order_of_device(uses.operators, int(device), np.concatenate(rows))
     return orders
+
+
+def pool_use(uses: BlockUses, blocks: IntegerArray) -> MemoryUse:
+    """Follow how much of a pool was in use, in rows of events.
+
+    Args:
+        uses: The blocks of the process.
+        blocks: Indexes of the blocks of the pool.
+    """
+    freed = blocks[uses.free_rows[blocks] != NOWHERE]
+    rows = np.concatenate([uses.malloc_rows[blocks], uses.free_rows[freed]])
+    changes = np.concatenate([uses.sizes[blocks], -uses.sizes[freed]])
+    order = np.argsort(rows, kind="stable")
+    return MemoryUse.of_changes(rows[order], changes[order])
 
 
 def holds_tensors(pool: int) -> bool:

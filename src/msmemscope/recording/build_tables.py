@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.events import EventKind
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import PINNED, EventKind
+from msmemscope.model.pools import Pool
+from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
 from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
 
 if TYPE_CHECKING:
@@ -16,30 +18,55 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log.capture import Capture
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Everything that analyses need of one process."""
-
-    events: pl.DataFrame
-    """EVENT_SCHEMA: every event, in sequence order."""
-    blocks: pl.DataFrame
-    """BLOCK_SCHEMA: every block whose MALLOC was seen, in MALLOC order."""
-    strings: pl.DataFrame
-    """STRING_SCHEMA: texts of all string ids."""
-
-
-def build_tables(capture: Capture, kinds: Collection[EventKind] | None = None) -> Tables:
-    """Reads the events of a capture and pairs allocations with frees.
+def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | None = None) -> Recording:
+    """Read the events of a capture and pair allocations with frees, for those who look up few stacks or none.
 
     Args:
         capture: What was recorded.
         kinds: Only events of these kinds, so that the rest of a long capture need not fit into memory; None for all.
+
+    Returns:
+        A recording whose tables of stacks are empty.
+
+    Raises:
+        EventLogError: the event log cannot be read.
     """
     chosen = capture if kinds is None else capture.restricted_to(kinds)
     events = pl.concat([EVENT_SCHEMA.to_frame(), *chosen.event_batches()])
-    texts = dict(capture.strings)
+    # A name that was lost with the end of the process is still a name.
+    texts = dict(capture.string_frame(events["name_id"]).iter_rows()) | dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
-    return Tables(events, build_blocks(events, strings), strings)
+    events = _with_pinned_memory_apart(events, strings)
+    blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
+    return Recording(
+        source=str(capture.directory),
+        form="event log",
+        process_id=capture.header.process_id,
+        events=events,
+        blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
+        strings=strings,
+        python_stacks=STRING_SCHEMA.to_frame(),
+        native_stacks=STRING_SCHEMA.to_frame(),
+        coverage=(),
+        problems=capture.problems,
+        facts=capture.facts,
+    )
+
+
+def _with_pinned_memory_apart(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+    """Gives pinned memory of the host to the driver's pool on the cpu, so that CPU tensors are alone in theirs."""
+    texts = strings.filter(pl.col("text") == PINNED)["id"]
+    if texts.is_empty():
+        return events
+    is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(texts.implode())
+    pinned = events.filter(is_begin)["sequence"]
+    is_end = (pl.col("kind") == EventKind.FREE) & pl.col("extra").is_in(pinned.implode())
+    return events.with_columns(
+        pool=pl.when(is_begin | is_end).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise("pool"),
+        device=pl.when(is_begin | is_end).then(pl.lit(DEVICE_CPU, dtype=pl.Int16)).otherwise("device"),
+        # What the pool says need not be said again.
+        attribute_id=pl.when(is_begin).then(pl.lit(0, dtype=pl.UInt32)).otherwise("attribute_id"),
+    )
 
 
 def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:

@@ -8,16 +8,15 @@ without any stack the outermost operator.
 
 from __future__ import annotations
 
-import functools
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.recording.source_lines import line_text, program_frames
+from msmemscope.recording.source_lines import line_text, program_frames, stack_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from msmemscope.recording import Recording
 
@@ -27,31 +26,10 @@ STACK_COLUMNS: Final = ("python_stack_id", "native_stack_id", "name_id")
 NO_CALL_SITE: Final = "(no call site)"
 """Label of blocks without any stack that no operator allocated."""
 
-_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
     r"|leaks)[^/(]*|ld-linux[^/(]*|_native[.][^/(]*|_C[.][^/(]*)\("
 )
-
-
-class StackFrame(NamedTuple):
-    """One call of a Python stack, read back from its text."""
-
-    file: str
-    line: int
-    function: str
-
-
-def stack_frames(text: str) -> list[StackFrame]:
-    """Read the text of a Python stack, `<file>(<line>): <function>` per line; other lines are passed over."""
-    return [frame for frame in map(_frame, text.splitlines()) if frame is not None]
-
-
-# Stacks of one program share most of their lines.
-@functools.lru_cache(maxsize=1 << 16)
-def _frame(line: str) -> StackFrame | None:
-    match = _FRAME.fullmatch(line)
-    return None if match is None else StackFrame(match[1], int(match[2]), match[3])
 
 
 def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
@@ -90,7 +68,7 @@ def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tu
 
 def _python_site(text: str) -> tuple[str, str] | None:
     path = program_frames(stack_frames(text))
-    return (line_text(path[0]), _path(path)) if path else None
+    return (line_text(path[0]), "\n".join(map(line_text, path))) if path else None
 
 
 def _native_site(text: str) -> tuple[str, str] | None:
@@ -100,7 +78,3 @@ def _native_site(text: str) -> tuple[str, str] | None:
     # Without the address: it differs from run to run.
     shown = [line.partition(" [")[0] for line in chosen]
     return (shown[0], "\n".join(shown)) if shown else None
-
-
-def _path(frames: Iterable[StackFrame]) -> str:
-    return "\n".join(map(line_text, frames))

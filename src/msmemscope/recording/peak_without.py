@@ -1,18 +1,20 @@
-"""What the peak of a pool would be without some of its blocks."""
+"""What the peak of a pool would be without some of its blocks, or without a block for a part of its life.
+
+A block that is absent from one moment to another is not in use from right after the event of the first until right before
+that of the second; everything else stays as it was.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from msmemscope.recording.timeline import byte_changes
+from msmemscope.recording.timeline import MemoryUse, byte_changes
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
-Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+    from msmemscope.recording.timeline import Bytes, Numbers
 
 MOST_GROUPS: Final = 200
 """Groups of a pool whose peak is worked out, the largest first."""
@@ -29,22 +31,59 @@ def peaks_without(blocks: pl.DataFrame, removed: pl.DataFrame) -> tuple[int, int
         Peak bytes; peak bytes without all that are left out; and for the MOST_GROUPS largest groups, the peak without
         that group alone.
     """
-    changes = byte_changes(blocks)
-    total = np.concatenate(([0], np.cumsum(changes["change"].to_numpy())))
-    peak = int(total.max())
+    use = MemoryUse.of(blocks)
     out = byte_changes(removed, "group")
     if out.is_empty():
-        return peak, peak, {}
+        return use.peak_bytes, use.peak_bytes, {}
     # Between two changes of what is left out, only the highest total matters.
-    cuts = np.searchsorted(changes["sequence"].to_numpy(), out["sequence"].to_numpy()) + 1
-    highest = np.maximum.reduceat(total, np.concatenate(([0], cuts)))
+    moments = out["sequence"].to_numpy()
+    cuts = np.searchsorted(use.moments, moments) + 1
+    highest = np.maximum.reduceat(use.in_use, np.concatenate(([0], cuts)))
     change, group = out["change"].to_numpy(), out["group"].to_numpy()
+
+    def peak_left(left_out: Bytes) -> int:
+        return max(int((highest - MemoryUse.of_changes(moments, left_out).in_use).max()), 0)
+
     largest = removed.group_by("group").agg(pl.col("size").sum()).sort(["size", "group"], descending=[True, False])
     chosen = largest["group"].head(MOST_GROUPS).to_list()
-    by_group = {one: _peak(highest, np.where(group == one, change, 0)) for one in chosen}
-    return peak, _peak(highest, change), by_group
+    by_group = {one: peak_left(np.where(group == one, change, 0)) for one in chosen}
+    return use.peak_bytes, peak_left(change), by_group
 
 
-def _peak(highest: Integers, change: Integers) -> int:
-    left_out = np.concatenate(([0], np.cumsum(change)))
-    return max(int((highest - left_out).max()), 0)
+def saved_bytes(use: MemoryUse, sizes: Bytes, begins: Numbers, ends: Numbers) -> Bytes:
+    """Return by how much the peak would be lower if one block were absent, for each of many blocks by itself.
+
+    Args:
+        use: Of the pool.
+        sizes: Bytes of each block.
+        begins: Its absence begins right after this moment.
+        ends: And ends right before this one. No absence if that is not later.
+    """
+    highest_until = np.maximum.accumulate(use.in_use)
+    highest_from = np.maximum.accumulate(use.in_use[::-1])[::-1]
+    highest_before = highest_until[np.searchsorted(use.moments, begins, side="left")]
+    # What holds at the end is what the last event up to it left behind, with the block.
+    held = np.searchsorted(use.moments, ends, side="right")
+    # If the peak is not reached outside, it is reached inside, and there the block is missing. (Without an absence
+    # outside is everywhere.)
+    outside = np.maximum(highest_before, highest_from[held])
+    return use.peak_bytes - np.maximum(outside, use.peak_bytes - sizes)
+
+
+def peak_with_absences(use: MemoryUse, sizes: Bytes, begins: Numbers, ends: Numbers) -> int:
+    """Return the peak if all the blocks were absent, each for its time; those of one block may not overlap.
+
+    Args:
+        use: Of the pool.
+        sizes: Bytes of each block.
+        begins: As for `saved_bytes`.
+        ends: Likewise.
+    """
+    is_absence = ends > begins
+    sizes, begins, ends = sizes[is_absence], begins[is_absence], ends[is_absence]
+    moments = np.concatenate([use.moments, begins, ends])
+    changes = np.concatenate([use.changes, -sizes, sizes])
+    order = np.argsort(moments, kind="stable")
+    totals = MemoryUse.of_changes(moments[order], changes[order])
+    is_last_of_moment = np.diff(totals.moments, append=-1) != 0
+    return max(int(totals.in_use[1:][is_last_of_moment].max(initial=0)), 0)

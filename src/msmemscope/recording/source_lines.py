@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import polars as pl
 
+from msmemscope.recording.schema import STRING_SCHEMA
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 _MODULE_FUNCTION = "<module>"
+_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
 
 # Of PyTorch: an installed torch or torch_npu. Of Python: frozen modules, generated code
 # of the library, and what lies in lib/pythonX.Y outside of site-packages.
@@ -94,21 +97,35 @@ def line_text(frame: Frame) -> str:
     return f"{frame.file}({frame.line}){function}"
 
 
-def source_lines(stack_ids: pl.Series, frames_of: Callable[[int], Sequence[Frame]]) -> pl.DataFrame:
-    """Find the line of each stack in use, for joining.
+class StackFrame(NamedTuple):
+    """One call of a Python stack, read back from its text."""
+
+    file: str
+    line: int
+    function: str
+
+
+def stack_frames(text: str) -> list[StackFrame]:
+    """Read the text of a Python stack, `<file>(<line>): <function>` per line; other lines are passed over."""
+    return [frame for frame in map(_frame, text.splitlines()) if frame is not None]
+
+
+# Stacks of one program share most of their lines.
+@functools.lru_cache(maxsize=1 << 16)
+def _frame(line: str) -> StackFrame | None:
+    match = _FRAME.fullmatch(line)
+    return None if match is None else StackFrame(match[1], int(match[2]), match[3])
+
+
+def source_lines(stacks: pl.DataFrame) -> pl.DataFrame:
+    """Find the line of each stack, for joining.
 
     Args:
-        stack_ids: Python stack ids, repeated or not; 0 stands for none.
-        frames_of: Gives the frames of a stack id, innermost first.
+        stacks: Texts of Python stacks, a table of `STRING_SCHEMA`.
 
     Returns:
-        One row per different stack that has a frame: `id` (u32), `text`.
+        One row per stack that has a frame: `id` (u32), `text`.
     """
-    rows: dict[int, str] = {}
-    for stack_id in stack_ids.unique():
-        frame = blamed_frame(frames_of(stack_id)) if stack_id else None
-        if frame is not None:
-            rows[stack_id] = line_text(frame)
-    return pl.DataFrame(
-        {"id": pl.Series(list(rows), dtype=pl.UInt32), "text": pl.Series(list(rows.values()), dtype=pl.String)}
-    )
+    found = ((identity, blamed_frame(stack_frames(text or ""))) for identity, text in stacks.iter_rows())
+    rows = [(identity, line_text(frame)) for identity, frame in found if frame is not None]
+    return pl.DataFrame(rows, STRING_SCHEMA, orient="row")

@@ -1,14 +1,24 @@
-"""Where memory was at its highest, what was in use then, and what was never freed.
+"""How much was in use when, where that was the most, what was in use then, and what was never freed.
 
-Everything is per memory pool of a device. Sums are exact: what is not listed by name is
-in `other`, and listed and other together are the total.
+All running totals of bytes in use are made here. Sums are exact: what is not listed by name is in `other`, and listed and
+other together are the total.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
+
+from msmemscope.model.pools import Pool
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _POOL = ["device", "pool"]
 
@@ -77,27 +87,87 @@ class NeverFreed:
     blocks: BlockSet
 
 
+@dataclasses.dataclass(frozen=True)
+class MemoryUse:
+    """The running total of some blocks: what is in use before the first of its changes, and after each."""
+
+    moments: Numbers
+    """Of each change, ascending: sequence numbers, or rows of events."""
+    changes: Bytes
+    in_use: Bytes
+    """One more than there are changes."""
+
+    @classmethod
+    def of_changes(cls, moments: Numbers, changes: Bytes) -> MemoryUse:
+        """Sum up changes, which stand in the order of their moments."""
+        return cls(moments, changes, np.concatenate([[0], np.cumsum(changes)]))
+
+    @classmethod
+    def of(cls, blocks: pl.DataFrame) -> MemoryUse:
+        """Sum up blocks, as `byte_changes` takes them."""
+        changes = byte_changes(blocks)
+        return cls.of_changes(changes["sequence"].to_numpy(), changes["change"].to_numpy())
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was ever in use."""
+        return int(self.in_use.max())
+
+    @property
+    def peak_moment(self) -> int:
+        """The change that first reached the peak; 0 without any change."""
+        return int(self.moments[self.in_use[1:].argmax()]) if len(self.moments) else 0
+
+    def after(self, moments: Numbers) -> Bytes:
+        """Return what is in use right after moments."""
+        in_use: Bytes = self.in_use[np.searchsorted(self.moments, moments, side="right")]
+        return in_use
+
+    def extremes(self, begins: Numbers, ends: Numbers) -> tuple[Bytes, Bytes]:
+        """Return the least and the most in use in stretches, each from right before its begin to right after its end.
+
+        Args:
+            begins: The first moment of each stretch.
+            ends: The last one; of a stretch without a change, what is in use at its begin is both.
+        """
+        first = np.searchsorted(self.moments, begins, side="left")
+        last = np.maximum(np.searchsorted(self.moments, ends, side="right"), first)
+        # Every second part is what lies between two stretches. One more value, so that a stretch may end behind the last.
+        cuts = np.column_stack([first, last + 1]).ravel()
+        values = np.append(self.in_use, self.in_use[-1])
+        return np.minimum.reduceat(values, cuts)[::2], np.maximum.reduceat(values, cuts)[::2]
+
+
 def byte_changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """Return every change of the bytes in use: the one source of running totals.
+    """Return every change of the bytes in use.
 
     Args:
-        blocks: Begins (`malloc_sequence`, or `allocation_id` in a table of `BLOCK_SCHEMA`), `free_sequence`, `size`.
+        blocks: `malloc_sequence`, `free_sequence`, `size`.
         columns: Further ones to keep.
 
     Returns:
         `sequence` (u64) and `change` (i64), and those columns, in sequence order.
     """
-    begin = "malloc_sequence" if "malloc_sequence" in blocks.columns else "allocation_id"
-    begins = blocks.select(pl.col(begin).alias("sequence"), pl.col("size").alias("change"), *columns)
+    begins = blocks.select(pl.col("malloc_sequence").alias("sequence"), pl.col("size").alias("change"), *columns)
     ends = blocks.filter(pl.col("free_sequence").is_not_null()).select(
         pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
     )
     return pl.concat([begins, ends]).sort("sequence", maintain_order=True)
 
 
+def running_total(change: pl.Expr, *pools: str) -> pl.Expr:
+    """Return what is in use after each of many changes of several pools.
+
+    Args:
+        change: Bytes, in sequence order.
+        pools: Columns that tell the pools apart.
+    """
+    return change.cum_sum().over(pools)
+
+
 def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
     """Return how much each pool had in use after each of its changes: `byte_changes`, and `in_use_bytes` (i64)."""
-    return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=pl.col("change").cum_sum().over(_POOL))
+    return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=running_total(pl.col("change"), *_POOL))
 
 
 def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
@@ -110,31 +180,31 @@ def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
         One row per device and pool that has blocks, ordered by them: `device`, `pool`,
         `peak_bytes` (i64), `sequence` (u64: the first event with that much in use).
     """
-    is_highest = pl.col("in_use_bytes") == pl.col("in_use_bytes").max()
-    return (
-        bytes_in_use(blocks)
-        .group_by(_POOL)
-        .agg(pl.col("in_use_bytes").max().alias("peak_bytes"), pl.col("sequence").filter(is_highest).min())
-        .sort(_POOL)
-    )
+    lives = blocks.select(*_POOL, "malloc_sequence", "free_sequence", "size").partition_by(_POOL, as_dict=True)
+    uses = {pool: MemoryUse.of(part) for pool, part in lives.items()}
+    rows = [(*pool, use.peak_bytes, use.peak_moment) for pool, use in sorted(uses.items(), key=lambda one: one[0])]
+    kinds = {**blocks.select(_POOL).schema, "peak_bytes": pl.Int64(), "sequence": pl.UInt64()}
+    return pl.DataFrame(rows, kinds, orient="row")
 
 
-def blocks_in_use(blocks: pl.DataFrame, device: int, pool: int, sequence: int) -> pl.DataFrame:
-    """Returns the blocks of one pool that are in use right after an event."""
-    return blocks.filter(
-        (pl.col("device") == device)
-        & (pl.col("pool") == pool)
-        & (pl.col("allocation_id") <= sequence)
-        & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence))
-    )
+def blocks_in_use(blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:
+    """Return the blocks that are in use right after an event."""
+    has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
+    return blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_ended)
 
 
-def blocks_at_peaks(blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Returns the blocks in use at the moments of `peak_moments`, all pools together."""
-    parts = [
-        blocks_in_use(blocks, row["device"], row["pool"], row["sequence"]) for row in moments.iter_rows(named=True)
+def framework_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return the blocks of frameworks; where there are none, those of the driver, which the others lie in."""
+    of_frameworks = blocks.filter(pl.col("pool") != Pool.HAL)
+    return blocks if of_frameworks.is_empty() else of_frameworks
+
+
+def blocks_at_peaks(blocks: pl.DataFrame, moments: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the blocks of each pool that are in use at its moment, in the order of `peak_moments`."""
+    return [
+        blocks_in_use(blocks.filter(pl.col("device") == device, pl.col("pool") == pool), sequence)
+        for device, pool, sequence in moments.select(*_POOL, "sequence").iter_rows()
     ]
-    return pl.concat(parts) if parts else blocks.clear()
 
 
 def never_freed_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
@@ -161,15 +231,20 @@ def find_peaks(
     Returns:
         One peak per device and pool, in their order; pools that never held a byte are left out.
     """
-    peaks = []
-    for row in moments.filter(pl.col("peak_bytes") > 0).iter_rows(named=True):
-        device, pool, sequence = row["device"], row["pool"], row["sequence"]
-        in_use = blocks_in_use(blocks, device, pool, sequence)
-        # The peak is reached by an allocation, so the newest block in use is that one.
-        timestamp_ns = in_use.get_column("allocated_ns")[-1]
-        described = describe_blocks(in_use, source_lines, limit, modules)
-        peaks.append(PoolPeak(device, pool, row["peak_bytes"], sequence, timestamp_ns, described))
-    return tuple(peaks)
+    reached = moments.filter(pl.col("peak_bytes") > 0)
+    at_peaks = zip(reached.iter_rows(), blocks_at_peaks(blocks, reached), strict=True)
+    # A peak is reached by an allocation, so the newest block in use is that one.
+    return tuple(
+        PoolPeak(
+            device,
+            pool,
+            peak_bytes,
+            sequence,
+            in_use["allocated_ns"][-1],
+            describe_blocks(in_use, source_lines, limit, modules),
+        )
+        for (device, pool, peak_bytes, sequence), in_use in at_peaks
+    )
 
 
 def find_never_freed(

@@ -100,17 +100,25 @@ def test_too_few_marks(texts: list[str], start_index: int, message: str) -> None
         find_leaks_between_marks(marked(*texts).recording(), "a", start_index)
 
 
-@pytest.mark.parametrize("text", ["", "  ", 3, None])
-def test_a_text_that_is_none(text: object) -> None:
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", ConfigurationError, "mstx_info: is blank"),
+        ("  ", ConfigurationError, "mstx_info: is blank"),
+        (3, TypeError, "mstx_info: not a text: 3"),
+        (None, TypeError, "mstx_info: not a text: None"),
+    ],
+)
+def test_a_text_that_is_none(text: object, error: type[Exception], message: str) -> None:
     """Is refused with what is accepted."""
-    with pytest.raises(ConfigurationError, match="mstx_info: not the text of a mark"):
+    with pytest.raises(error, match=message):
         find_leaks_between_marks(marked("a").recording(), text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("start_index", [-1, True, "0", 1.0])
 def test_a_position_that_is_none(start_index: object) -> None:
     """Is refused with what is accepted."""
-    with pytest.raises(ConfigurationError, match="start_index: not the position of a mark"):
+    with pytest.raises(ConfigurationError, match="start_index: not accepted"):
         find_leaks_between_marks(marked("a").recording(), "a", start_index)  # type: ignore[arg-type]
 
 

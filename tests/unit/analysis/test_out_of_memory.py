@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
+from msmemscope.analysis.peak.cause import find_cause
 from msmemscope.analysis.peak.out_of_memory import (
     ONLY_SNAPSHOTS,
     OutOfMemoryOptions,
@@ -13,6 +15,7 @@ from msmemscope.analysis.peak.out_of_memory import (
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
+from msmemscope.recording.timeline import Ranking, Share
 
 TEXTS = {
     1: "halMemAlloc",
@@ -21,16 +24,15 @@ TEXTS = {
     4: "reserved:200,allocated:100,total:1000,free:300,device_rate:70.000000,reserved_rate:50.000000",
     5: "reserved:150,allocated:100,total:1000,free:350",
     6: "aten.empty",
+    7: "CANN@HCCL,page_type:huge",
 }
 STACKS = {1: "/app/model.py(3): build\n/app/main.py(9): <module>\n", 2: "/app/main.py(12): step\n"}
 
 
-def analyse(
-    events: list[dict[str, int]], blocks: list[dict[str, int | str]], options: OutOfMemoryOptions | None = None
-) -> OutOfMemoryResult:
-    """Analyse tables whose missing fields are 0."""
+def recorded(events: list[dict[str, int]], blocks: list[dict[str, int | str]]) -> Recording:
+    """Tables whose missing fields are 0."""
     zeros: dict[str, int] = dict.fromkeys(EVENT_SCHEMA, 0)
-    recording = Recording(
+    return Recording(
         source="",
         form="event log",
         process_id=1,
@@ -44,7 +46,13 @@ def analyse(
         coverage=(),
         problems=(),
     )
-    return analyze_out_of_memory(recording, options)
+
+
+def analyse(
+    events: list[dict[str, int]], blocks: list[dict[str, int | str]], options: OutOfMemoryOptions | None = None
+) -> OutOfMemoryResult:
+    """Analyse tables whose missing fields are 0."""
+    return analyze_out_of_memory(recorded(events, blocks), options)
 
 
 def block(
@@ -75,7 +83,7 @@ def snapshot(sequence: int, *, after: bool = False, **fields: int) -> dict[str, 
 
 
 def test_attempts_are_one_failure() -> None:
-    """The driver fails twice and torch gives up: one failure, with the state at its end and what was alive then."""
+    """The driver fails twice and torch gives up: one failure, with its state and what was alive then."""
     result = analyse(
         [snapshot(20), failure(21), snapshot(30), failure(31), snapshot(40, after=True)],
         [
@@ -89,7 +97,8 @@ def test_attempts_are_one_failure() -> None:
     assert (found.sequence, found.attempts, found.was_given_up) == (31, 2, True)
     assert (found.function, found.size_bytes, found.device, found.thread_id) == ("halMemAlloc", 500, 0, 7)
     assert found.source_line == "/app/main.py(12): step"
-    assert found.state == {"reserved": 150, "allocated": 100, "total": 1000, "free": 350}
+    # What torch holds is known where it gave up, what was free where the driver refused.
+    assert found.state == {"reserved": 150, "allocated": 100, "total": 1000, "free": 300, "device_rate": 70.0}
     assert [(part.pool, part.blocks.size_bytes, part.blocks.block_count) for part in found.alive] == [
         (Pool.HAL, 300, 1),
         (Pool.PTA, 100, 3),
@@ -115,7 +124,8 @@ def test_failures_are_told_apart() -> None:
         (31, 1, False),
         (41, 1, False),
     ]
-    assert result.failures[3].state == {}
+    # A snapshot belongs to the failure right behind it, or right before it where torch gave up.
+    assert [found.state.get("free") for found in result.failures] == [300, 300, None, None]
     assert result.failures[0].alive == ()
     assert analyse([snapshot(10), failure(11)], []).failures[0].state["device_rate"] == 70.0
 
@@ -129,9 +139,20 @@ def test_only_the_latest_are_described() -> None:
 
 
 def test_driver_blocks_alone() -> None:
-    """Where no framework has a pool, the driver's blocks are the ones to list."""
-    (found,) = analyse([failure(9)], [block(1, 10, pool=Pool.HAL)]).failures
+    """Where no framework has a pool, the driver's blocks are the ones to list, by the module that asked for them."""
+    (found,) = analyse([failure(9)], [block(1, 10, pool=Pool.HAL) | {"attribute_id": 7}]).failures
     assert [taken.size_bytes for taken in found.largest] == [10]
+    assert found.alive[0].blocks.by_module == Ranking((Share("HCCL", 10, 1),), None)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_the_cause_is_decided_by_the_same_figures(after: bool) -> None:  # noqa: FBT001
+    """What the cause takes for free is what the description of the failure shows."""
+    events = [snapshot(20), failure(21), *([snapshot(22, after=True)] if after else [])]
+    recording = recorded(events, [block(1, 10)])
+    (found,) = analyze_out_of_memory(recording).failures
+    figures = find_cause(recording, 21).figures
+    assert (figures.free_bytes, figures.capacity_bytes) == (found.state["free"], found.state["total"]) == (300, 1000)
 
 
 def test_nothing_failed() -> None:

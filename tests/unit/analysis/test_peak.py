@@ -9,7 +9,6 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.peak.overview import memory_events
 from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 from msmemscope.recording.timeline import (
@@ -122,8 +121,7 @@ def assert_same(described: BlockSet, blocks: list[Block]) -> None:
 @given(event_rows())
 def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int]]) -> None:
     """Bytes, moment, blocks in use and their labels, for every pool of every device."""
-    events = memory_events([rows_to_frame(rows[:7]), rows_to_frame(rows[7:])])
-    blocks = build_blocks(events, STRINGS)
+    blocks = build_blocks(rows_to_frame(rows), STRINGS)
     peaks, rest = reference(rows)
 
     found = find_peaks(blocks, peak_moments(blocks), SOURCE_LINES, NO_LIMIT)
@@ -144,7 +142,7 @@ def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int
 @given(event_rows(), st.integers(0, 3))
 def test_what_is_not_listed_is_in_other(rows: list[dict[str, int]], limit: int) -> None:
     """Listed and other together are the total, the largest are the listed, and one other is never hidden."""
-    blocks = build_blocks(memory_events([rows_to_frame(rows)]), STRINGS)
+    blocks = build_blocks(rows_to_frame(rows), STRINGS)
     for peak in find_peaks(blocks, peak_moments(blocks), SOURCE_LINES, limit):
         for ranking in (peak.in_use.by_operator, peak.in_use.by_source_line):
             assert_complete(ranking, peak.in_use)
@@ -168,14 +166,14 @@ def test_the_first_of_equal_peaks_is_taken() -> None:
         {"sequence": 2, "kind": 2, "size": 8, "device": -2, "pool": 2, "extra": 1, "timestamp_ns": 2},
         {"sequence": 3, "kind": 1, "size": 8, "device": -2, "pool": 2, "timestamp_ns": 3},
     ]
-    blocks = build_blocks(memory_events([rows_to_frame(rows)]), STRINGS)
+    blocks = build_blocks(rows_to_frame(rows), STRINGS)
     (peak,) = find_peaks(blocks, peak_moments(blocks), SOURCE_LINES, 5)
     assert (peak.peak_bytes, peak.sequence, peak.timestamp_ns) == (8, 1, 1)
 
 
 def test_nothing_recorded() -> None:
     """An empty capture has no peak."""
-    blocks = build_blocks(memory_events([]), STRINGS)
+    blocks = build_blocks(rows_to_frame([]), STRINGS)
     assert find_peaks(blocks, peak_moments(blocks), SOURCE_LINES, 5) == ()
     assert find_never_freed(blocks, SOURCE_LINES, 5) == ()
-    assert blocks_at_peaks(blocks, peak_moments(blocks)).is_empty()
+    assert blocks_at_peaks(blocks, peak_moments(blocks)) == []

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.event_log import Capture
-from msmemscope.recording import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, build_blocks, build_tables
+from msmemscope.recording import (
+    EVENT_SCHEMA,
+    RECORDING_BLOCK_SCHEMA,
+    STRING_SCHEMA,
+    build_blocks,
+    recording_without_stacks,
+)
 from tests.fakes.event_log_builder import ATEN_START, FREE, MALLOC, PTA, READ, EventLogBuilder
 
 
@@ -29,9 +35,9 @@ def test_block_has_what_its_two_events_tell(builder: EventLogBuilder) -> None:
     )
     builder.add(READ, address=0x1000, size=64, extra=block)
     freed = builder.free(block, 0x1000, 64, pool=PTA, device=1, thread_id=8, python_stack_id=5, native_stack_id=6)
-    tables = build_tables(Capture(builder.write()))
+    tables = recording_without_stacks(Capture(builder.write()))
     assert tables.events.schema == EVENT_SCHEMA
-    assert tables.blocks.schema == BLOCK_SCHEMA
+    assert tables.blocks.schema == RECORDING_BLOCK_SCHEMA
     assert tables.strings.schema == STRING_SCHEMA
     assert len(tables.events) == 3
     row = tables.blocks.row(0, named=True)
@@ -40,15 +46,21 @@ def test_block_has_what_its_two_events_tell(builder: EventLogBuilder) -> None:
         "allocated_ns": tables.events["timestamp_ns"][0], "freed_ns": tables.events["timestamp_ns"][2],
         "malloc_sequence": block, "free_sequence": freed, "name_id": operator, "name": "torch._ops.aten.add.Tensor",
         "attribute_id": 0, "python_stack_id": 3, "native_stack_id": 4, "thread_id": 7,
-        "free_thread_id": 8, "free_python_stack_id": 5, "free_native_stack_id": 6,
+        "free_thread_id": 8, "free_python_stack_id": 5, "free_native_stack_id": 6, "owner": None,
     }  # fmt: skip
 
 
 def test_blocks_never_freed_have_no_end(builder: EventLogBuilder) -> None:
     """What only a FREE tells is null, and so is the name outside of operators."""
     builder.malloc(0x1000, 64)
-    row = build_tables(Capture(builder.write())).blocks.row(0, named=True)
+    row = recording_without_stacks(Capture(builder.write())).blocks.row(0, named=True)
     assert [row[name] for name in ("freed_ns", "free_sequence", "free_thread_id", "name")] == [None] * 4
+
+
+def test_an_operator_whose_name_was_lost(builder: EventLogBuilder) -> None:
+    """The block is inside of an operator all the same."""
+    builder.malloc(0x1000, 64, name_id=77)
+    assert recording_without_stacks(Capture(builder.write())).blocks["name"].to_list() == ["<unknown>"]
 
 
 def test_free_without_block_makes_no_block(builder: EventLogBuilder) -> None:
@@ -56,14 +68,14 @@ def test_free_without_block_makes_no_block(builder: EventLogBuilder) -> None:
     builder.add(FREE, address=0x1000)
     builder.free(999, 0x2000, 64)
     builder.add(ATEN_START)
-    assert build_tables(Capture(builder.write())).blocks.is_empty()
+    assert recording_without_stacks(Capture(builder.write())).blocks.is_empty()
 
 
 def test_empty_capture_has_empty_tables(builder: EventLogBuilder) -> None:
     """All tables keep their schemas."""
-    tables = build_tables(Capture(builder.write()))
+    tables = recording_without_stacks(Capture(builder.write()))
     assert tables.events.schema == EVENT_SCHEMA
-    assert tables.blocks.schema == BLOCK_SCHEMA
+    assert tables.blocks.schema == RECORDING_BLOCK_SCHEMA
     assert tables.blocks.is_empty()
 
 

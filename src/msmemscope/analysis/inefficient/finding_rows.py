@@ -13,14 +13,15 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
+from msmemscope.recording.peak_without import peak_with_absences, saved_bytes
 from msmemscope.recording.step_bounds import process_steps, with_steps
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from msmemscope.analysis.coverage import Coverage
-    from msmemscope.analysis.inefficient.peak_savings import PoolUse
     from msmemscope.recording import Recording
     from msmemscope.recording.block_uses import BlockUses
+    from msmemscope.recording.timeline import MemoryUse
 
 SUBJECT: Final = Subject(
     "Inefficient memory",
@@ -114,7 +115,7 @@ class PoolSaving:
 
 
 def finding_rows(
-    recording: Recording, uses: BlockUses, order: DeviceOrder, use: PoolUse, kind: str, intervals: Intervals
+    recording: Recording, uses: BlockUses, order: DeviceOrder, use: MemoryUse, kind: str, intervals: Intervals
 ) -> pl.DataFrame:
     """Describe the blocks of one pool that are held without need in one way.
 
@@ -147,7 +148,7 @@ def finding_rows(
                 "kind": pl.repeat(kind, len(chosen), eager=True),
                 "operators_wasted": wasted,
                 "byte_operators": wasted * sizes,
-                "saved_bytes": use.saved_bytes(sizes, intervals.begin_rows, intervals.end_rows),
+                "saved_bytes": saved_bytes(use, sizes, intervals.begin_rows, intervals.end_rows),
                 "interval_begin": sequences.gather(_index(intervals.begin_rows, uses.row_count)),
                 "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
             }
@@ -212,7 +213,7 @@ def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def pool_saving(device: int, pool: int, use: PoolUse, uses: BlockUses, found: list[Intervals]) -> PoolSaving:
+def pool_saving(device: int, pool: int, use: MemoryUse, uses: BlockUses, found: list[Intervals]) -> PoolSaving:
     """Tell what the peak of a pool would be without all the blocks found, each absent during its interval.
 
     Args:
@@ -225,7 +226,7 @@ def pool_saving(device: int, pool: int, use: PoolUse, uses: BlockUses, found: li
     sizes = np.concatenate([uses.sizes[intervals.blocks] for intervals in found])
     begins = np.concatenate([intervals.begin_rows for intervals in found])
     ends = np.concatenate([intervals.end_rows for intervals in found])
-    return PoolSaving(device, pool, use.peak_bytes, use.peak_without(sizes, begins, ends))
+    return PoolSaving(device, pool, use.peak_bytes, peak_with_absences(use, sizes, begins, ends))
 
 
 def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:

@@ -42,9 +42,15 @@ from msmemscope.analysis.inefficient.finding_rows import (
     ranked,
 )
 from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
-from msmemscope.analysis.inefficient.peak_savings import pool_use
 from msmemscope.analysis.options import QuestionOptions, Size, Switch, WholeNumber, Words, option
-from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, taken
+from msmemscope.recording.block_uses import (
+    device_orders,
+    end_of_operator,
+    find_block_uses,
+    holds_tensors,
+    pool_use,
+    taken,
+)
 from msmemscope.recording.operators import NOWHERE
 from msmemscope.units import SIZE_FORMS
 

@@ -33,9 +33,8 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.inefficient.finding_rows import Intervals, finding_rows, ranked
-from msmemscope.analysis.inefficient.peak_savings import pool_use
 from msmemscope.analysis.options import QuestionOptions, Size, WholeNumber, option
-from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors
+from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, pool_use
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE
 

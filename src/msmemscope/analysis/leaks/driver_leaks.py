@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.owners import DRIVER_MODULE_PATTERN, UNKNOWN_MODULE
+from msmemscope.model.owners import UNKNOWN_MODULE
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.driver_owners import driver_module_of
 from msmemscope.recording.pool_segments import pool_segments
 
 if TYPE_CHECKING:
@@ -76,19 +77,13 @@ def find_driver_leaks(recording: Recording) -> DriverLeaks:
     """Find memory of accelerators that the driver gave out and never got back."""
     is_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
     rest = recording.blocks.filter(is_driver & pl.col("free_sequence").is_null())
-    texts = recording.strings.select(
-        pl.col("id").alias("attribute_id"), pl.col("text").str.extract(DRIVER_MODULE_PATTERN).alias("told_module")
-    )
+    texts = recording.strings.select(attribute_id="id", told_module=driver_module_of(pl.col("text")))
     sites = call_sites(recording, rest).drop("site_path")
-    # A dump tells the owner as text of its own.
-    owner = (
-        pl.col("owner").str.extract(DRIVER_MODULE_PATTERN) if "owner" in rest.columns else pl.lit(None, dtype=pl.String)
-    )
     blocks = (
         rest.with_columns(pool_segments(rest, recording.blocks, recording.events).alias("is_reserve"))
         .join(texts, on="attribute_id", how="left", maintain_order="left")
         .join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
-        .with_columns(module=pl.coalesce("told_module", owner, pl.lit(UNKNOWN_MODULE)))
+        .with_columns(module=pl.coalesce("told_module", driver_module_of(pl.col("owner")), pl.lit(UNKNOWN_MODULE)))
         .select(DRIVER_BLOCK_SCHEMA.names())
     )
     leaked, reserve = pl.col("size").filter(~pl.col("is_reserve")), pl.col("size").filter("is_reserve")

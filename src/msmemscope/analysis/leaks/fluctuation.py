@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
-from msmemscope.recording.timeline import byte_changes
+from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
@@ -90,22 +90,12 @@ def find_fluctuation(recording: Recording) -> Fluctuation:
 
 
 def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> pl.DataFrame:
-    changes = byte_changes(blocks)
-    sequence, change = changes["sequence"].to_numpy(), changes["change"].to_numpy()
-    # What is in use before each change, and after all of them.
-    in_use = np.concatenate([[0], np.cumsum(change)])
+    use = MemoryUse.of(blocks)
     numbers = np.arange(WARM_UP_STEPS, bounds.ended)
-    begin = np.searchsorted(sequence, bounds.begins[numbers], side="left")
-    end = np.searchsorted(sequence, bounds.ends[numbers], side="right")
-    has_events = end > begin
-    numbers, begin, end = numbers[has_events], begin[has_events], end[has_events]
-    if not len(numbers):
-        return FLUCTUATION_SCHEMA.to_frame()
-    # From the use at the begin up to and with the use after the last event; every second slice is the gap to the next.
-    # One more value, so that a slice may end behind the last one.
-    cuts = np.column_stack([begin, end + 1]).ravel()
-    lowest = np.minimum.reduceat(np.append(in_use, in_use[-1]), cuts)[::2]
-    highest = np.maximum.reduceat(np.append(in_use, in_use[-1]), cuts)[::2]
+    begins, ends = bounds.begins[numbers], bounds.ends[numbers]
+    has_events = np.searchsorted(use.moments, ends, side="right") > np.searchsorted(use.moments, begins, side="left")
+    numbers = numbers[has_events]
+    lowest, highest = use.extremes(begins[has_events], ends[has_events])
     ratio = np.divide(lowest, highest, out=np.full(len(lowest), np.nan), where=highest > 0)
     return pl.DataFrame(
         {"step": numbers + 1, "minimum_bytes": lowest, "maximum_bytes": highest, "ratio": ratio}

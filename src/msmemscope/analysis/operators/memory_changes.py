@@ -22,6 +22,7 @@ from msmemscope.model.devices import DEVICE_NONE
 from msmemscope.model.events import EVENT_WORDS, EventKind
 from msmemscope.model.pools import FRAMEWORK_POOLS
 from msmemscope.recording.operators import NOWHERE, find_operators, order_of_device
+from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
     import os
@@ -179,29 +180,21 @@ class _DeviceMemory:
         self.changes: IntegerArray = memory["change"].to_numpy()
         self.stacks = memory["python_stack_id"].to_numpy()
         self._sequences = memory["sequence"]
-        # In use before each change, and after the last.
-        self.before: IntegerArray = np.concatenate([[0], np.cumsum(self.changes)])
+        self.use = MemoryUse.of_changes(self.rows, self.changes)
 
     def totals(self, device: int) -> pl.DataFrame:
         """Returns a table of TOTAL_SCHEMA."""
         columns = {
             "device": pl.repeat(device, len(self.rows), dtype=pl.Int16, eager=True),
             "sequence": self._sequences,
-            "total_bytes": self.before[1:],
+            "total_bytes": self.use.in_use[1:],
         }
         return pl.DataFrame(columns, schema=TOTAL_SCHEMA)
 
     def highest(self, begins: IntegerArray, ends: IntegerArray) -> IntegerArray:
         """Returns the most in use between pairs of rows, above what was in use at the first."""
-        if not len(begins):
-            return np.zeros(0, np.int64)
-        first = np.searchsorted(self.rows, begins)
-        last = np.searchsorted(self.rows, ends, side="right")
-        # Every second stretch is what lies between two pairs, which is not asked for.
-        stretches = np.column_stack([first, last + 1]).ravel()
-        padded = np.append(self.before, self.before[-1])
-        highest: IntegerArray = np.maximum.reduceat(padded, np.minimum(stretches, len(padded) - 1))[::2]
-        return highest - self.before[first]
+        _, highest = self.use.extremes(begins, ends)
+        return highest - self.use.in_use[np.searchsorted(self.rows, begins)]
 
 
 def _changes(
@@ -225,7 +218,7 @@ def _changes(
         .with_columns(
             pl.Series("net_bytes", net, dtype=pl.Int64),
             pl.Series("peak_bytes", memory.highest(begins, ends), dtype=pl.Int64),
-            pl.Series("total_bytes", memory.before[np.searchsorted(memory.rows, ends, side="right")], dtype=pl.Int64),
+            pl.Series("total_bytes", memory.use.after(ends), dtype=pl.Int64),
             pl.Series("place", np.arange(len(begins)), dtype=pl.Int64),
         )
     )

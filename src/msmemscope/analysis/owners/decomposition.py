@@ -23,12 +23,13 @@ from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
 from msmemscope.model.pools import POOL_WORDS, Pool
-from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
+from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
     from msmemscope.analysis.owners.ownership import Ownership
     from msmemscope.formats.event_log import Capture
+    from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Owners", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.OPERATORS, Need.OWNERS))
 _MOMENT_COLUMNS: Final = {
@@ -140,22 +141,9 @@ def decompose_capture(
         EventLogError: the event log cannot be read.
     """
     found = ownership or owners_of_capture(capture)
-    events = pl.concat([EVENT_SCHEMA.to_frame(), *capture.restricted_to(DECOMPOSED_KINDS).event_batches()])
-    texts = capture.strings
-    strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
-    blocks = build_blocks(events, strings).with_columns(found.owners["owner"].cast(pl.String))
-    recording = Recording(
-        source=str(capture.directory),
-        form="event log",
-        process_id=capture.header.process_id,
-        events=events,
-        blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
-        strings=strings,
-        python_stacks=STRING_SCHEMA.to_frame(),
-        native_stacks=STRING_SCHEMA.to_frame(),
-        coverage=found.coverage,
-        problems=capture.problems,
-    )
+    recording = recording_without_stacks(capture, DECOMPOSED_KINDS)
+    owned = recording.blocks.with_columns(found.owners["owner"].cast(pl.String))
+    recording = dataclasses.replace(recording, blocks=owned, coverage=found.coverage)
     coverage = recorded_coverage(SUBJECT, Recorded.of_capture(capture), recording.coverage)
     return _decompose(recording, coverage, options)
 

@@ -17,7 +17,6 @@ the pools `slack` bytes lie in gaps that do not fit. The causes, in the order in
 from __future__ import annotations
 
 import dataclasses
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +24,14 @@ import polars as pl
 
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.model.devices import device_name, names_of
-from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
-from msmemscope.model.owners import DRIVER_MODULE_PATTERN, DRIVER_OWNER_PATTERN, PROGRAM_MODULE
+from msmemscope.model.events import EventKind
+from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.driver_owners import driver_module_of, driver_owner_of
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
 from msmemscope.recording.pool_segments import pool_segments
+from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
 LEAST_SHARE: Final = 1 / 16
 """Of a device: what others hold below that is no cause, whatever is missing."""
 
-_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18})(?=,|$)")
 _IN_PIECES: Final = "halMemCreate"
 
 
@@ -155,35 +156,33 @@ def memory_figures(
 ) -> MemoryFigures:
     """Collect what the cause of an OOM event is decided by; arguments and errors as for `find_cause`."""
     events = recording.events
-    found = events.filter((pl.col("sequence") == sequence) & (pl.col("kind") == EventKind.OOM))
+    found = failed_attempts(recording).filter(pl.col("sequence") == sequence)
     if found.is_empty():
         message = f"sequence: {sequence} is no event of an allocation that failed for lack of memory"
         raise ValueError(message)
     failure = found.row(0, named=True)
     device = failure["device"]
-    function = _text(recording, failure["name_id"])
+    function = failure["function"]
     on_device = blocks.filter(pl.col("device") == device)
-    has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
-    alive = on_device.filter((pl.col("malloc_sequence") < sequence) & has_not_ended)
+    alive = blocks_in_use(on_device, sequence)
     pooled = alive.filter(pl.col("pool") != Pool.HAL)
     driver = alive.filter(pl.col("pool") == Pool.HAL)
     granted = _granted(events, driver, failure) if function == _IN_PIECES else driver.clear()
     driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
     pending = int(granted["size"].sum())
     in_use = int(pooled["size"].sum())
-    state = _state(recording, sequence, device)
+    state = SnapshotFigures.of_failure(failure["inside"], failure["behind"])
     used_by_all, used_by_process = _usage(events, sequence, device)
-    capacity = state.get("total")
-    if capacity is not None and "free" in state:
+    if state.total_bytes is not None and state.free_bytes is not None:
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
-        used_by_all = capacity - state["free"]
+        used_by_all = state.total_bytes - state.free_bytes
     known_driver = int(driver["size"].sum()) if device >= 0 and not driver.is_empty() else None
     figures = MemoryFigures(
         device=device,
         function=function,
         request_bytes=int(failure["size"]) + pending,
         in_use_bytes=in_use,
-        capacity_bytes=capacity,
+        capacity_bytes=state.total_bytes,
         device_used_bytes=None if used_by_all is None else max(used_by_all - pending, 0),
         process_bytes=known_driver if used_by_process is None else max(used_by_process - pending, 0),
     )
@@ -214,13 +213,11 @@ def _with_reserve(
         reserved = _told_reserve(recording.events, gaps.sequence, figures.device)
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
-    texts = recording.strings.select(
-        pl.col("id").alias("attribute_id"), module=pl.col("text").str.extract(DRIVER_OWNER_PATTERN)
-    )
+    texts = recording.strings.select(attribute_id="id", driver_owner=driver_owner_of(pl.col("text")))
     outside = outside.join(texts, on="attribute_id", how="left", maintain_order="left").with_columns(
-        owner=pl.coalesce("owner", "module")
+        owner=pl.coalesce("owner", "driver_owner")
     )
-    is_own = pl.col("owner").fill_null("").str.extract(DRIVER_MODULE_PATTERN).eq(PROGRAM_MODULE).fill_null(value=False)
+    is_own = driver_module_of(pl.col("owner")).eq_missing(pl.lit(PROGRAM_MODULE))
     grown = outside.filter((pl.col("malloc_sequence") > first) | is_own) if first is not None else outside
     owner = _largest(grown, "owner")
     sites = call_sites(recording, grown)
@@ -251,27 +248,6 @@ def _granted(events: pl.DataFrame, driver: pl.DataFrame, failure: Mapping[str, i
     return driver.filter((pl.col("malloc_sequence") > since) & (pl.col("thread_id") == failure["thread_id"]))
 
 
-def _state(recording: Recording, sequence: int, device: int) -> dict[str, int]:
-    """Reads the snapshot that belongs to a failure: `total` and `free` of the device, in bytes; empty if there is none.
-
-    The one inside of the failing call stands right before the event of the failure, the one that torch's observer takes
-    behind it. The first is better: granted pieces of the request have not been given back yet.
-    """
-    is_failure = pl.col("kind") == EventKind.OOM
-    names = recording.strings.filter(pl.col("text").is_in([OOM_SNAPSHOT_NAME, OOM_SNAPSHOT_AFTER_NAME]))
-    surroundings = recording.events.filter(
-        (is_failure | (pl.col("kind") == EventKind.SNAPSHOT)) & (pl.col("device") == device)
-    )
-    told = surroundings.join(names.rename({"id": "name_id", "text": "snapshot"}), on="name_id", how="left")
-    told = told.filter(is_failure | pl.col("snapshot").is_not_null()).sort("sequence")
-    before = told.filter(pl.col("sequence") < sequence).tail(1).filter(pl.col("snapshot") == OOM_SNAPSHOT_NAME)
-    after = told.filter(pl.col("sequence") > sequence).head(1).filter(pl.col("snapshot") == OOM_SNAPSHOT_AFTER_NAME)
-    found = pl.concat([before, after]).head(1)
-    if found.is_empty():
-        return {}
-    return {key: int(value) for key, value in _FIGURE.findall(_text(recording, found["attribute_id"][0]))}
-
-
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
     """Returns what the management interface said last before an event: in use by anybody, and by this process."""
     is_told = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
@@ -287,11 +263,6 @@ def _told_reserve(events: pl.DataFrame, sequence: int, device: int) -> int | Non
     is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == device)
     told = events.filter(is_told & (pl.col("sequence") <= sequence) & (pl.col("size") >= 0))
     return int(told.group_by("pool").agg(pl.col("size").last())["size"].sum()) if len(told) else None
-
-
-def _text(recording: Recording, identity: int) -> str:
-    found = recording.strings.filter(pl.col("id") == identity)["text"]
-    return found[0] or "" if identity and len(found) else ""
 
 
 def _decide(figures: MemoryFigures) -> Cause:

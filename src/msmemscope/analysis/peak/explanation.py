@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -22,19 +22,14 @@ from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
-from msmemscope.model.pools import FRAMEWORK_POOLS
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
-from msmemscope.recording.timeline import byte_changes
+from msmemscope.recording.timeline import MemoryUse, blocks_in_use, framework_blocks
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from msmemscope.recording import Recording
-
-Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 SUBJECT: Final = Subject(
     "Peak", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.OPERATORS, Need.STACKS, Need.OWNERS)
@@ -267,23 +262,16 @@ class _DeviceMemory:
         self._all_blocks = blocks
         self._device = device
         self._steps = steps
-        on_device = blocks.select(_COLUMNS).filter(pl.col("device") == device)
-        of_frameworks = on_device.filter(pl.col("pool").is_in(FRAMEWORK_POOLS))
-        counted = on_device if of_frameworks.is_empty() else of_frameworks
+        counted = framework_blocks(blocks.select(_COLUMNS).filter(pl.col("device") == device))
         # Blocks have numbers of sites: paths are long, and few differ.
         sites = call_sites(recording, counted).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
         self._site_texts = sites.select("site_id", "site", "site_path").unique("site_id", keep="first")
         numbered = sites.select(*STACK_COLUMNS, "site_id")
         self._blocks = counted.join(numbered, on=STACK_COLUMNS, how="left", maintain_order="left")
-        changes = byte_changes(counted)
-        self._sequences = changes["sequence"].to_numpy()
-        self._totals: Integers = np.cumsum(changes["change"].to_numpy())
+        self._use = MemoryUse.of(counted)
 
     def explain(self, at: int | None) -> DevicePeak:
         """Explain a moment; the failure or the peak if none is given."""
-        top = int(self._totals.argmax()) if len(self._totals) else 0
-        peak_bytes = int(self._totals[top]) if len(self._totals) else 0
-        peak_sequence = int(self._sequences[top]) if len(self._totals) else 0
         events = self._recording.events
         is_failure = (pl.col("kind") == EventKind.OOM) & (pl.col("device") == self._device)
         failures = events.filter(is_failure)["sequence"].tail(1)
@@ -292,10 +280,10 @@ class _DeviceMemory:
         elif len(failures):
             moment, sequence = Moment.OUT_OF_MEMORY, int(failures[0])
         else:
-            moment, sequence = Moment.PEAK, peak_sequence
+            moment, sequence = Moment.PEAK, self._use.peak_moment
         event = events.filter(pl.col("sequence") <= sequence).tail(1)
         timestamp_ns = int(event["timestamp_ns"][0]) if len(event) else 0
-        in_use = self._in_use(sequence)
+        in_use = blocks_in_use(self._blocks, sequence)
         operator, site, request = self._allocation(event, sequence)
         since = self._recent_since(sequence)
         step_peaks = self._step_peaks()
@@ -312,8 +300,8 @@ class _DeviceMemory:
             else None,
             in_use_bytes=int(in_use["size"].sum()),
             block_count=in_use.height,
-            peak_bytes=peak_bytes,
-            peak_sequence=peak_sequence,
+            peak_bytes=self._use.peak_bytes,
+            peak_sequence=self._use.peak_moment,
             operator=operator,
             site=site,
             request_bytes=request,
@@ -327,10 +315,6 @@ class _DeviceMemory:
             fragmentation=gaps,
             cause=find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None,
         )
-
-    def _in_use(self, sequence: int) -> pl.DataFrame:
-        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
-        return self._blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_ended)
 
     def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
         """Returns operator, call site and bytes of the allocation that an event is."""
@@ -409,21 +393,17 @@ class _DeviceMemory:
         step = int(np.searchsorted(self._steps.begins, sequence, side="right"))
         if step:
             return int(self._steps.begins[step - 1])
-        count = int(np.searchsorted(self._sequences, sequence, side="right"))
+        moments = self._use.moments
+        count = int(np.searchsorted(moments, sequence, side="right"))
         if count == 0:
             return sequence
-        below = np.flatnonzero(self._totals[:count] <= self._totals[count - 1] * (1 - RECENT_SHARE))
-        return int(self._sequences[below[-1]]) + 1 if len(below) else int(self._sequences[0])
+        after = self._use.in_use[1 : count + 1]
+        below = np.flatnonzero(after <= after[-1] * (1 - RECENT_SHARE))
+        return int(moments[below[-1]]) + 1 if len(below) else int(moments[0])
 
     def _step_peaks(self) -> pl.DataFrame:
         ended = self._steps.ended
-        before = np.concatenate([[0], self._totals])
-        # Positions in `before`: what is in use when a step begins, and after each change in it.
-        first = np.searchsorted(self._sequences, self._steps.begins[:ended], side="left")
-        behind = np.searchsorted(self._sequences, self._steps.ends, side="right") + 1
-        bounds = np.stack([first, np.maximum(behind, first + 1)], axis=1).ravel()
-        # What follows the last bound is a range of its own, which must not be empty.
-        peaks = np.maximum.reduceat(np.append(before, 0), bounds)[::2] if ended else before[:0]
+        _, peaks = self._use.extremes(self._steps.begins[:ended], self._steps.ends)
         columns = {"device": np.full(ended, self._device), "step": np.arange(1, ended + 1), "peak_bytes": peaks}
         return pl.DataFrame(columns, schema=STEP_PEAK_SCHEMA)
 

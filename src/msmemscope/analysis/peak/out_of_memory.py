@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -12,27 +11,27 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
-from msmemscope.model.pools import Pool
-from msmemscope.recording.call_sites import stack_frames
+from msmemscope.recording.driver_owners import driver_modules
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
+from msmemscope.recording.timeline import (
+    NO_PYTHON_STACK,
+    OUTSIDE_OPERATORS,
+    BlockSet,
+    blocks_in_use,
+    describe_blocks,
+    framework_blocks,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from msmemscope.recording import Recording
-
-    FindLines = Callable[[pl.Series], pl.DataFrame]
-    """From Python stack ids to the lines to blame: `id` (u32), `text`."""
 
 SUBJECT: Final = Subject("Failed allocations", needed=(Need.ALLOCATIONS,), helpful=(Need.STACKS, Need.FAILURES))
 ONLY_SNAPSHOTS: Final = (
     "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
 )
-_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
-_SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
-"""What the attempts of one allocation have in common."""
-
 
 FAILURE_SCHEMA: Final = pl.Schema(
     {
@@ -102,8 +101,7 @@ class OutOfMemory:
     source_line: str
     """The line of the program that asked for it."""
     state: Mapping[str, float]
-    """The latest snapshot of it: bytes (`reserved`, `allocated`, `total`, `free`) and percentages (`device_rate`,
-    `reserved_rate`), as far as they are known."""
+    """As `SnapshotFigures.by_name`."""
     alive: tuple[AlivePool, ...]
     """What was alive on the device, in the order of the pools' numbers. Blocks of frameworks lie in blocks of the driver
     (HAL), so the two are not to be added up."""
@@ -138,13 +136,17 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
         options: How much to describe.
     """
     chosen = options or OutOfMemoryOptions()
-    texts = dict(recording.python_stacks.iter_rows())
-
-    def find_lines(stack_ids: pl.Series) -> pl.DataFrame:
-        return source_lines(stack_ids, lambda key: stack_frames(texts.get(key) or ""))
-
-    found = describe_failures(recording.events, recording.blocks, recording.strings, find_lines, chosen)
+    calls = _failed_calls(recording)
+    described = calls.tail(chosen.most_failures).iter_rows(named=True)
+    found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen) for row in described))
     return dataclasses.replace(found, coverage=_coverage(recording, found))
+
+
+def stacks_of_failures(recording: Recording, options: OutOfMemoryOptions) -> pl.Series:
+    """Return the ids of the Python stacks that a description of the failures shows."""
+    calls = _failed_calls(recording).tail(options.most_failures)
+    alive = [_alive_at(recording, row)["python_stack_id"] for row in calls.iter_rows(named=True)]
+    return pl.concat([calls["python_stack_id"], *alive])
 
 
 def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
@@ -158,122 +160,31 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
     return coverage
 
 
-def describe_failures(
-    events: pl.DataFrame,
-    blocks: pl.DataFrame,
-    strings: pl.DataFrame,
-    find_lines: FindLines,
-    options: OutOfMemoryOptions,
-    modules: pl.DataFrame | None = None,
-) -> OutOfMemoryResult:
-    """Describe the failures among events, for callers that have no `Recording`.
-
-    Args:
-        events: A table of `recording.EVENT_SCHEMA`, in sequence order, with all OOM and SNAPSHOT events.
-        blocks: A table of `recording.BLOCK_SCHEMA`.
-        strings: A table of `recording.STRING_SCHEMA`: names and attributes of these events.
-        find_lines: Finds source lines; asked only about stacks that are shown.
-        options: How much to describe.
-        modules: As for `analysis.peak.find_peaks`.
-    """
-    snapshots = events.filter(pl.col("kind") == EventKind.SNAPSHOT).join(
-        strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("snapshot")), on="name_id"
-    )
-    given_up = snapshots.filter(pl.col("snapshot") == OOM_SNAPSHOT_AFTER_NAME)
-    failures = _with_attempts(events.filter(pl.col("kind") == EventKind.OOM), given_up)
-    surroundings = _Surroundings(blocks, snapshots, dict(strings.iter_rows()), modules)
-    described = [
-        _describe(row, surroundings, find_lines, options)
-        for row in failures.tail(options.most_failures).iter_rows(named=True)
-    ]
-    return OutOfMemoryResult(failures.height, tuple(described))
+def _failed_calls(recording: Recording) -> pl.DataFrame:
+    """Returns the last attempt at each allocation that failed, with how many `attempts` there were."""
+    grouped = failed_attempts(recording).group_by("call", maintain_order=True)
+    return grouped.agg(pl.all().last(), attempts=pl.len().cast(pl.Int64))
 
 
-class _Surroundings(NamedTuple):
-    """What a failure is described with."""
-
-    blocks: pl.DataFrame
-    snapshots: pl.DataFrame
-    """SNAPSHOT events, with their names as `snapshot`."""
-    texts: Mapping[int, str]
-    modules: pl.DataFrame | None
-
-    def state_at(self, failure: Mapping[str, int | None]) -> dict[str, float]:
-        """Reads the latest snapshot of a failure: inside its attempts, or after them."""
-        latest = failure["given_up_at"] or failure["sequence"]
-        is_own = (pl.col("device") == failure["device"]) & (pl.col("sequence") <= latest)
-        names = [OOM_SNAPSHOT_NAME, OOM_SNAPSHOT_AFTER_NAME]
-        found = self.snapshots.filter(is_own & pl.col("snapshot").is_in(names)).tail(1)
-        return _figures(self.texts.get(found["attribute_id"][0], "")) if len(found) else {}
-
-    def alive_at(self, failure: Mapping[str, int]) -> pl.DataFrame:
-        """Returns the blocks that were alive on the device."""
-        sequence = failure["sequence"]
-        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
-        is_there = (pl.col("malloc_sequence") < sequence) & (pl.col("device") == failure["device"])
-        return self.blocks.filter(is_there & has_not_ended)
+def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
+    return blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
 
 
-def _with_attempts(events: pl.DataFrame, given_up: pl.DataFrame) -> pl.DataFrame:
-    """Takes the attempts at one allocation together.
-
-    Args:
-        events: OOM events, in sequence order.
-        given_up: The snapshots with which torch gives an allocation up, in sequence order.
-
-    Returns:
-        The last attempt of each, with `attempts`, `first_sequence`, and `given_up_at`: the sequence of the snapshot
-        with which it was given up, null if there is none before the next failure on the device.
-    """
-    ends = given_up.select("device", pl.col("sequence").alias("end"))
-    before = ends.with_columns(given_up_before="end", sequence="end").drop("end")
-    numbered = events.join_asof(before, on="sequence", by="device", check_sortedness=False).with_columns(
-        pl.col("given_up_before").fill_null(0)
-    )
-    is_new = pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in _SAME_CALL).fill_null(value=True)
-    grouped = (
-        numbered.with_columns(is_new.cum_sum().alias("call"))
-        .group_by("call", maintain_order=True)
-        .agg(
-            pl.all().last(),
-            pl.len().cast(pl.Int64).alias("attempts"),
-            pl.col("sequence").first().alias("first_sequence"),
-        )
-    )
-    after = grouped.join_asof(
-        ends.with_columns(sequence="end").rename({"end": "given_up_at"}),
-        on="sequence",
-        by="device",
-        strategy="forward",
-        check_sortedness=False,
-    )
-    next_failure = pl.col("first_sequence").shift(-1).over("device")
-    is_its_own = next_failure.is_null() | (pl.col("given_up_at") < next_failure)
-    return after.with_columns(pl.when(is_its_own).then("given_up_at").alias("given_up_at"))
-
-
-def _describe(
-    failure: Mapping[str, int], surroundings: _Surroundings, find_lines: FindLines, options: OutOfMemoryOptions
-) -> OutOfMemory:
-    alive = surroundings.alive_at(failure)
-    of_frameworks = alive.filter(pl.col("pool") != Pool.HAL)
-    single = alive if of_frameworks.is_empty() else of_frameworks
-    own_stack = pl.Series("python_stack_id", [failure["python_stack_id"]], dtype=pl.UInt32)
-    lines = find_lines(pl.concat([alive["python_stack_id"], own_stack]))
+def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions) -> OutOfMemory:
+    alive = _alive_at(recording, failure)
+    single = framework_blocks(alive)
+    stacks = pl.concat([alive["python_stack_id"], pl.Series([failure["python_stack_id"]], dtype=pl.UInt32)])
+    lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.unique().implode())))
+    modules = driver_modules(recording.strings)
     lines_by_stack = dict(lines.iter_rows())
     return OutOfMemory(
-        sequence=failure["sequence"],
-        timestamp_ns=failure["timestamp_ns"],
-        device=failure["device"],
-        thread_id=failure["thread_id"],
-        function=surroundings.texts.get(failure["name_id"], ""),
+        **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"],
-        attempts=failure["attempts"],
         was_given_up=failure["given_up_at"] is not None,
         source_line=lines_by_stack.get(failure["python_stack_id"], NO_PYTHON_STACK),
-        state=surroundings.state_at(failure),
+        state=SnapshotFigures.of_failure(failure["inside"], failure["behind"]).by_name,
         alive=tuple(
-            AlivePool(pool, describe_blocks(part, lines, options.limit, surroundings.modules))
+            AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
         ),
         largest=_listed(single.top_k(options.limit, by=["size", "malloc_sequence"]), ["size"], lines_by_stack),
@@ -293,8 +204,3 @@ def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) ->
         )
         for row in blocks.sort(*order, "malloc_sequence", descending=True).iter_rows(named=True)
     )
-
-
-def _figures(text: str) -> dict[str, float]:
-    """Reads the attributes of a snapshot: whole numbers are bytes, the others percentages."""
-    return {key: float(value) if "." in value else int(value) for key, value in _FIGURE.findall(text)}

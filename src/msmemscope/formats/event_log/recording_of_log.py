@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import PINNED, EventKind
-from msmemscope.model.pools import Pool
-from msmemscope.recording.build_tables import build_blocks, build_tables
-from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
+from msmemscope.recording.build_tables import recording_without_stacks
 from msmemscope.recording.schema import STRING_SCHEMA
 
 if TYPE_CHECKING:
@@ -18,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.formats.event_log import Capture
+    from msmemscope.model.events import EventKind
+    from msmemscope.recording.recording import Recording
 
 
 def recording_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Recording:
@@ -31,37 +30,13 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
     Raises:
         EventLogError: the event log cannot be read.
     """
-    tables = build_tables(capture, kinds)
-    events = _with_pinned_memory_apart(tables.events, tables.strings)
-    blocks = build_blocks(events, tables.strings).with_columns(owner=pl.lit(None, dtype=pl.String))
-    return Recording(
+    recording = recording_without_stacks(capture, kinds)
+    return dataclasses.replace(
+        recording,
         source=str(source),
-        form="event log",
-        process_id=capture.header.process_id,
-        events=events,
-        blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
-        strings=tables.strings,
-        python_stacks=capture.python_stack_frame(events["python_stack_id"]).cast(STRING_SCHEMA),
-        native_stacks=_native_stacks(capture, events),
+        python_stacks=capture.python_stack_frame(recording.events["python_stack_id"]).cast(STRING_SCHEMA),
+        native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
-        problems=capture.problems,
-        facts=capture.facts,
-    )
-
-
-def _with_pinned_memory_apart(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
-    """Gives pinned memory of the host to the driver's pool on the cpu, so that CPU tensors are alone in theirs."""
-    texts = strings.filter(pl.col("text") == PINNED)["id"]
-    if texts.is_empty():
-        return events
-    is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(texts.implode())
-    pinned = events.filter(is_begin)["sequence"]
-    is_end = (pl.col("kind") == EventKind.FREE) & pl.col("extra").is_in(pinned.implode())
-    return events.with_columns(
-        pool=pl.when(is_begin | is_end).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise("pool"),
-        device=pl.when(is_begin | is_end).then(pl.lit(DEVICE_CPU, dtype=pl.Int16)).otherwise("device"),
-        # What the pool says need not be said again.
-        attribute_id=pl.when(is_begin).then(pl.lit(0, dtype=pl.UInt32)).otherwise("attribute_id"),
     )
 
 

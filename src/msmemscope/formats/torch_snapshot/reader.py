@@ -27,6 +27,7 @@ from msmemscope.recording.block_pairing import block_sequences
 from msmemscope.recording.build_tables import build_blocks
 from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
 from msmemscope.recording.schema import EVENT_SCHEMA
+from msmemscope.recording.timeline import running_total
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,7 +233,7 @@ def _with_reserved(events: pl.DataFrame, caching: Pool) -> pl.DataFrame:
     reserved = (
         events.filter(is_segment)
         .with_columns(
-            size=held.cum_sum().over("device"),
+            size=running_total(held, "device"),
             kind=pl.lit(int(EventKind.RESERVED), dtype=pl.UInt8),
             pool=pl.lit(int(caching), dtype=pl.UInt8),
             address=pl.lit(0, dtype=pl.UInt64), extra=pl.lit(0, dtype=pl.UInt64), flags=pl.lit(0, dtype=pl.UInt8),

@@ -1,0 +1,127 @@
+"""Allocations that failed for lack of memory: their attempts, and what snapshots say of the device at that moment.
+
+The driver's function can fail several times for one allocation: torch gives its cache back after the first time. Inside
+each attempt a snapshot is taken, right before its event; where torch gives up, it takes another one behind them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from msmemscope.recording.recording import Recording
+
+_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
+_OF_DEVICE: Final = frozenset({"total", "free", "device_rate"})
+_SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
+"""What the attempts of one allocation have in common."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SnapshotFigures:
+    """What a snapshot says of a device."""
+
+    by_name: Mapping[str, float]
+    """Whole numbers are bytes (`reserved`, `allocated`, `total`, `free`), the others percentages (`device_rate`,
+    `reserved_rate`); only those that are known."""
+
+    @classmethod
+    def of_text(cls, text: str) -> SnapshotFigures:
+        """Read the attributes of a snapshot."""
+        return cls({key: float(value) if "." in value else int(value) for key, value in _FIGURE.findall(text)})
+
+    @classmethod
+    def of_failure(cls, inside: str, behind: str) -> SnapshotFigures:
+        """Return what is known of the device at a failure.
+
+        Args:
+            inside: Attributes of the snapshot inside the last attempt. It has what was free then, before torch gave back
+                what it got for a part of the allocation.
+            behind: Attributes of the one where torch gave up. It has what torch holds, which is out of date inside.
+        """
+        at_failure, given_up = cls.of_text(inside), cls.of_text(behind)
+        if not given_up.by_name:
+            return at_failure
+        of_device = {key: value for key, value in at_failure.by_name.items() if key in _OF_DEVICE}
+        return cls({**given_up.by_name, **of_device})
+
+    @property
+    def total_bytes(self) -> int | None:
+        """What the device has."""
+        return self._bytes("total")
+
+    @property
+    def free_bytes(self) -> int | None:
+        """What of it was free, whoever used the rest."""
+        return self._bytes("free")
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        """What the framework held."""
+        return self._bytes("reserved")
+
+    @property
+    def allocated_bytes(self) -> int | None:
+        """What of that its tensors used."""
+        return self._bytes("allocated")
+
+    def _bytes(self, name: str) -> int | None:
+        value = self.by_name.get(name)
+        return None if value is None else int(value)
+
+
+def failed_attempts(recording: Recording) -> pl.DataFrame:
+    """Find every attempt at an allocation that failed.
+
+    Returns:
+        EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
+        allocation; `function` (what failed, empty if not known); `inside` and `behind`, the attributes of the snapshots
+        (empty if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
+        the next failure on the device.
+    """
+    texts = recording.strings.select(name_id="id", name="text")
+    is_failure = pl.col("kind") == EventKind.OOM
+    is_inside = ~is_failure & (pl.col("name") == OOM_SNAPSHOT_NAME)
+    is_behind = ~is_failure & (pl.col("name") == OOM_SNAPSHOT_AFTER_NAME)
+    end = pl.when(is_behind).then("sequence")
+    following = pl.when(is_failure).then("sequence").shift(-1).backward_fill().over("device")
+    next_end = end.backward_fill().over("device")
+    is_its_own = next_end.is_not_null() & (following.is_null() | (next_end < following))
+    return (
+        recording.events.filter(pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT]))
+        .join(texts, on="name_id", how="left", maintain_order="left")
+        .join(
+            texts.rename({"name_id": "attribute_id", "name": "text"}),
+            on="attribute_id",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.col("name", "text").fill_null(""))
+        .filter(is_failure | is_inside | is_behind)
+        .with_columns(
+            inside=pl.when(is_inside.shift(1).over("device"))
+            .then(pl.col("text").shift(1).over("device"))
+            .fill_null(""),
+            behind=pl.when(is_its_own)
+            .then(pl.when(is_behind).then("text").backward_fill().over("device"))
+            .fill_null(""),
+            given_up_at=pl.when(is_its_own).then(next_end),
+            given_up_before=end.forward_fill().over("device").fill_null(0),
+        )
+        .filter(is_failure)
+        .with_columns(
+            call=pl.any_horizontal(pl.col(name) != pl.col(name).shift(1) for name in _SAME_CALL)
+            .fill_null(value=True)
+            .cum_sum()
+        )
+        .drop("text", "given_up_before")
+        .rename({"name": "function"})
+    )
