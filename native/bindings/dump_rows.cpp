@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "offline/dump_rows/chosen_rows.h"
+#include "offline/dump_rows/database_rows.h"
 #include "offline/dump_rows/dump_rows.h"
 #include "offline/dump_rows/row_relations.h"
 
@@ -78,19 +79,10 @@ bool add_texts(nb::dict& columns, const char* name, std::vector<std::uint32_t>& 
     return true;
 }
 
-std::optional<nb::dict> read_rows(nb::handle object, std::size_t end) {
-    const Content content(object);
-    if (end > content.size()) {
-        throw nb::value_error("an end that lies outside");
-    }
-    DumpRows rows;
-    bool is_usual = false;
-    {
-        const nb::gil_scoped_release released;
-        is_usual = read_dump_rows({content.data(), end}, rows);
-    }
+// Rows by the names of their columns; None if a text is not UTF-8.
+std::optional<nb::dict> columns_of(DumpRows& rows) {
     nb::dict columns;
-    if (!is_usual || !add_texts(columns, "words", rows.words, rows.words_texts) ||
+    if (!add_texts(columns, "words", rows.words, rows.words_texts) ||
         !add_texts(columns, "device", rows.device, rows.device_texts) ||
         !add_texts(columns, "name", rows.name, rows.name_texts) ||
         !add_texts(columns, "rest", rows.rest, rows.rest_texts) ||
@@ -114,6 +106,51 @@ std::optional<nb::dict> read_rows(nb::handle object, std::size_t end) {
     add_column(columns, "device_used", rows.device_used);
     add_column(columns, "pinned", rows.pinned);
     return columns;
+}
+
+std::optional<nb::dict> read_rows(nb::handle object, std::size_t end) {
+    const Content content(object);
+    if (end > content.size()) {
+        throw nb::value_error("an end that lies outside");
+    }
+    DumpRows rows;
+    bool is_usual = false;
+    {
+        const nb::gil_scoped_release released;
+        is_usual = read_dump_rows({content.data(), end}, rows);
+    }
+    return is_usual ? columns_of(rows) : std::nullopt;
+}
+
+std::optional<nb::dict> leaves_of_table(int descriptor, std::uint32_t root_page) {
+    DatabaseLeaves leaves;
+    bool is_usual = false;
+    {
+        const nb::gil_scoped_release released;
+        is_usual = find_database_leaves(descriptor, root_page, leaves);
+    }
+    if (!is_usual) {
+        return std::nullopt;
+    }
+    nb::dict found;
+    found["page_bytes"] = leaves.page_bytes;
+    found["usable_bytes"] = leaves.usable_bytes;
+    add_column(found, "pages", leaves.pages);
+    add_column(found, "last_rows", leaves.last_rows);
+    return found;
+}
+
+using Pages = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+std::optional<nb::dict> read_leaves(int descriptor, std::uint32_t page_bytes, std::uint32_t usable_bytes,
+                                    const Pages& pages) {
+    DumpRows rows;
+    bool is_usual = false;
+    {
+        const nb::gil_scoped_release released;
+        is_usual = read_database_rows({descriptor, page_bytes, usable_bytes, pages.data(), pages.size()}, rows);
+    }
+    return is_usual ? columns_of(rows) : std::nullopt;
 }
 
 using Numbers = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -254,6 +291,16 @@ void define_dump_rows(nb::module_& module) {
                "texts their "
                "numbers from 1 "
                "and under NAME_texts the texts; None if any row is not usual.");
+    module.def(
+        "leaves_of_table", &leaves_of_table, nb::arg("descriptor"), nb::arg("root_page"),
+        "Finds the leaves of a table of a SQLite file, in the order of its rows: their `pages`, the rowid that no "
+        "row of each is above (`last_rows`), and `page_bytes` and `usable_bytes`; None if the file is not usual.");
+    module.def(
+        "read_database_rows", &read_leaves,
+        nb::sig("def read_database_rows(descriptor: int, page_bytes: int, usable_bytes: int, pages: object) -> "
+                "dict | None"),
+        "Reads the rows of leaves of a table whose columns are those of a dump; returns what `read_dump_rows` does, "
+        "the texts of `rest` without the brace in front of them. None if any row is not usual.");
     module.def(
         "find_chosen_rows", &find_chosen_rows,
         nb::sig("def find_chosen_rows(content: bytes | bytearray, length: int, ids: object | None, "

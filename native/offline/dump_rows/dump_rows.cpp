@@ -2,91 +2,30 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
+
+#include "offline/dump_rows/place.h"
 
 namespace msmemscope {
 namespace {
 
-// Longer numbers do not fit into 64 bits, or only just: they are left to the other reader.
-constexpr int kMostDigits = 19;
-constexpr std::uint64_t kLargestNumber = std::numeric_limits<std::int64_t>::max();
-constexpr int kMostHexadecimalDigits = 16;
 // Fewer bytes than the shortest row has, so that columns rarely grow.
 constexpr std::size_t kBytesPerRow = 96;
 
-bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
-
-// A place in the content. Every function returns whether what was expected stands there, and goes past it.
-struct Place {
-    const char* at;
-    const char* end;
-
-    bool skip(char letter) {
-        if (at == end || *at != letter) {
+// An unquoted field up to its comma or line feed.
+bool plain_field(Place& place, std::string_view& text, char behind) {
+    const char* const begin = place.at;
+    for (; place.at != place.end; ++place.at) {
+        const char letter = *place.at;
+        if (letter == ',' || letter == '\n') {
+            text = {begin, static_cast<std::size_t>(place.at - begin)};
+            return place.skip(behind);
+        }
+        if (letter == '"' || letter == '\r') {
             return false;
         }
-        ++at;
-        return true;
     }
-
-    bool skip(std::string_view text) {
-        if (static_cast<std::size_t>(end - at) < text.size() || std::memcmp(at, text.data(), text.size()) != 0) {
-            return false;
-        }
-        at += text.size();
-        return true;
-    }
-
-    bool number(std::uint64_t& value) {
-        const char* const begin = at;
-        value = 0;
-        while (at != end && is_digit(*at)) {
-            value = value * 10 + static_cast<std::uint64_t>(*at++ - '0');
-        }
-        return at != begin && at - begin <= kMostDigits && value <= kLargestNumber;
-    }
-
-    bool signed_number(std::int64_t& value) {
-        const bool is_negative = skip('-');
-        std::uint64_t magnitude = 0;
-        const bool is_number = number(magnitude);
-        value = is_negative ? -static_cast<std::int64_t>(magnitude) : static_cast<std::int64_t>(magnitude);
-        return is_number;
-    }
-
-    bool hexadecimal(std::uint64_t& value) {
-        const char* const begin = at;
-        value = 0;
-        for (; at != end; ++at) {
-            unsigned digit = 0;
-            if (is_digit(*at)) {
-                digit = static_cast<unsigned>(*at - '0');
-            } else if ((*at | 0x20) >= 'a' && (*at | 0x20) <= 'f') {
-                digit = static_cast<unsigned>((*at | 0x20) - 'a') + 10;
-            } else {
-                break;
-            }
-            value = value << 4 | digit;
-        }
-        return at != begin && at - begin <= kMostHexadecimalDigits;
-    }
-
-    // An unquoted field up to its comma or line feed.
-    bool plain_field(std::string_view& text, char behind) {
-        const char* const begin = at;
-        for (; at != end; ++at) {
-            const char letter = *at;
-            if (letter == ',' || letter == '\n') {
-                text = {begin, static_cast<std::size_t>(at - begin)};
-                return skip(behind);
-            }
-            if (letter == '"' || letter == '\r') {
-                return false;
-            }
-        }
-        return false;
-    }
-};
+    return false;
+}
 
 // A field with or without quotes. Texts with quotes inside are copied.
 struct Field {
@@ -152,11 +91,11 @@ bool any_field(Place& place, Field& field, char behind) {
         return quoted_field(place, field, behind);
     }
     field.is_copy = false;
-    return place.plain_field(field.text, behind);
+    return plain_field(place, field.text, behind);
 }
 
 std::uint32_t number_of(TextTable& texts, const Field& field, std::string_view part) {
-    return field.is_copy ? texts.number_of_copy(std::string(part)) : texts.number_of(part);
+    return field.is_copy ? texts.number_of_copy(part) : texts.number_of(part);
 }
 
 // Running totals stand before the other attributes: they have columns of their own.
@@ -213,7 +152,7 @@ public:
         }
         rows_.timestamp_ns.push_back(timestamp);
         std::string_view device;
-        if (!read_numbers_of_program(place) || !place.plain_field(device, ',') || !read_address(place)) {
+        if (!read_numbers_of_program(place) || !plain_field(place, device, ',') || !read_address(place)) {
             return false;
         }
         rows_.device.push_back(rows_.device_texts.number_of(device));
@@ -236,7 +175,7 @@ private:
         const char* const begin = place.at;
         std::string_view event;
         std::string_view event_type;
-        if (!place.plain_field(event, ',') || !place.plain_field(event_type, ',') || event.empty() ||
+        if (!plain_field(place, event, ',') || !plain_field(place, event_type, ',') || event.empty() ||
             event_type.empty()) {
             return false;
         }
@@ -351,11 +290,15 @@ void reserve(std::size_t count, Columns&... columns) {
 
 }  // namespace
 
+void reserve_rows(DumpRows& rows, std::size_t count) {
+    reserve(count, rows.sequence, rows.timestamp_ns, rows.process_id, rows.thread_id, rows.address, rows.has_address,
+            rows.allocation_id, rows.size, rows.extra, rows.total, rows.used, rows.process_used, rows.device_used,
+            rows.pinned, rows.words, rows.device, rows.name, rows.rest, rows.attributes, rows.python_stack,
+            rows.native_stack);
+}
+
 bool read_dump_rows(std::string_view content, DumpRows& rows) {
-    reserve(content.size() / kBytesPerRow, rows.sequence, rows.timestamp_ns, rows.process_id, rows.thread_id,
-            rows.address, rows.has_address, rows.allocation_id, rows.size, rows.extra, rows.total, rows.used,
-            rows.process_used, rows.device_used, rows.pinned, rows.words, rows.device, rows.name, rows.rest,
-            rows.attributes, rows.python_stack, rows.native_stack);
+    reserve_rows(rows, content.size() / kBytesPerRow);
     Place place{content.data(), content.data() + content.size()};
     Reader reader(rows);
     while (place.at != place.end) {

@@ -52,6 +52,9 @@ struct DumpRows {
     TextTable native_stack_texts;
 };
 
+// Makes room in the columns for about so many rows.
+void reserve_rows(DumpRows& rows, std::size_t count);
+
 // Reads whole rows, each with a line feed at its end. Returns false if any of them is not usual. The content must stay
 // as long as the texts are used.
 bool read_dump_rows(std::string_view content, DumpRows& rows);

@@ -17,35 +17,13 @@ public:
     // Returns the number of a text: 0 of an empty one, else from 1 in the order in which texts first come. The text
     // must stay where it is as long as the table lives.
     std::uint32_t number_of(std::string_view text) {
-        if (text.empty()) {
-            return 0;
-        }
-        if (texts_.size() * 2 >= slots_.size()) {
-            grow();
-        }
-        const std::uint64_t hash = hash_of(text);
-        for (std::size_t place = hash & mask_;; place = (place + 1) & mask_) {
-            Slot& slot = slots_[place];
-            if (slot.number == 0) {
-                texts_.push_back(text);
-                slot = {hash, static_cast<std::uint32_t>(texts_.size())};
-                return slot.number;
-            }
-            if (slot.hash == hash && texts_[slot.number - 1] == text) {
-                return slot.number;
-            }
-        }
+        return found_or_added(text, [](std::string_view added) { return added; });
     }
 
     // The same for a text that does not stay.
-    std::uint32_t number_of_copy(std::string text) {
-        copies_.push_back(std::move(text));
-        const std::size_t before = texts_.size();
-        const std::uint32_t number = number_of(copies_.back());
-        if (texts_.size() == before) {
-            copies_.pop_back();
-        }
-        return number;
+    std::uint32_t number_of_copy(std::string_view text) {
+        return found_or_added(
+            text, [this](std::string_view added) -> std::string_view { return copies_.emplace_back(added); });
     }
 
     // The texts; number 1 is the first.
@@ -56,6 +34,28 @@ private:
         std::uint64_t hash;
         std::uint32_t number;
     };
+
+    template <typename Kept>
+    std::uint32_t found_or_added(std::string_view text, Kept kept) {
+        if (text.empty()) {
+            return 0;
+        }
+        if (texts_.size() * 2 >= slots_.size()) {
+            grow();
+        }
+        const std::uint64_t hash = hash_of(text);
+        for (std::size_t place = hash & mask_;; place = (place + 1) & mask_) {
+            Slot& slot = slots_[place];
+            if (slot.number == 0) {
+                texts_.push_back(kept(text));
+                slot = {hash, static_cast<std::uint32_t>(texts_.size())};
+                return slot.number;
+            }
+            if (slot.hash == hash && texts_[slot.number - 1] == text) {
+                return slot.number;
+            }
+        }
+    }
 
     // A word at a time: files repeat their texts, so most of the time goes here.
     std::uint64_t hash_of(std::string_view text) const {

@@ -24,6 +24,11 @@ from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
 
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
 _IS_PAIR: Final = re.compile(r"\w+:")
+_TASK_KINDS: Final = (EventKind.KERNEL_LAUNCH, EventKind.KERNEL_EXECUTE_START, EventKind.KERNEL_EXECUTE_END)
+_NEEDED: Final = (
+    "kind", "sequence", "pool", "device", "flags", "size", "extra", "pointer", "live_bytes", "reserved_bytes",
+    "process_used_bytes", "device_used_bytes", "owner", "recorded", KEY,
+)  # fmt: skip
 _HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
 
 """Pools that hold memory of the driver in reserve: `total` is what they hold, `used` what is in use."""
@@ -36,11 +41,19 @@ class AttributeForm(Enum):
     JSON = "json"
 
     def pair(self, key: str, value: pl.Expr) -> pl.Expr:
-        """Returns one attribute; null where the value is null."""
+        """Returns one attribute whose value needs no escaping; null where the value is null."""
         if self is AttributeForm.CSV:
-            return pl.concat_str(pl.lit(f"{key}:"), value)
-        # Only for values that need no escaping.
-        return pl.concat_str(pl.lit(f'"{key}":"'), value, pl.lit('"'))
+            return pl.concat_str(pl.lit(self.opening(key)), value)
+        return pl.concat_str(pl.lit(self.opening(key)), value, pl.lit(self.closing))
+
+    def opening(self, key: str) -> str:
+        """Returns what stands in front of the value of an attribute."""
+        return f"{key}:" if self is AttributeForm.CSV else f'"{key}":"'
+
+    @property
+    def closing(self) -> str:
+        """What stands behind the value of an attribute."""
+        return "" if self is AttributeForm.CSV else '"'
 
     def fragment(self, text: str) -> str:
         """Returns attributes that were recorded as text, `key:value,key:value`."""
@@ -73,55 +86,83 @@ def pointer_text(address: pl.Expr) -> pl.Expr:
     return pl.concat_str(pl.lit("0x"), *digits)
 
 
-def attribute_column(form: AttributeForm) -> pl.Expr:
+def attribute_texts(form: AttributeForm, batch: pl.DataFrame) -> pl.Series:
     """Builds the Attr column.
+
+    Rows that are about the same have the same attributes, so they are rendered together: most of the time of writing a dump
+    would go into attributes that a row does not have.
 
     Args:
         form: How it is written.
+        batch: EVENT_SCHEMA and the columns `pointer` (see `pointer_text`), `live_bytes` (see `RunningTotals`), those of
+            `LastValues`, `owner` and `inefficient_type` of a MALLOC (see `BlockColumn`), and `recorded`: what the string of
+            `attribute_id` adds. The last three are already in the given form, and null if there is none.
 
     Returns:
-        An expression over EVENT_SCHEMA and the columns `pointer` (see
-        `pointer_text`), `live_bytes` (see `RunningTotals`), those of
-        `LastValues`, `owner` and `inefficient_type` of a MALLOC (see
-        `BlockColumn`), and `recorded`: what the string of `attribute_id`
-        adds. All three are already in the given form, and null if there is none.
+        One text per row; null, or what the form has for it, if there is nothing to say.
     """
-    kind = pl.col("kind")
-    is_memory = kind.is_in([*MEMORY_KINDS])
-    is_access = kind.is_in([*ACCESS_KINDS])
-    is_task = kind.is_in([EventKind.KERNEL_LAUNCH, EventKind.KERNEL_EXECUTE_START, EventKind.KERNEL_EXECUTE_END])
-    block = pl.when(kind == EventKind.MALLOC).then(pl.col("sequence")).otherwise(pl.col("extra"))
-    pool_words = pl.Series([POOL_WORDS.get(value) for value in range(256)], dtype=pl.String)
-
-    def where(condition: pl.Expr, *parts: pl.Expr) -> pl.Expr:
-        return pl.when(condition).then(pl.concat_str(*parts, separator=",", ignore_nulls=True))
-
-    parts = [
-        where(
-            is_memory | is_access,
-            form.pair("allocation_id", block.cast(pl.String)),
-            form.pair("addr", pl.col("pointer")),
-            form.pair("size", pl.col("size").cast(pl.String)),
-        ),
-        *(pl.when(is_memory).then(pair) for pair in _statistics(form)),
-        pl.when(is_memory & (pl.col("flags") & int(EventFlag.SHADOW) != 0)).then(form.pair("shadow", pl.lit("true"))),
-        pl.when(is_access).then(form.pair("type", pl.lit(pool_words).gather(pl.col("pool")))),
-        where(
-            is_task,
-            form.pair("streamId", (pl.col("extra") // (1 << 32)).cast(pl.String)),
-            form.pair("taskId", (pl.col("extra") % (1 << 32)).cast(pl.String)),
-        ),
-        pl.col("owner"),
-        pl.col("recorded"),
-        pl.col(KEY),
+    kinds = batch["kind"]
+    needed = batch.select(_NEEDED)
+    groups = [kinds.is_in([int(kind) for kind in chosen]) for chosen in (MEMORY_KINDS, ACCESS_KINDS, _TASK_KINDS)]
+    groups.append(~(groups[0] | groups[1] | groups[2]))
+    places = [group.arg_true() for group in groups]
+    renderers = (_of_memory, _of_access, _of_task, _of_others)
+    texts = [
+        renderer(form, needed[rows]) for renderer, rows in zip(renderers, places, strict=True) if not rows.is_empty()
     ]
-    joined = pl.concat_str(*parts, separator=",", ignore_nulls=True)
-    return (
-        pl.when(joined == "")
-        .then(pl.lit(form.nothing, dtype=pl.String))
-        .otherwise(pl.concat_str(pl.lit("{"), joined, pl.lit("}")))
-        .alias("Attr")
-    )
+    order = pl.concat(places).arg_sort()
+    return pl.concat(texts).gather(order).alias("Attr") if texts else pl.Series("Attr", [], dtype=pl.String)
+
+
+def _of_memory(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
+    is_shadow = pl.col("flags") & int(EventFlag.SHADOW) != 0
+    shadow = pl.when(is_shadow).then(form.pair("shadow", pl.lit("true")))
+    behind = (*_statistics(form), shadow, pl.col("owner"), pl.col("recorded"), pl.col(KEY))
+    block = pl.when(pl.col("kind") == EventKind.MALLOC).then(pl.col("sequence")).otherwise(pl.col("extra"))
+    return _joined(form, rows, _about_block(block), behind)
+
+
+def _of_access(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
+    pool_words = pl.Series([POOL_WORDS.get(value) for value in range(256)], dtype=pl.String)
+    pool = form.pair("type", pl.lit(pool_words).gather(pl.col("pool")))
+    return _joined(form, rows, _about_block(pl.col("extra")), (pool, pl.col("recorded")))
+
+
+def _of_task(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
+    stream, task = pl.col("extra") // (1 << 32), pl.col("extra") % (1 << 32)
+    return _joined(form, rows, {"streamId": stream, "taskId": task}, (pl.col("recorded"),))
+
+
+def _of_others(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
+    text = pl.concat_str(pl.lit("{"), pl.col("recorded"), pl.lit("}"))
+    return rows.select(text.fill_null(pl.lit(form.nothing, dtype=pl.String))).to_series()
+
+
+def _about_block(block: pl.Expr) -> dict[str, pl.Expr]:
+    return {"allocation_id": block, "addr": pl.col("pointer"), "size": pl.col("size")}
+
+
+def _joined(
+    form: AttributeForm, rows: pl.DataFrame, always: dict[str, pl.Expr], behind: tuple[pl.Expr, ...]
+) -> pl.Series:
+    """Returns attributes in braces.
+
+    Args:
+        form: How they are written.
+        rows: What the attributes are of.
+        always: The values that every row has, by their keys.
+        behind: Further attributes, which follow where they are not null.
+    """
+    pieces: list[pl.Expr] = []
+    between = "{"
+    for key, value in always.items():
+        pieces += [pl.lit(between + form.opening(key)), value.cast(pl.String)]
+        between = f"{form.closing},"
+    further = rows.select(part.alias(str(place)) for place, part in enumerate(behind))
+    found = [column for column in further.get_columns() if column.null_count() < len(column)]
+    commas = [pl.concat_str(pl.lit(","), pl.lit(column)) for column in found]
+    text = pl.concat_str(*pieces, pl.lit(form.closing), *commas, pl.lit("}"), ignore_nulls=True)
+    return rows.select(text.alias("Attr")).to_series()
 
 
 def _statistics(form: AttributeForm) -> list[pl.Expr]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.formats.dump.attributes import AttributeForm, attribute_column, pointer_text
+from msmemscope.formats.dump.attributes import AttributeForm, attribute_texts, pointer_text
 from msmemscope.formats.dump.block_column import BlockColumn
 from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.formats.dump.last_values import LastValues
@@ -97,7 +97,7 @@ class DumpRows:
         self._last_values = LastValues()
         self._pinned = PinnedMemory(capture)
         self._findings = (BlockColumn("owner", findings.owners, form), BlockColumn(KEY, findings.inefficient, form))
-        self._columns = _column_expressions(form, capture.header.process_id)
+        self._columns = _column_expressions(capture.header.process_id)
 
     def render(self, batch: pl.DataFrame) -> pl.DataFrame:
         """Returns one row per event; kinds that are no rows are left out.
@@ -114,20 +114,17 @@ class DumpRows:
             batch = batch.filter(~pl.col("kind").is_in([*ROWLESS_KINDS]))
         # An allocation that failed is a row where the analysis oom was asked for.
         batch = batch.filter((pl.col("kind") != EventKind.OOM) | (pl.col("extra") > 0))
-        return (
-            batch.with_columns(
-                self._totals.after_each(batch),
-                self._names(batch),
-                *(column.of_each(batch) for column in self._findings),
-                self._recorded_attributes(batch),
-                self._python_stacks(batch),
-                self._native_stacks(batch),
-                pointer=pl.when(_has_address()).then(pointer_text(pl.col("address"))),
-            )
-            .lazy()
-            .select(*self._columns, "device")
-            .collect()
+        batch = batch.with_columns(
+            self._totals.after_each(batch),
+            self._names(batch),
+            *(column.of_each(batch) for column in self._findings),
+            self._recorded_attributes(batch),
+            self._python_stacks(batch),
+            self._native_stacks(batch),
+            pointer=pl.when(_has_address()).then(pointer_text(pl.col("address"))),
         )
+        batch = batch.with_columns(attribute_texts(self._form, batch))
+        return batch.lazy().select(*self._columns, "device").collect()
 
     def _names(self, batch: pl.DataFrame) -> pl.Series:
         used = batch["name_id"]
@@ -208,7 +205,7 @@ def _words(words: dict[int, str]) -> pl.Series:
     return pl.Series([words.get(value, NOT_AVAILABLE) for value in range(256)])
 
 
-def _column_expressions(form: AttributeForm, process_id: int) -> list[pl.Expr]:
+def _column_expressions(process_id: int) -> list[pl.Expr]:
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
     is_pinned = is_memory & (pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU)
@@ -241,7 +238,7 @@ def _column_expressions(form: AttributeForm, process_id: int) -> list[pl.Expr]:
         pl.col("thread_id").alias("Thread Id"),
         device_text(pl.col("device")).alias("Device Id"),
         pl.col("pointer").fill_null(NOT_AVAILABLE).alias("Ptr"),
-        attribute_column(form),
+        pl.col("Attr"),
         pl.col("python_stack").alias("Call Stack(Python)"),
         pl.col("native_stack").alias("Call Stack(C)"),
     ]

@@ -1,8 +1,9 @@
 """DB dumps: the tables `memscope_dump` and `leaks_dump`, by names of columns.
 
-SQLite writes each row as one text with separators that no dump has, which is taken apart as whole columns: rows never
-become Python objects one field at a time. The database is opened for reading only; where a journal lies beside it, a copy is opened,
-because SQLite would write beside the original to read it.
+A table as it usually is, is read out of the pages of the file by native code. Where it is not, SQLite writes each row as
+one text with separators that no dump has, which is taken apart as whole columns: rows never become Python objects one
+field at a time. The database is opened for reading only; where a journal lies beside it, a copy is opened, because SQLite
+would write beside the original to read it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
@@ -32,6 +34,7 @@ from msmemscope.formats.dump.row_reader import (
     text_columns,
     text_schema,
 )
+from msmemscope.formats.dump.usual_rows import DatabaseLeaves
 from msmemscope.formats.problems import Problems
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ TABLES: Final = ("memscope_dump", "leaks_dump")
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 
+_WORKERS: Final = 2
 _PIECE_ROWS: Final = 32_768
 _PIECE_BYTES: Final = 16 << 20
 """About as much text as is taken apart at once; rows of usual length are fewer bytes than that."""
@@ -69,8 +73,8 @@ def database_pieces(path: Path) -> Iterator[DumpPiece]:
         InputError: it cannot be read, or holds no table of a dump.
     """
     try:
-        with _opened(path) as connection:
-            yield from _pieces(connection, path)
+        with _opened(path) as (connection, descriptor):
+            yield from _pieces(connection, descriptor, path)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         # Errors of SQLite quote what is damaged, which need not be text.
         reason = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else error
@@ -82,8 +86,12 @@ def database_pieces(path: Path) -> Iterator[DumpPiece]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Opens a database so that neither it nor its folder changes."""
+def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+    """Opens a database so that neither it nor its folder changes.
+
+    Yields:
+        The database, and its file; None where a journal has to be read with it.
+    """
     journals = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
     journals = [journal for journal in journals if journal.is_file() and journal.stat().st_size > 0]
     with ExitStack() as resources:
@@ -101,10 +109,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
         checks_left = itertools.count((_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_BETWEEN_CHECKS, -1)
         connection.set_progress_handler(lambda: next(checks_left) <= 0, _STEPS_BETWEEN_CHECKS)
-        yield connection
+        yield connection, None if journals else resources.enter_context(path.open("rb")).fileno()
 
 
-def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
+def _pieces(connection: sqlite3.Connection, descriptor: int | None, path: Path) -> Iterator[DumpPiece]:
     table = _table(connection, path)
     information = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
     names = [bytes(row[1]).decode("utf-8", errors="replace") for row in information]
@@ -122,31 +130,90 @@ def _pieces(connection: sqlite3.Connection, path: Path) -> Iterator[DumpPiece]:
     fields = [_field(column, _identifier(name), event) for column, name in found.items()]
     form = _SEPARATOR.join(["%s"] * len(fields))
     statement = f"SELECT printf('{form}', {', '.join(fields)}) FROM \"{table}\""  # noqa: S608 - columns, quoted
-    waiting: Future[DumpPiece] | None = None
-    damage: list[str] = []
-    # While SQLite fetches rows here, another thread takes the ones before apart.
-    with ThreadPoolExecutor(max_workers=1) as worker:
-        for number, rows in _fetched(connection.execute(statement), damage):
-            ahead = worker.submit(_piece, rows, number, list(found))
-            if waiting is not None:
-                yield waiting.result()
-            waiting = ahead
-        if waiting is not None:
-            yield waiting.result()
-    if damage:
-        yield DumpPiece(pl.DataFrame(), {}, Problems(*damage), {})
+    reader = _TableReader(connection, statement, list(found))
+    leaves = None
+    if descriptor is not None and columns == [*COLUMNS] and not quoted:
+        (root_page,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+        ).fetchone()
+        leaves = DatabaseLeaves.of_table(descriptor, root_page)
+    if leaves is None:
+        yield from reader.pieces()
+    else:
+        yield from _usual_pieces(leaves, reader)
+    if reader.damage:
+        yield DumpPiece(pl.DataFrame(), {}, Problems(*reader.damage), {})
 
 
-def _fetched(cursor: sqlite3.Cursor, damage: list[str]) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields the number of the first row, and rows.
+def _usual_pieces(leaves: DatabaseLeaves, reader: _TableReader) -> Iterator[DumpPiece]:
+    """Yields the rows of a table out of its pages, and those of parts that are not as usual as SQLite hands them out."""
+    waiting: deque[tuple[slice, Future[tuple[DumpPiece, int] | None]]] = deque()
+    parts = iter(leaves.parts(_PIECE_BYTES))
+    with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
+        try:
+            while not reader.damage:
+                waiting.extend(
+                    (part, workers.submit(leaves.read, part)) for part in islice(parts, _WORKERS - len(waiting))
+                )
+                if not waiting:
+                    return
+                part, future = waiting.popleft()
+                read = future.result()
+                if read is None:
+                    yield from reader.pieces(leaves.row_range(part))
+                else:
+                    piece, count = read
+                    reader.number += count
+                    yield piece
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+class _TableReader:
+    """Reads rows as SQLite hands them out, slowly and with patience.
 
     Args:
-        cursor: Of one column.
-        damage: Where a line is added if the database is damaged behind some rows.
+        connection: The database.
+        statement: Selects the fields of each row, with separators between them.
+        columns: What the fields are.
     """
-    number = 1
-    while not damage:
+
+    def __init__(self, connection: sqlite3.Connection, statement: str, columns: list[str]) -> None:
+        """Begin with the first row."""
+        self._connection = connection
+        self._statement = statement
+        self._columns = columns
+        self.number = 1
+        """Of the row that is read next, from 1."""
+        self.damage: list[str] = []
+        """One line if the database is damaged behind some rows."""
+
+    def pieces(self, row_range: tuple[int, int] | None = None) -> Iterator[DumpPiece]:
+        """Yields rows.
+
+        Args:
+            row_range: Only rows whose rowids are between two, both included; None for all.
+        """
+        where = "" if row_range is None else " WHERE rowid BETWEEN ? AND ?"
+        waiting: Future[DumpPiece] | None = None
+        # While SQLite fetches rows here, another thread takes the ones before apart.
+        with ThreadPoolExecutor(max_workers=1) as worker:
+            cursor = self._connection.execute(self._statement + where, row_range or ())
+            while rows := self._fetched(cursor):
+                ahead = worker.submit(_piece, rows, self.number, self._columns)
+                self.number += len(rows)
+                if waiting is not None:
+                    yield waiting.result()
+                waiting = ahead
+            if waiting is not None:
+                yield waiting.result()
+
+    def _fetched(self, cursor: sqlite3.Cursor) -> list[bytes]:
+        """Returns the next rows; none at the end, and where the database is damaged."""
         rows: list[bytes] = []
+        if self.damage:
+            return rows
         size = fetched = 0
         try:
             while len(rows) < _PIECE_ROWS and size < _PIECE_BYTES and fetched == len(rows):
@@ -155,13 +222,10 @@ def _fetched(cursor: sqlite3.Cursor, damage: list[str]) -> Iterator[tuple[int, l
                 size += sum(map(len, rows[fetched:]))
                 fetched += _FETCHED_ROWS
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            if number == 1 and not rows:
+            if self.number == 1 and not rows:
                 raise
-            damage.append(f"row {number + len(rows)} and those behind it cannot be read: {error}")
-        if not rows:
-            return
-        yield number, rows
-        number += len(rows)
+            self.damage.append(f"row {self.number + len(rows)} and those behind it cannot be read: {error}")
+        return rows
 
 
 def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
