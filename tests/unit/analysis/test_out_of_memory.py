@@ -15,7 +15,7 @@ from msmemscope.analysis.peak.out_of_memory import (
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
-from msmemscope.recording.timeline import Ranking, Share
+from msmemscope.recording.block_sets import Ranking, Share
 
 TEXTS = {
     1: "halMemAlloc",

@@ -9,17 +9,11 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Question, coverage_of
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import (
-    NO_PYTHON_STACK,
-    OUTSIDE_OPERATORS,
-    BlockSet,
-    blocks_in_use,
-    describe_blocks,
-    framework_blocks,
-)
+from msmemscope.recording.timeline import blocks_in_use, framework_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
