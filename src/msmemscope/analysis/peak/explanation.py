@@ -20,7 +20,7 @@ from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.model.devices import DEVICE_CPU, device_name
 from msmemscope.model.events import EventFlag, EventKind
-from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import told_reserves
@@ -300,7 +300,10 @@ class _DeviceMemory:
         is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
-        site: str = call_sites(self._recording, event)["site"][0]
+        if event["kind"][0] == EventKind.OOM:
+            site = failing_site(self._recording, event.row(0, named=True)) or NO_CALL_SITE
+        else:
+            site = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
         operator = block[0] if len(block) else self._failing_operator(event)
         return operator, site, int(event["size"][0])

@@ -81,11 +81,16 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(blocks))]
+    native_stacks = [recording.native_stacks]
     if EventKind.OOM in counts:
-        shown.append(stacks_of_failures(recording, options))
+        of_failures, native = stacks_of_failures(recording, options)
+        shown.append(of_failures)
+        native_stacks += [
+            capture.native_stack_frame(one["native_stack_id"], one["sequence"][0]) for one in native.iter_slices(1)
+        ]
     stacks = capture.python_stack_frame(pl.concat(shown))
     lines, modules = source_lines(stacks), driver_modules(recording.strings)
-    recording = dataclasses.replace(recording, python_stacks=stacks)
+    recording = dataclasses.replace(recording, python_stacks=stacks, native_stacks=pl.concat(native_stacks))
     return MemoryOverview(
         event_count=capture.event_count(),
         events_by_kind=dict(counts),
