@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.window import PoolWindow
     from msmemscope.integrations.observed_region import ObservedRegion
-    from msmemscope.recording.timeline import Ranking, Share
+    from msmemscope.recording.block_sets import Ranking, Share
 
 _LINE_TEXT = re.compile(r"(?P<file>.*)\((?P<line>\d+)\)(?P<function>: .*)?", re.DOTALL)
 _LONGEST_CODE = 100
@@ -100,10 +100,9 @@ class CellReport:
         yield from (f"<p>Not exact: {html.escape(problem)}</p>" for problem in self.problems)
 
     def _table(self, heading: str, ranking: Ranking, total_bytes: int) -> str:
-        shares = ranking.shares if ranking.other is None else (*ranking.shares, ranking.other)
-        if not shares:
+        rows = "".join(self._row(share, total_bytes) for share in ranking.lines())
+        if not rows:
             return ""
-        rows = "".join(self._row(share, total_bytes) for share in shares)
         head = f"<tr><th style='text-align:left'>{html.escape(heading)}</th><th>size</th><th>blocks</th><th></th></tr>"
         return f"<table>{head}{rows}</table>"
 

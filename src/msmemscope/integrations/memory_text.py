@@ -10,13 +10,11 @@ from msmemscope.model.pools import pool_word
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import polars as pl
 
     from msmemscope.analysis.window import PoolWindow
     from msmemscope.formats.event_log import Capture
-    from msmemscope.recording.timeline import Ranking, Share
+    from msmemscope.recording.block_sets import Ranking
 
 LIMIT = 5
 """Source lines that are listed by name."""
@@ -40,8 +38,8 @@ def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT
         capture: Where their stacks are looked up.
         limit: How many lines to list by name.
     """
+    from msmemscope.recording.block_sets import describe_blocks
     from msmemscope.recording.source_lines import source_lines
-    from msmemscope.recording.timeline import describe_blocks
 
     lines = source_lines(capture.python_stack_frame(blocks.get_column("python_stack_id")))
     return describe_blocks(blocks, lines, limit).by_source_line
@@ -54,10 +52,9 @@ def ranking_lines(ranking: Ranking, folder: str) -> list[str]:
         ranking: By source line.
         folder: Paths inside it are shortened.
     """
-    shares: Sequence[Share] = ranking.shares if ranking.other is None else (*ranking.shares, ranking.other)
     rows = [
         (format_bytes(share.size_bytes), counted_blocks(share.block_count), shortened(share.label, folder))
-        for share in shares
+        for share in ranking.lines()
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)] if rows else [0, 0]
     return [f"    {size:>{widths[0]}}  {blocks:>{widths[1]}}  {label}" for size, blocks, label in rows]

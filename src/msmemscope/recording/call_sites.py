@@ -9,19 +9,20 @@ without any stack the outermost operator.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from msmemscope.recording.source_lines import line_text, program_frames, stack_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from msmemscope.recording import Recording
 
 STACK_COLUMNS: Final = ("python_stack_id", "native_stack_id", "name_id")
 """Columns of a block that tell its call site."""
+_STACK_SCHEMA: Final = {name: pl.UInt32() for name in STACK_COLUMNS}
 
 NO_CALL_SITE: Final = "(no call site)"
 """Label of blocks without any stack that no operator allocated."""
@@ -57,6 +58,13 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("site", "site_native", "operator", pl.lit(NO_CALL_SITE)).alias("site"),
         pl.coalesce("site_path", "site_path_native", "operator", pl.lit(NO_CALL_SITE)).alias("site_path"),
     )
+
+
+def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
+    """Return the call site of an allocation that failed, None without any stack: the name of its event is no operator's."""
+    stacks = pl.DataFrame([{name: failure[name] for name in STACK_COLUMNS} | {"name_id": 0}], _STACK_SCHEMA)
+    site: str = call_sites(recording, stacks)["site"][0]
+    return None if site == NO_CALL_SITE else site
 
 
 def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tuple[str, str] | None]) -> pl.DataFrame:

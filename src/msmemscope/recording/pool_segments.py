@@ -14,8 +14,6 @@ import polars as pl
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 
-"""Pools that take their memory from the driver."""
-
 _LATEST: Final = np.iinfo(np.uint64).max
 
 
@@ -94,3 +92,14 @@ def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Se
     # The growth is made of the blocks right before it; those before them are the program's own.
     until = pl.col("size").cum_sum(reverse=True).over("thread_id", "sequence")
     return told.select((until <= pl.col("growth")).fill_null(value=False)).to_series()
+
+
+def told_reserves(events: pl.DataFrame, device: int, sequence: int) -> pl.DataFrame:
+    """Return what each pool of a device reported last, up to an event, that it holds of the driver's memory.
+
+    Returns:
+        `pool` and `reserved_bytes`; pools that never did are left out.
+    """
+    is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == device) & (pl.col("size") >= 0)
+    told = events.filter(is_told & (pl.col("sequence") <= sequence))
+    return told.group_by("pool").agg(reserved_bytes=pl.col("size").last())

@@ -1,7 +1,6 @@
-"""How much was in use when, where that was the most, what was in use then, and what was never freed.
+"""How much was in use when, where that was the most, and which blocks were in use then.
 
-All running totals of bytes in use are made here. Sums are exact: what is not listed by name is in `other`, and listed and
-other together are the total.
+All running totals of bytes in use are made here.
 """
 
 from __future__ import annotations
@@ -21,70 +20,6 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _POOL = ["device", "pool"]
-
-OUTSIDE_OPERATORS = "(outside operators)"
-"""Label of blocks that no operator allocated."""
-
-UNKNOWN_MODULE = "(unknown module)"
-"""Label of blocks of the driver that name no module."""
-
-NO_PYTHON_STACK = "(no Python stack)"
-"""Label of blocks allocated where no Python stack was taken, such as autograd's threads."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Share:
-    """The part of a set of blocks that has one label."""
-
-    label: str
-    size_bytes: int
-    block_count: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Ranking:
-    """A set of blocks by label: the largest by name, the rest as one."""
-
-    shares: tuple[Share, ...]
-    """Descending by size, then by label."""
-    other: Share | None
-    """Everything that is not in `shares`; None if that is nothing."""
-
-
-@dataclasses.dataclass(frozen=True)
-class BlockSet:
-    """What a set of blocks of one pool is made of."""
-
-    size_bytes: int
-    block_count: int
-    by_operator: Ranking
-    by_source_line: Ranking
-    by_module: Ranking | None = None
-    """Memory of the driver: by the module of CANN that asked for it; None for other pools."""
-
-
-@dataclasses.dataclass(frozen=True)
-class PoolPeak:
-    """The highest use of one memory pool of one device."""
-
-    device: int
-    pool: int
-    peak_bytes: int
-    sequence: int
-    """The event that first reached it."""
-    timestamp_ns: int
-    """CLOCK_REALTIME of that event."""
-    in_use: BlockSet
-    """The blocks that were in use right after that event."""
-
-
-@dataclasses.dataclass(frozen=True)
-class NeverFreed:
-    """The blocks of one memory pool of one device that have no FREE."""
-
-    device: int
-    pool: int
-    blocks: BlockSet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +105,48 @@ def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
     return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=running_total(pl.col("change"), *_POOL))
 
 
+def totals_at(blocks: pl.DataFrame, moments: pl.Series, *key: str) -> pl.DataFrame:
+    """Sum up the blocks of many groups that are in use at moments.
+
+    Args:
+        blocks: `malloc_sequence`, `free_sequence`, `size`.
+        moments: Sequence numbers, in any order: a block counts from its MALLOC on, and no more from its FREE on.
+        key: Columns of `blocks` that tell the groups apart.
+
+    Returns:
+        `sequence`, the key, `size_bytes`, `block_count`; only groups that have a block then.
+    """
+    instants = moments.cast(pl.UInt64).unique().sort()
+    count = len(instants)
+    lives = blocks.select(
+        *key,
+        "size",
+        begin=instants.search_sorted(blocks["malloc_sequence"], side="left"),
+        end=instants.search_sorted(blocks["free_sequence"].fill_null(pl.UInt64.max()), side="left"),
+    ).filter(pl.col("begin") < pl.col("end"))
+    begins = lives.select(*key, moment="begin", size_bytes="size", block_count=pl.lit(1, dtype=pl.Int64))
+    ends = lives.select(*key, moment="end", size_bytes=-pl.col("size"), block_count=pl.lit(-1, dtype=pl.Int64))
+    changes = (
+        pl.concat([begins, ends])
+        .filter(pl.col("moment") < count)
+        .group_by(*key, "moment")
+        .agg(pl.col("size_bytes", "block_count").sum())
+        .sort(*key, "moment")
+    )
+    # What holds from one change of a group's total to the next, at each of the moments in between.
+    return (
+        changes.with_columns(
+            running_total(pl.col("size_bytes", "block_count"), *key),
+            until=pl.col("moment").shift(-1).over(key).fill_null(count),
+        )
+        .filter(pl.col("block_count") > 0)
+        .with_columns(moment=pl.int_ranges("moment", "until"))
+        .explode("moment")
+        .with_columns(sequence=pl.lit(instants).gather(pl.col("moment")))
+        .select("sequence", *key, "size_bytes", "block_count")
+    )
+
+
 def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
     """Find when each pool was fullest.
 
@@ -197,110 +174,3 @@ def framework_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
     """Return the blocks of frameworks; where there are none, those of the driver, which the others lie in."""
     of_frameworks = blocks.filter(pl.col("pool") != Pool.HAL)
     return blocks if of_frameworks.is_empty() else of_frameworks
-
-
-def blocks_at_peaks(blocks: pl.DataFrame, moments: pl.DataFrame) -> list[pl.DataFrame]:
-    """Return the blocks of each pool that are in use at its moment, in the order of `peak_moments`."""
-    return [
-        blocks_in_use(blocks.filter(pl.col("device") == device, pl.col("pool") == pool), sequence)
-        for device, pool, sequence in moments.select(*_POOL, "sequence").iter_rows()
-    ]
-
-
-def never_freed_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the blocks that have no FREE."""
-    return blocks.filter(pl.col("free_sequence").is_null())
-
-
-def find_peaks(
-    blocks: pl.DataFrame,
-    moments: pl.DataFrame,
-    source_lines: pl.DataFrame,
-    limit: int,
-    modules: pl.DataFrame | None = None,
-) -> tuple[PoolPeak, ...]:
-    """Describe the peak of each pool.
-
-    Args:
-        blocks: A table of `BLOCK_SCHEMA`.
-        moments: What `peak_moments` found.
-        source_lines: Python stack id to the line to blame: `id` (u32), `text`; for the blocks concerned.
-        limit: How many shares to list by name.
-        modules: Attribute id of a block to its module of CANN: `id` (u32), `text`; None if no block has one.
-
-    Returns:
-        One peak per device and pool, in their order; pools that never held a byte are left out.
-    """
-    reached = moments.filter(pl.col("peak_bytes") > 0)
-    at_peaks = zip(reached.iter_rows(), blocks_at_peaks(blocks, reached), strict=True)
-    # A peak is reached by an allocation, so the newest block in use is that one.
-    return tuple(
-        PoolPeak(
-            device,
-            pool,
-            peak_bytes,
-            sequence,
-            in_use["allocated_ns"][-1],
-            describe_blocks(in_use, source_lines, limit, modules),
-        )
-        for (device, pool, peak_bytes, sequence), in_use in at_peaks
-    )
-
-
-def find_never_freed(
-    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
-) -> tuple[NeverFreed, ...]:
-    """Describe the blocks of each pool that have no FREE; arguments as for `find_peaks`."""
-    rest = never_freed_blocks(blocks)
-    return tuple(
-        NeverFreed(device, pool, describe_blocks(part, source_lines, limit, modules))
-        for (device, pool), part in sorted(rest.partition_by(_POOL, as_dict=True).items())
-    )
-
-
-def describe_blocks(
-    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
-) -> BlockSet:
-    """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`."""
-    operators = _sums(blocks, "name").with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).alias("label"))
-    lines = (
-        _sums(blocks, "python_stack_id")
-        .join(source_lines, left_on="python_stack_id", right_on="id", how="left")
-        .with_columns(pl.col("text").fill_null(NO_PYTHON_STACK).alias("label"))
-    )
-    return BlockSet(
-        size_bytes=int(blocks.get_column("size").sum()),
-        block_count=blocks.height,
-        by_operator=_rank(operators, limit),
-        by_source_line=_rank(lines, limit),
-        by_module=_by_module(blocks, modules, limit),
-    )
-
-
-def _by_module(blocks: pl.DataFrame, modules: pl.DataFrame | None, limit: int) -> Ranking | None:
-    if modules is None or not blocks.get_column("attribute_id").is_in(modules.get_column("id").implode()).any():
-        return None
-    sums = _sums(blocks, "attribute_id").join(modules, left_on="attribute_id", right_on="id", how="left")
-    return _rank(sums.with_columns(pl.col("text").fill_null(UNKNOWN_MODULE).alias("label")), limit)
-
-
-def _sums(blocks: pl.DataFrame, key: str) -> pl.DataFrame:
-    return blocks.group_by(key).agg(
-        pl.col("size").sum().alias("size_bytes"), pl.len().cast(pl.Int64).alias("block_count")
-    )
-
-
-def _rank(sums: pl.DataFrame, limit: int) -> Ranking:
-    totals = (
-        sums.group_by("label")
-        .agg(pl.col("size_bytes").sum(), pl.col("block_count").sum())
-        .sort(["size_bytes", "label"], descending=[True, False])
-    )
-    # One more line by name takes no more room than saying "1 other".
-    listed = totals if totals.height <= limit + 1 else totals.head(limit)
-    rest = totals.slice(listed.height)
-    shares = tuple(Share(*row) for row in listed.select("label", "size_bytes", "block_count").iter_rows())
-    if rest.height == 0:
-        return Ranking(shares, None)
-    other = Share(f"({rest.height} others)", int(rest["size_bytes"].sum()), int(rest["block_count"].sum()))
-    return Ranking(shares, other)

@@ -1,16 +1,26 @@
-"""The report on allocations that failed for lack of memory, for one process."""
+"""The words about allocations that failed for lack of memory: the report on a process, and the section of the summary."""
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
-from msmemscope.reports import out_of_memory_section
-from msmemscope.reports.report_text import HEADING, ReportWriter
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
+from msmemscope.recording.block_sets import BlockSet, Ranking, Share
+from msmemscope.reports.report_text import HEADING, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
-    from msmemscope.recording.timeline import Ranking
+    from collections.abc import Iterable, Iterator
+
+    from msmemscope.analysis.peak.out_of_memory import OutOfMemory, OutOfMemoryResult
+    from msmemscope.reports.run_summary import ProcessSummary
+
+_MOST_EARLIER: Final = 3
+"""Failures before the last one that get a line."""
+_MOST_PROCESSES: Final = 6
+"""Processes that get a line."""
+_NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 
 
 def render_out_of_memory(
@@ -34,21 +44,88 @@ def render_out_of_memory(
     for number, failure in enumerate(result.failures):
         if number:
             writer.line()
-        writer.line(out_of_memory_section.heading(failure, 0), HEADING)
-        for sentence in out_of_memory_section.details(failure):
+        writer.line(heading(failure, 0), HEADING)
+        for sentence in details(failure):
             writer.sentence(sentence)
-        for blocks in out_of_memory_section.pools_to_show(failure):
-            if blocks.by_module is not None:
-                _ranking(writer, "by module", blocks.by_module)
-            else:
-                _ranking(writer, "by operator", blocks.by_operator)
-            _ranking(writer, "by source line", blocks.by_source_line)
-        _ranking(writer, "largest blocks", out_of_memory_section.largest_blocks(failure))
+        for blocks in pools_to_show(failure):
+            for heading_of_ranking, ranking in blocks.rankings():
+                _ranking(writer, heading_of_ranking, ranking)
+        _ranking(writer, "largest blocks", largest_blocks(failure))
+
+
+def by_process(processes: Iterable[ProcessSummary]) -> Iterator[str]:
+    """Write a line for each of the first processes in which memory ran out, about the last time that it did."""
+    failed = [
+        (process, process.overview.out_of_memory.failures[-1])
+        for process in processes
+        if process.overview is not None
+        and process.overview.out_of_memory is not None
+        and process.overview.out_of_memory.failures
+    ]
+    for process, failure in failed[:_MOST_PROCESSES]:
+        yield f"Process {process.process_id}: {heading(failure, process.start_ns)}, at {failure.source_line}"
+    if len(failed) > _MOST_PROCESSES:
+        yield f"Out of memory in {len(failed) - _MOST_PROCESSES} more processes"
+
+
+def earlier_failures(result: OutOfMemoryResult, start_ns: int) -> Iterator[str]:
+    """Write a line for some of the failures before the last one, and one for the rest.
+
+    Args:
+        result: All failures of a process.
+        start_ns: CLOCK_REALTIME when recording began; 0 if not known.
+    """
+    shown = result.failures[:-1][-_MOST_EARLIER:]
+    unseen = result.failure_count - 1 - len(shown)
+    if unseen > 0:
+        yield f"{format_count(unseen)} more"
+    for failure in shown:
+        yield f"{heading(failure, start_ns)}, at {failure.source_line}"
+
+
+def heading(failure: OutOfMemory, start_ns: int) -> str:
+    """Write what failed, where and when; arguments as for `earlier_failures`."""
+    after = ""
+    if start_ns and failure.timestamp_ns >= start_ns:
+        after = f", {(failure.timestamp_ns - start_ns) / _NANOSECONDS_PER_SECOND:.2f} s after recording began"
+    return f"Out of memory on {device_name(failure.device)}: {format_bytes(failure.size_bytes)} asked for{after}"
+
+
+def details(failure: OutOfMemory) -> Iterator[str]:
+    """Write the sentences about one failure: who asked, how full it was, what was alive."""
+    times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
+    yield f"{failure.function} failed{times}, called from {failure.source_line}"
+    state = failure.state
+    if {"total", "free"} <= state.keys():
+        free, total = (format_bytes(int(state[key])) for key in ("free", "total"))
+        sentence = f"{free} of {total} were free"
+        if {"reserved", "allocated"} <= state.keys():
+            reserved, allocated = (format_bytes(int(state[key])) for key in ("reserved", "allocated"))
+            sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
+        yield sentence
+    elif "free" in state:
+        yield f"{format_bytes(int(state['free']))} of the device were free"
+    pools = [
+        f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
+        f"({pool_word(part.pool, failure.device)})"
+        for part in failure.alive
+    ]
+    yield f"alive then: {', '.join(pools) or 'nothing that was recorded'}"
+
+
+def largest_blocks(failure: OutOfMemory) -> Ranking:
+    """Return the largest blocks that were alive as a ranking: each the line that allocated it, no sums."""
+    return Ranking(tuple(Share(block.source_line, block.size_bytes, 1) for block in failure.largest), None)
+
+
+def pools_to_show(failure: OutOfMemory) -> tuple[BlockSet, ...]:
+    """Return what was alive, by pool: those of frameworks, or the driver's where there is no other."""
+    pools = {block.pool for block in failure.largest}
+    return tuple(part.blocks for part in failure.alive if part.pool in pools)
 
 
 def _ranking(writer: ReportWriter, heading: str, ranking: Ranking) -> None:
-    shares = [*ranking.shares, *([ranking.other] if ranking.other is not None else [])]
     writer.table(
         ("size", "blocks", heading),
-        [(format_bytes(share.size_bytes), format_count(share.block_count), share.label) for share in shares],
+        [(format_bytes(share.size_bytes), format_count(share.block_count), share.label) for share in ranking.lines()],
     )

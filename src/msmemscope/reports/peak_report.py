@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplanation
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
-from msmemscope.recording.timeline import OUTSIDE_OPERATORS
+from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 

@@ -121,15 +121,15 @@ def cut_label(label: str, width: int) -> str:
     label = printable(" ".join(label.split())).removeprefix("torch._ops.")
     if label.startswith("/"):
         path, parenthesis, rest = label.partition("(")
-        label = f"{_relative(path)}{parenthesis}{rest}"
+        label = f"{relative_path(path)}{parenthesis}{rest}"
         return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
     return cut_end(label, width)
 
 
-def _relative(path: str) -> str:
+def relative_path(path: str | os.PathLike[str]) -> str:
     """The path as seen from the current directory, where that is shorter."""
     try:
         relative = os.path.relpath(path)
     except OSError:
-        return path
-    return path if relative.startswith("..") else relative
+        return str(path)
+    return str(path) if relative.startswith("..") else relative

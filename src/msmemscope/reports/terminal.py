@@ -8,8 +8,6 @@ from __future__ import annotations
 
 # The reports of findings are imported where there are findings: they bring the analyses along, and with them Polars,
 # which would be half a second for a run that recorded nothing.
-import os
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -20,18 +18,18 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.events import EVENT_WORDS, EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.plain_text import cut_end, printable
+from msmemscope.reports.report_text import HEADING, QUIET, SHORTEST_LABEL, counted, cut_label, relative_path
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from msmemscope.recording.timeline import BlockSet, Ranking
+    from msmemscope.recording.block_sets import BlockSet, Ranking
     from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _NUMBERS_WIDTH: Final = 30
 """Columns that a line of a ranking needs beside its label."""
-_SHORTEST_LABEL: Final = 20
 _MOST_NAMES: Final = 6
 _MOST_ANALYZED: Final = 3
 """Processes with findings that are reported in full."""
@@ -44,8 +42,6 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.WATCH_START: "beginnings of watching",
     EventKind.WATCH_STOP: "ends of watching",
 }
-_HEADING: Final = "bold"
-_QUIET: Final = "dim"
 
 
 def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -> None:
@@ -69,17 +65,17 @@ class _Writer:
         events = sum(process.event_count for process in processes)
         self._line("")
         if not processes:
-            self._line("msmemscope: nothing was recorded", _HEADING)
+            self._line("msmemscope: nothing was recorded", HEADING)
             for reason in (*summary.removed, *summary.nothing_recorded):
                 self._wrapped(f"  {reason}", indent=4)
         else:
             of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-            self._line(f"msmemscope: {_counted(events, 'event')} of {of}", _HEADING)
+            self._line(f"msmemscope: {counted(events, 'event')} of {of}", HEADING)
         if len(processes) == 1:
             self._process(processes[0])
         elif processes:
             self._table_of(processes)
-            from msmemscope.reports.out_of_memory_section import by_process
+            from msmemscope.reports.out_of_memory_report import by_process
 
             failed = list(by_process(processes))
             if failed:
@@ -89,7 +85,7 @@ class _Writer:
             largest = max(processes, key=lambda process: process.peak_bytes)
             if largest.peak_bytes:
                 self._line("")
-                self._line(f"Process {largest.process_id}, the one with the highest peak:", _HEADING)
+                self._line(f"Process {largest.process_id}, the one with the highest peak:", HEADING)
                 self._memory(largest)
                 self._owners(largest)
             self._findings_of(processes, largest)
@@ -108,11 +104,13 @@ class _Writer:
         self._findings(process)
 
     def _files(self, process: ProcessSummary) -> None:
-        self._line(f"Files in {_relative(process.directory)}", _HEADING)
+        self._line(f"Files in {relative_path(process.directory)}", HEADING)
         for file in process.files:
             path = file.path
-            inside = path.relative_to(process.directory) if path.is_relative_to(process.directory) else _relative(path)
-            rows = "" if file.rows is None else f" ({_counted(file.rows, 'row')})"
+            inside = (
+                path.relative_to(process.directory) if path.is_relative_to(process.directory) else relative_path(path)
+            )
+            rows = "" if file.rows is None else f" ({counted(file.rows, 'row')})"
             self._line(f"  {inside}{rows}")
         if not process.files:
             self._line("  event_log (no dump files were written)")
@@ -139,18 +137,18 @@ class _Writer:
                 seconds = (peak.timestamp_ns - process.start_ns) / _NANOSECONDS_PER_SECOND
                 after = f", {seconds:.2f} s after recording began"
             where = f"{device_name(peak.device)} ({pool_word(peak.pool, peak.device)})"
-            blocks = _counted(peak.in_use.block_count, "block")
+            blocks = counted(peak.in_use.block_count, "block")
             self._line("")
-            self._line(f"Peak on {where}: {format_bytes(peak.peak_bytes)} in {blocks}{after}", _HEADING)
+            self._line(f"Peak on {where}: {format_bytes(peak.peak_bytes)} in {blocks}{after}", HEADING)
             self._block_set(peak.in_use)
         for rest in process.overview.never_freed:
             where = f"{device_name(rest.device)} ({pool_word(rest.pool, rest.device)})"
-            size, blocks = format_bytes(rest.blocks.size_bytes), _counted(rest.blocks.block_count, "block")
+            size, blocks = format_bytes(rest.blocks.size_bytes), counted(rest.blocks.block_count, "block")
             self._line("")
             self._line(
-                f"{'Not freed yet' if process.is_running else 'Never freed'} on {where}: {size} in {blocks}", _HEADING
+                f"{'Not freed yet' if process.is_running else 'Never freed'} on {where}: {size} in {blocks}", HEADING
             )
-            self._line("  What a program keeps to its end, such as model parameters, is normal here.", _QUIET)
+            self._line("  What a program keeps to its end, such as model parameters, is normal here.", QUIET)
             self._block_set(rest.blocks, by_operator=False)
 
     def _owners(self, process: ProcessSummary) -> None:
@@ -184,7 +182,7 @@ class _Writer:
         for process in found[:_MOST_ANALYZED]:
             if any(result is not None for result in (process.leaks, process.inefficient, process.watch)):
                 self._line("")
-                self._line(f"Analyses of process {process.process_id}:", _HEADING)
+                self._line(f"Analyses of process {process.process_id}:", HEADING)
                 self._findings(process)
         if len(found) > _MOST_ANALYZED:
             self._line("")
@@ -195,33 +193,30 @@ class _Writer:
         result = process.overview.out_of_memory if process.overview is not None else None
         if result is None or not result.failures:
             return
-        from msmemscope.reports import out_of_memory_section
+        from msmemscope.reports import out_of_memory_report
 
         failure = result.failures[-1]
         self._line("")
-        self._line(out_of_memory_section.heading(failure, process.start_ns), _HEADING)
-        for sentence in out_of_memory_section.details(failure):
+        self._line(out_of_memory_report.heading(failure, process.start_ns), HEADING)
+        for sentence in out_of_memory_report.details(failure):
             self._wrapped(f"  {sentence}", indent=4)
-        for blocks in out_of_memory_section.pools_to_show(failure):
+        for blocks in out_of_memory_report.pools_to_show(failure):
             self._block_set(blocks)
         table = self._ranking_table()
-        _add_ranking(table, "largest blocks", out_of_memory_section.largest_blocks(failure), self._label_width())
+        _add_ranking(table, "largest blocks", out_of_memory_report.largest_blocks(failure), self._label_width())
         self._console.print(table)
-        for sentence in out_of_memory_section.earlier_failures(result, process.start_ns):
+        for sentence in out_of_memory_report.earlier_failures(result, process.start_ns):
             self._wrapped(f"  before: {sentence}", indent=4)
 
     def _block_set(self, blocks: BlockSet, *, by_operator: bool = True) -> None:
         table = self._ranking_table()
         label_width = self._label_width()
-        if blocks.by_module is not None:
-            _add_ranking(table, "by module", blocks.by_module, label_width)
-        elif by_operator:
-            _add_ranking(table, "by operator", blocks.by_operator, label_width)
-        _add_ranking(table, "by source line", blocks.by_source_line, label_width)
+        for heading, ranking in blocks.rankings(by_operator=by_operator):
+            _add_ranking(table, heading, ranking, label_width)
         self._console.print(table)
 
     def _label_width(self) -> int:
-        return max(self._console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
+        return max(self._console.width - _NUMBERS_WIDTH, SHORTEST_LABEL)
 
     @staticmethod
     def _ranking_table() -> Table:
@@ -235,8 +230,8 @@ class _Writer:
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("right", "left", "right", "right", "right"):
             table.add_column(justify=justify, no_wrap=True)
-        table.add_row(*(Text(word, _QUIET) for word in ("process", "program", "events", "peak", "never freed")))
-        program_width = max(self._console.width - 52, _SHORTEST_LABEL)
+        table.add_row(*(Text(word, QUIET) for word in ("process", "program", "events", "peak", "never freed")))
+        program_width = max(self._console.width - 52, SHORTEST_LABEL)
         totals = [0, 0]
         for process in processes:
             totals[0] += process.event_count
@@ -256,7 +251,7 @@ class _Writer:
         self._line("")
         parents = {process.directory.parent for process in processes}
         for parent in sorted(parents):
-            self._line(f"Files in {_relative(parent)}", _HEADING)
+            self._line(f"Files in {relative_path(parent)}", HEADING)
             for process in processes:
                 if process.directory.parent == parent:
                     self._line(f"  {process.directory.name}")
@@ -292,7 +287,7 @@ class _Writer:
             )
         if lines:
             self._line("")
-            self._line("Coverage", _HEADING)
+            self._line("Coverage", HEADING)
         for line in lines:
             self._wrapped(f"  {line}", indent=4)
 
@@ -302,7 +297,7 @@ class _Writer:
 
     def _wrapped(self, text: str, indent: int = 2) -> None:
         """Write a sentence, wrapped at the width with its further lines indented."""
-        lines = Text(printable(text)).wrap(self._console, max(self._console.width - indent, _SHORTEST_LABEL))
+        lines = Text(printable(text)).wrap(self._console, max(self._console.width - indent, SHORTEST_LABEL))
         for number, line in enumerate(lines):
             line.rstrip()
             self._console.print(line if number == 0 else Text(" " * indent) + line, soft_wrap=True)
@@ -310,27 +305,22 @@ class _Writer:
 
 def _findings_in_short(process: ProcessSummary) -> Iterator[str]:
     if process.watch is not None and process.watch.unexpected.height:
-        yield f"{_counted(process.watch.unexpected.height, 'unexpected change')} of watched memory"
+        yield f"{counted(process.watch.unexpected.height, 'unexpected change')} of watched memory"
     if process.leaks is not None:
         leaked, growing = process.leaks.step_leaks.leaked, process.leaks.slow_leaks.sites.height
         if leaked.height:
-            yield f"{format_bytes(int(leaked['size'].sum()))} leaked in {_counted(leaked.height, 'block')}"
+            yield f"{format_bytes(int(leaked['size'].sum()))} leaked in {counted(leaked.height, 'block')}"
         if growing:
-            yield f"{_counted(growing, 'growing call site')}"
+            yield f"{counted(growing, 'growing call site')}"
     if process.inefficient is not None and process.inefficient.findings.height:
-        yield f"{_counted(process.inefficient.findings.height, 'finding')} of inefficient memory"
+        yield f"{counted(process.inefficient.findings.height, 'finding')} of inefficient memory"
 
 
 def _add_ranking(table: Table, heading: str, ranking: Ranking, label_width: int) -> None:
-    table.add_row(Text(f"  {heading}", _QUIET), Text("size", _QUIET), Text("blocks", _QUIET))
-    for share in ranking.shares:
-        label = _cut_label(share.label, label_width - 4)
+    table.add_row(Text(f"  {heading}", QUIET), Text("size", QUIET), Text("blocks", QUIET))
+    for share in ranking.lines():
+        label = cut_label(share.label, label_width - 4)
         table.add_row(Text(f"    {label}"), Text(format_bytes(share.size_bytes)), Text(format_count(share.block_count)))
-    if ranking.other is not None:
-        other = ranking.other
-        table.add_row(
-            Text(f"    {other.label}"), Text(format_bytes(other.size_bytes)), Text(format_count(other.block_count))
-        )
 
 
 def _grouped(heading: str, texts: list[tuple[ProcessSummary, tuple[str, ...]]]) -> list[str]:
@@ -346,30 +336,7 @@ def _grouped(heading: str, texts: list[tuple[ProcessSummary, tuple[str, ...]]]) 
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
-
-
 def _listed(names: list[str]) -> str:
     if len(names) > _MOST_NAMES:
         return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
     return ", ".join(names)
-
-
-def _relative(path: Path) -> str:
-    """The path as seen from the current directory, where that is shorter."""
-    try:
-        relative = os.path.relpath(path)
-    except OSError:
-        return str(path)
-    return str(path) if relative.startswith("..") else relative
-
-
-def _cut_label(label: str, width: int) -> str:
-    """Shorten a label; of a source line the end is kept, which tells more than its folders."""
-    label = printable(label).removeprefix("torch._ops.")
-    if label.startswith("/"):
-        path, parenthesis, rest = label.partition("(")
-        label = f"{_relative(Path(path))}{parenthesis}{rest}"
-        return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
-    return cut_end(label, width)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import polars as pl
 import pytest
 
 from msmemscope.analysis.peak.cause import find_cause
+from msmemscope.analysis.peak.explanation import explain_peak
 from msmemscope.analysis.peak.out_of_memory import (
     ONLY_SNAPSHOTS,
     OutOfMemoryOptions,
@@ -15,7 +18,8 @@ from msmemscope.analysis.peak.out_of_memory import (
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
-from msmemscope.recording.timeline import Ranking, Share
+from msmemscope.recording.block_sets import NO_PYTHON_STACK, Ranking, Share
+from msmemscope.recording.call_sites import NO_CALL_SITE
 
 TEXTS = {
     1: "halMemAlloc",
@@ -153,6 +157,22 @@ def test_the_cause_is_decided_by_the_same_figures(after: bool) -> None:  # noqa:
     (found,) = analyze_out_of_memory(recording).failures
     figures = find_cause(recording, 21).figures
     assert (figures.free_bytes, figures.capacity_bytes) == (found.state["free"], found.state["total"]) == (300, 1000)
+
+
+def test_without_a_python_stack() -> None:
+    """A program without Python is shown where it asked, as the explanation of the failure shows it; never the function."""
+    native = dataclasses.replace(
+        recorded([failure(9, python_stack_id=0, native_stack_id=3)], [block(1, 10)]),
+        native_stacks=pl.DataFrame(
+            {"id": [3], "text": ["libascend_hal.so(f)\n/opt/app/serve(main+0x10) [0x401000]\n"]}, STRING_SCHEMA
+        ),
+    )
+    (found,) = analyze_out_of_memory(native).failures
+    (explained,) = explain_peak(native).devices
+    assert found.source_line == explained.site == "/opt/app/serve(main+0x10)"
+    nothing = recorded([failure(9, python_stack_id=0)], [block(1, 10)])
+    assert analyze_out_of_memory(nothing).failures[0].source_line == NO_PYTHON_STACK
+    assert explain_peak(nothing).devices[0].site == NO_CALL_SITE
 
 
 def test_nothing_failed() -> None:

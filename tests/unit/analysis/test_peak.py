@@ -9,19 +9,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msmemscope.analysis.peak.overview import blocks_at_peaks, find_never_freed, find_peaks
 from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
-from msmemscope.recording.timeline import (
-    NO_PYTHON_STACK,
-    OUTSIDE_OPERATORS,
-    BlockSet,
-    Ranking,
-    Share,
-    blocks_at_peaks,
-    find_never_freed,
-    find_peaks,
-    peak_moments,
-)
+from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, Ranking, Share
+from msmemscope.recording.timeline import peak_moments
 
 OPERATORS = {1: "aten.add", 2: "aten.mul", 3: "aten.mm"}
 LINES = {1: "train.py(1): step", 2: "train.py(2): step", 3: "train.py(2): step"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from msmemscope.analysis.peak.out_of_memory import AliveBlock, AlivePool, OutOfMemory, OutOfMemoryResult
 from msmemscope.analysis.peak.overview import MemoryOverview
 from msmemscope.model.pools import Pool
-from msmemscope.recording.timeline import BlockSet, Ranking, Share
+from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 from msmemscope.reports.terminal import render_run
 

@@ -6,11 +6,11 @@ import dataclasses
 import io
 from pathlib import Path
 
-from msmemscope.analysis.peak.overview import MemoryOverview
+from msmemscope.analysis.peak.overview import MemoryOverview, NeverFreed, PoolPeak
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from msmemscope.recording.timeline import BlockSet, NeverFreed, PoolPeak, Ranking, Share
+from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile, RunSummary
 from msmemscope.reports.terminal import render_run
 

@@ -21,6 +21,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.pool_segments import pool_segments
+from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ def find_fragmentation(recording: Recording, sequence: int, *, device: int | Non
     """
     is_chosen = pl.col("device") >= 0 if device is None else pl.col("device") == device
     blocks = recording.blocks.filter(is_chosen)
-    has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
-    alive = blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_ended & (pl.col("size") > 0))
+    alive = blocks_in_use(blocks, sequence).filter(pl.col("size") > 0)
     pooled = alive.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).sort("address", "malloc_sequence")
     driver = alive.filter(pl.col("pool") == Pool.HAL)
     # Without events this goes by addresses alone; what is known by events to be a pool's lies at no known address.

@@ -10,11 +10,11 @@ from typing import Final
 
 import polars as pl
 
-from msmemscope.analysis.owners.tree import owner_totals
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.owners import PROGRAM_MODULE, SEPARATOR, UNKNOWN_MODULE
 from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
+from msmemscope.recording.timeline import totals_at
 
 PART_SCHEMA: Final = pl.Schema(
     {
@@ -76,7 +76,7 @@ def driver_ledger(
     pools = _pool_parts(events, blocks, moments)
     of_driver = blocks.filter(pl.col("pool") == Pool.HAL)
     all_modules = (
-        owner_totals(of_driver.with_columns(owner=_module(pl.col("owner"))), moments["sequence"])
+        totals_at(of_driver.with_columns(owner=_module(pl.col("owner"))), moments["sequence"], "device", "owner")
         .select(*_PLACE, part=pl.lit("module"), name="owner", size_bytes="size_bytes")
         .join(moments, on=_PLACE, how="semi")
     )
@@ -138,8 +138,8 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
 
 def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Returns what each pool of a device holds; where it does not say so, what is in use of it is what is known."""
-    of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE])).with_columns(owner=pl.lit(""))
-    in_use = owner_totals(of_pools, moments["sequence"]).select(*_PLACE, "pool", in_use="size_bytes")
+    of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
+    in_use = totals_at(of_pools, moments["sequence"], *_POOL_KEY).select(*_PLACE, "pool", in_use="size_bytes")
     told = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
     pools = pl.concat([of_pools.select(_POOL_KEY), told.select(_POOL_KEY)]).unique()
     return (

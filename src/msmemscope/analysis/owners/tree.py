@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from msmemscope.model.owners import SEPARATOR
+from msmemscope.recording.timeline import totals_at
 
 NODE_SCHEMA: Final = pl.Schema(
     {
@@ -41,7 +42,7 @@ def node_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
     Returns:
         `sequence`, `device`, `pool` and NODE_SCHEMA, ordered by them; only nodes that hold a block.
     """
-    leaves = owner_totals(blocks, moments)
+    leaves = totals_at(blocks, moments, *_POOL_KEY, "owner")
     # An owner belongs to the node of each of its beginnings.
     beginnings = leaves.select(pl.col("owner").unique()).with_columns(
         parts=pl.col("owner").str.split(SEPARATOR),
@@ -63,39 +64,4 @@ def node_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
             pl.col("block_count").sum(),
         )
         .sort("sequence", *_POOL_KEY, "node")
-    )
-
-
-def owner_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
-    """Returns `sequence`, `device`, `pool`, `owner`, `size_bytes`, `block_count` of the blocks alive at moments."""
-    instants = moments.cast(pl.UInt64).unique().sort()
-    count = len(instants)
-    lives = blocks.select(
-        *_POOL_KEY,
-        "owner",
-        "size",
-        begin=instants.search_sorted(blocks["malloc_sequence"], side="left"),
-        end=instants.search_sorted(blocks["free_sequence"].fill_null(pl.UInt64.max()), side="left"),
-    ).filter(pl.col("begin") < pl.col("end"))
-    key = [*_POOL_KEY, "owner"]
-    begins = lives.select(*key, moment="begin", size_bytes="size", block_count=pl.lit(1, dtype=pl.Int64))
-    ends = lives.select(*key, moment="end", size_bytes=-pl.col("size"), block_count=pl.lit(-1, dtype=pl.Int64))
-    changes = (
-        pl.concat([begins, ends])
-        .filter(pl.col("moment") < count)
-        .group_by(*key, "moment")
-        .agg(pl.col("size_bytes", "block_count").sum())
-        .sort(*key, "moment")
-    )
-    # What holds from one change of an owner's total to the next, at each of the moments in between.
-    return (
-        changes.with_columns(
-            pl.col("size_bytes", "block_count").cum_sum().over(key),
-            until=pl.col("moment").shift(-1).over(key).fill_null(count),
-        )
-        .filter(pl.col("block_count") > 0)
-        .with_columns(moment=pl.int_ranges("moment", "until"))
-        .explode("moment")
-        .with_columns(sequence=pl.lit(instants).gather(pl.col("moment")))
-        .select("sequence", *key, "size_bytes", "block_count")
     )

@@ -30,7 +30,7 @@ from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.driver_owners import driver_module_of, driver_owner_of
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
-from msmemscope.recording.pool_segments import pool_segments
+from msmemscope.recording.pool_segments import pool_segments, told_reserves
 from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_bytes
 
@@ -210,7 +210,8 @@ def _with_reserve(
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
-        reserved = _told_reserve(recording.events, gaps.sequence, figures.device)
+        told = told_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
+        reserved = int(told.sum()) if len(told) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
     texts = recording.strings.select(attribute_id="id", driver_owner=driver_owner_of(pl.col("text")))
@@ -256,13 +257,6 @@ def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None
         return None, None
     by_all, by_process = int(told["size"][0]), int(told["extra"][0])
     return (by_all if by_all >= 0 else None), (by_process if by_process < 1 << 63 else None)
-
-
-def _told_reserve(events: pl.DataFrame, sequence: int, device: int) -> int | None:
-    """Returns what the pools said last that they hold."""
-    is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == device)
-    told = events.filter(is_told & (pl.col("sequence") <= sequence) & (pl.col("size") >= 0))
-    return int(told.group_by("pool").agg(pl.col("size").last())["size"].sum()) if len(told) else None
 
 
 def _decide(figures: MemoryFigures) -> Cause:

@@ -22,9 +22,10 @@ from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
-from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
+from msmemscope.recording.pool_segments import told_reserves
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use, framework_blocks
 
@@ -321,7 +322,10 @@ class _DeviceMemory:
         is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
-        site: str = call_sites(self._recording, event)["site"][0]
+        if event["kind"][0] == EventKind.OOM:
+            site = failing_site(self._recording, event.row(0, named=True)) or NO_CALL_SITE
+        else:
+            site = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
         operator = block[0] if len(block) else self._failing_operator(event)
         return operator, site, int(event["size"][0])
@@ -339,12 +343,7 @@ class _DeviceMemory:
         return names[0] if len(names) else None
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == self._device) & (pl.col("size") >= 0)
-        told = (
-            self._recording.events.filter(is_told & (pl.col("sequence") <= sequence))
-            .group_by("pool")
-            .agg(pl.col("size").last().alias("reserved_bytes"))
-        )
+        told = told_reserves(self._recording.events, self._device, sequence)
         used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
             used.join(told, on="pool", how="full", coalesce=True)

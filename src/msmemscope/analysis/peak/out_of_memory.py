@@ -11,17 +11,12 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
+from msmemscope.recording.call_sites import failing_site
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import (
-    NO_PYTHON_STACK,
-    OUTSIDE_OPERATORS,
-    BlockSet,
-    blocks_in_use,
-    describe_blocks,
-    framework_blocks,
-)
+from msmemscope.recording.timeline import blocks_in_use, framework_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +94,7 @@ class OutOfMemory:
     was_given_up: bool
     """Whether torch said that it had failed for good. False where nobody could say so, as outside of torch."""
     source_line: str
-    """The line of the program that asked for it."""
+    """The line of the program that asked for it; without a Python stack, its native function."""
     state: Mapping[str, float]
     """As `SnapshotFigures.by_name`."""
     alive: tuple[AlivePool, ...]
@@ -142,11 +137,16 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
     return dataclasses.replace(found, coverage=_coverage(recording, found))
 
 
-def stacks_of_failures(recording: Recording, options: OutOfMemoryOptions) -> pl.Series:
-    """Return the ids of the Python stacks that a description of the failures shows."""
+def stacks_of_failures(recording: Recording, options: OutOfMemoryOptions) -> tuple[pl.Series, pl.DataFrame]:
+    """Return what must be looked up for a description of the failures.
+
+    Returns:
+        The ids of Python stacks; and `native_stack_id` and `sequence` of those failures that have no Python stack.
+    """
     calls = _failed_calls(recording).tail(options.most_failures)
     alive = [_alive_at(recording, row)["python_stack_id"] for row in calls.iter_rows(named=True)]
-    return pl.concat([calls["python_stack_id"], *alive])
+    without_python = calls.filter(pl.col("python_stack_id") == 0).select("native_stack_id", "sequence")
+    return pl.concat([calls["python_stack_id"], *alive]), without_python.unique("native_stack_id", keep="last")
 
 
 def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
@@ -173,15 +173,15 @@ def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
 def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions) -> OutOfMemory:
     alive = _alive_at(recording, failure)
     single = framework_blocks(alive)
-    stacks = pl.concat([alive["python_stack_id"], pl.Series([failure["python_stack_id"]], dtype=pl.UInt32)])
-    lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.unique().implode())))
+    stacks = alive["python_stack_id"].unique()
+    lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
     modules = driver_modules(recording.strings)
     lines_by_stack = dict(lines.iter_rows())
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"],
         was_given_up=failure["given_up_at"] is not None,
-        source_line=lines_by_stack.get(failure["python_stack_id"], NO_PYTHON_STACK),
+        source_line=failing_site(recording, failure) or NO_PYTHON_STACK,
         state=SnapshotFigures.of_failure(failure["inside"], failure["behind"]).by_name,
         alive=tuple(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))

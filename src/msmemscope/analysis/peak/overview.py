@@ -15,17 +15,10 @@ from msmemscope.analysis.peak.out_of_memory import (
 )
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.recording import recording_without_stacks
+from msmemscope.recording.block_sets import BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import (
-    NeverFreed,
-    PoolPeak,
-    blocks_at_peaks,
-    find_never_freed,
-    find_peaks,
-    never_freed_blocks,
-    peak_moments,
-)
+from msmemscope.recording.timeline import blocks_in_use, peak_moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +29,30 @@ DEFAULT_LIMIT: Final = 5
 """Shares that are listed by name."""
 _KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)
 """What is kept of a capture, so that the rest of a long one need not fit into memory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolPeak:
+    """The highest use of one memory pool of one device."""
+
+    device: int
+    pool: int
+    peak_bytes: int
+    sequence: int
+    """The event that first reached it."""
+    timestamp_ns: int
+    """CLOCK_REALTIME of that event."""
+    in_use: BlockSet
+    """The blocks that were in use right after that event."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NeverFreed:
+    """The blocks of one memory pool of one device that have no FREE."""
+
+    device: int
+    pool: int
+    blocks: BlockSet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +81,16 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(blocks))]
+    native_stacks = [recording.native_stacks]
     if EventKind.OOM in counts:
-        shown.append(stacks_of_failures(recording, options))
+        of_failures, native = stacks_of_failures(recording, options)
+        shown.append(of_failures)
+        native_stacks += [
+            capture.native_stack_frame(one["native_stack_id"], one["sequence"][0]) for one in native.iter_slices(1)
+        ]
     stacks = capture.python_stack_frame(pl.concat(shown))
     lines, modules = source_lines(stacks), driver_modules(recording.strings)
-    recording = dataclasses.replace(recording, python_stacks=stacks)
+    recording = dataclasses.replace(recording, python_stacks=stacks, native_stacks=pl.concat(native_stacks))
     return MemoryOverview(
         event_count=capture.event_count(),
         events_by_kind=dict(counts),
@@ -76,3 +98,62 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
         never_freed=find_never_freed(blocks, lines, limit, modules),
         out_of_memory=analyze_out_of_memory(recording, options) if EventKind.OOM in counts else None,
     )
+
+
+def never_freed_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Returns the blocks that have no FREE."""
+    return blocks.filter(pl.col("free_sequence").is_null())
+
+
+def find_peaks(
+    blocks: pl.DataFrame,
+    moments: pl.DataFrame,
+    source_lines: pl.DataFrame,
+    limit: int,
+    modules: pl.DataFrame | None = None,
+) -> tuple[PoolPeak, ...]:
+    """Describe the peak of each pool.
+
+    Args:
+        blocks: A table of `BLOCK_SCHEMA`.
+        moments: What `peak_moments` found.
+        source_lines: Python stack id to the line to blame: `id` (u32), `text`; for the blocks concerned.
+        limit: How many shares to list by name.
+        modules: Attribute id of a block to its module of CANN: `id` (u32), `text`; None if no block has one.
+
+    Returns:
+        One peak per device and pool, in their order; pools that never held a byte are left out.
+    """
+    reached = moments.filter(pl.col("peak_bytes") > 0)
+    at_peaks = zip(reached.iter_rows(), blocks_at_peaks(blocks, reached), strict=True)
+    # A peak is reached by an allocation, so the newest block in use is that one.
+    return tuple(
+        PoolPeak(
+            device,
+            pool,
+            peak_bytes,
+            sequence,
+            in_use["allocated_ns"][-1],
+            describe_blocks(in_use, source_lines, limit, modules),
+        )
+        for (device, pool, peak_bytes, sequence), in_use in at_peaks
+    )
+
+
+def find_never_freed(
+    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
+) -> tuple[NeverFreed, ...]:
+    """Describe the blocks of each pool that have no FREE; arguments as for `find_peaks`."""
+    rest = never_freed_blocks(blocks)
+    return tuple(
+        NeverFreed(device, pool, describe_blocks(part, source_lines, limit, modules))
+        for (device, pool), part in sorted(rest.partition_by("device", "pool", as_dict=True).items())
+    )
+
+
+def blocks_at_peaks(blocks: pl.DataFrame, moments: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the blocks of each pool that are in use at its moment, in the order of `peak_moments`."""
+    return [
+        blocks_in_use(blocks.filter(pl.col("device") == device, pl.col("pool") == pool), sequence)
+        for device, pool, sequence in moments.select("device", "pool", "sequence").iter_rows()
+    ]

@@ -1,0 +1,114 @@
+"""What a set of blocks is made of: by operator, by source line, by module of the driver.
+
+Sums are exact: what is not listed by name is in `other`, and listed and other together are the total.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OUTSIDE_OPERATORS = "(outside operators)"
+"""Label of blocks that no operator allocated."""
+
+UNKNOWN_MODULE = "(unknown module)"
+"""Label of blocks of the driver that name no module."""
+
+NO_PYTHON_STACK = "(no Python stack)"
+"""Label of blocks allocated where no Python stack was taken, such as autograd's threads."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The part of a set of blocks that has one label."""
+
+    label: str
+    size_bytes: int
+    block_count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """A set of blocks by label: the largest by name, the rest as one."""
+
+    shares: tuple[Share, ...]
+    """Descending by size, then by label."""
+    other: Share | None
+    """Everything that is not in `shares`; None if that is nothing."""
+
+    def lines(self) -> tuple[Share, ...]:
+        """Return all shares, the rest as the last."""
+        return self.shares if self.other is None else (*self.shares, self.other)
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSet:
+    """What a set of blocks of one pool is made of."""
+
+    size_bytes: int
+    block_count: int
+    by_operator: Ranking
+    by_source_line: Ranking
+    by_module: Ranking | None = None
+    """Memory of the driver: by the module of CANN that asked for it; None for other pools."""
+
+    def rankings(self, *, by_operator: bool = True) -> Iterator[tuple[str, Ranking]]:
+        """Yield the rankings worth showing, each with its heading; a driver's block has a module and no operator."""
+        if self.by_module is not None:
+            yield "by module", self.by_module
+        elif by_operator:
+            yield "by operator", self.by_operator
+        yield "by source line", self.by_source_line
+
+
+def describe_blocks(
+    blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
+) -> BlockSet:
+    """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`."""
+    operators = _sums(blocks, "name").with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).alias("label"))
+    lines = (
+        _sums(blocks, "python_stack_id")
+        .join(source_lines, left_on="python_stack_id", right_on="id", how="left")
+        .with_columns(pl.col("text").fill_null(NO_PYTHON_STACK).alias("label"))
+    )
+    return BlockSet(
+        size_bytes=int(blocks.get_column("size").sum()),
+        block_count=blocks.height,
+        by_operator=_rank(operators, limit),
+        by_source_line=_rank(lines, limit),
+        by_module=_by_module(blocks, modules, limit),
+    )
+
+
+def _by_module(blocks: pl.DataFrame, modules: pl.DataFrame | None, limit: int) -> Ranking | None:
+    if modules is None or not blocks.get_column("attribute_id").is_in(modules.get_column("id").implode()).any():
+        return None
+    sums = _sums(blocks, "attribute_id").join(modules, left_on="attribute_id", right_on="id", how="left")
+    return _rank(sums.with_columns(pl.col("text").fill_null(UNKNOWN_MODULE).alias("label")), limit)
+
+
+def _sums(blocks: pl.DataFrame, key: str) -> pl.DataFrame:
+    return blocks.group_by(key).agg(
+        pl.col("size").sum().alias("size_bytes"), pl.len().cast(pl.Int64).alias("block_count")
+    )
+
+
+def _rank(sums: pl.DataFrame, limit: int) -> Ranking:
+    totals = (
+        sums.group_by("label")
+        .agg(pl.col("size_bytes").sum(), pl.col("block_count").sum())
+        .sort(["size_bytes", "label"], descending=[True, False])
+    )
+    # One more line by name takes no more room than saying "1 other".
+    listed = totals if totals.height <= limit + 1 else totals.head(limit)
+    rest = totals.slice(listed.height)
+    shares = tuple(Share(*row) for row in listed.select("label", "size_bytes", "block_count").iter_rows())
+    if rest.height == 0:
+        return Ranking(shares, None)
+    other = Share(f"({rest.height} others)", int(rest["size_bytes"].sum()), int(rest["block_count"].sum()))
+    return Ranking(shares, other)
