@@ -65,11 +65,15 @@ def decomposed(builder: EventLogBuilder) -> Decomposition:
 
 def dataset_of(builder: EventLogBuilder, form: str = "event log", owners: list[str | None] | None = None) -> Recording:
     """The built log as a reader would give it."""
-    tables = build_tables(Capture(builder.write()))
+    capture = Capture(builder.write())
+    tables = build_tables(capture)
+    attributes = capture.attribute_frame(tables.blocks["attribute_id"])
     named = pl.Series(owners or [None] * tables.blocks.height, dtype=pl.String)
     blocks = tables.blocks.with_columns(owner=named).select(RECORDING_BLOCK_SCHEMA.names())
     nothing = STRING_SCHEMA.to_frame()
-    return Recording("built", form, 4242, tables.events, blocks, tables.strings, nothing, nothing, (), ())
+    return Recording(
+        "built", form, 4242, tables.events, blocks, tables.strings, nothing, nothing, (), (), attributes=attributes
+    )
 
 
 def sizes(nodes: pl.DataFrame) -> dict[str, int]:
