@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from msmemscope.formats.event_log import layout
-from msmemscope.model import devices, events, pools
+from msmemscope.model import attributes, devices, events, pools
 
 if TYPE_CHECKING:
     import numpy as np
 
 FORMAT = Path(__file__).parents[2] / "native" / "core" / "format"
-HEADERS = ("record.h", "process_header.h", "definition.h")
+HEADERS = ("record.h", "process_header.h", "definition.h", "attribute.h")
 
 ENUMS: dict[str, type[Enum]] = {
     "EventKind": events.EventKind,
@@ -28,6 +28,8 @@ ENUMS: dict[str, type[Enum]] = {
     "CaptureState": layout.CaptureState,
     "DefinitionKind": layout.DefinitionKind,
     "LineTableFormat": layout.LineTableFormat,
+    "AttributeKey": attributes.AttributeKey,
+    "ValueKind": attributes.ValueKind,
 }
 
 STRUCTS: dict[str, np.dtype[Any]] = {
@@ -38,6 +40,7 @@ STRUCTS: dict[str, np.dtype[Any]] = {
     "CodePayload": layout.CODE_PAYLOAD,
     "PythonFrame": layout.PYTHON_FRAME,
     "ModulePayload": layout.MODULE_PAYLOAD,
+    "Attribute": layout.ATTRIBUTE,
 }
 
 CONSTANTS = {
@@ -65,6 +68,8 @@ TYPES = {
     "LineTableFormat": "u4",
     "DefinitionKind": "u2",
     "EventKind": "u1",
+    "AttributeKey": "u2",
+    "ValueKind": "u2",
     "Pool": "u1",
 }
 

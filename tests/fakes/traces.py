@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from msmemscope.formats.attributes import table_of_texts
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
@@ -120,6 +121,7 @@ class Trace:
             native_stacks=_table(self._native_stacks),
             coverage=(),
             problems=(),
+            attributes=table_of_texts(strings),
         )
 
 

@@ -2,7 +2,7 @@
 //
 // A definition segment is a sequence of entries, each a DefinitionHeader followed
 // by its payload and zero bytes up to the next multiple of 8. Ids are process-wide
-// and per family (strings; code objects; Python stacks; native stacks), so an id
+// and per family (strings; attributes; code objects; Python stacks; native stacks), so an id
 // may be used by any thread while its entry lies in another thread's segment.
 #pragma once
 
@@ -27,6 +27,8 @@ enum class DefinitionKind : std::uint16_t {
     // Payload: UTF-8 text "key=value", one fact per entry (settings, argv,
     // what was observed and what could not be). See FORMAT.md for the keys.
     kFact = 6,
+    // Payload: Attribute[]. No attribute id is the id of a string.
+    kAttributes = 7,
 };
 
 // "MDEF" when read as bytes on a little-endian machine. Stored last, with

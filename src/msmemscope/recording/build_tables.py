@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import PINNED, EventKind
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
-from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA
+from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, has_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,7 +36,8 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
     # A name that was lost with the end of the process is still a name.
     texts = dict(capture.string_frame(events["name_id"]).iter_rows()) | dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
-    events = _with_pinned_memory_apart(events, strings)
+    attributes = capture.attribute_frame(events.filter(has_attributes())["attribute_id"])
+    events = _with_pinned_memory_apart(events, attributes)
     blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Recording(
         source=str(capture.directory),
@@ -44,21 +45,30 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
         process_id=capture.header.process_id,
         events=events,
         blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
-        strings=strings,
+        strings=pl.concat([strings, _spelled(capture, events)]),
         python_stacks=STRING_SCHEMA.to_frame(),
         native_stacks=STRING_SCHEMA.to_frame(),
         coverage=(),
         problems=capture.problems,
         facts=capture.facts,
+        attributes=attributes,
     )
 
 
-def _with_pinned_memory_apart(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+def _spelled(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
+    """Returns the attributes of allocations and of snapshots as texts."""
+    kinds = [int(kind) for kind in (EventKind.MALLOC, EventKind.SNAPSHOT, EventKind.OOM)]
+    ids = events.filter(pl.col("kind").is_in(kinds))["attribute_id"].unique().to_list()
+    texts = capture.attribute_texts(ids)
+    return pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
+
+
+def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
     """Gives pinned memory of the host to the driver's pool on the cpu, so that CPU tensors are alone in theirs."""
-    texts = strings.filter(pl.col("text") == PINNED)["id"]
-    if texts.is_empty():
+    pinned_ids = attributes.filter("is_pinned")["attribute_id"]
+    if pinned_ids.is_empty():
         return events
-    is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(texts.implode())
+    is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(pinned_ids.implode())
     pinned = events.filter(is_begin)["sequence"]
     is_end = (pl.col("kind") == EventKind.FREE) & pl.col("extra").is_in(pinned.implode())
     return events.with_columns(

@@ -1,33 +1,26 @@
-"""Who asked the driver for a block, as the texts of attributes and owners name it: `CANN@RUNTIME`."""
+"""Who asked the driver for a block: a module of the vendor's software, see `model.owners`."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.devices import KIND_NAMES
+from msmemscope.model.owners import driver_owner
 
-_RUNTIMES: Final = "|".join(names.runtime for names in KIND_NAMES.values())
-
-
-def driver_owner_of(text: pl.Expr) -> pl.Expr:
-    """Return the owner that a text begins with, `CANN@RUNTIME`; null if it names none."""
-    return text.str.extract(rf"^((?:{_RUNTIMES})@[^@,]+)")
+if TYPE_CHECKING:
+    from msmemscope.recording.recording import Recording
 
 
-def driver_module_of(text: pl.Expr) -> pl.Expr:
-    """Return the module of the owner that a text begins with, `RUNTIME`; null if it names none."""
-    return text.str.extract(rf"^(?:{_RUNTIMES})@([^@,]+)")
-
-
-def driver_modules(texts: pl.DataFrame) -> pl.DataFrame:
-    """Find the modules that attributes of blocks name.
-
-    Args:
-        texts: Of the attributes, a table of `STRING_SCHEMA`.
+def driver_modules(recording: Recording) -> pl.DataFrame:
+    """Return the modules that attributes of blocks name.
 
     Returns:
-        `id` and `text` of those that name one; the text is the module.
+        `id`, of the attributes, and `text`, the module.
     """
-    return texts.with_columns(driver_module_of(pl.col("text"))).drop_nulls("text")
+    return recording.attributes.select(id="attribute_id", text="module").drop_nulls("text")
+
+
+def driver_owners(module: pl.Expr, device: int) -> pl.Expr:
+    """Return the owners, `CANN@RUNTIME`, of blocks on a device by the modules that asked for them; null without one."""
+    return pl.concat_str(pl.lit(driver_owner("", device)), module)

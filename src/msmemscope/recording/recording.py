@@ -16,7 +16,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.operators import find_operators
-from msmemscope.recording.schema import BLOCK_SCHEMA
+from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, BLOCK_SCHEMA
 from msmemscope.recording.timeline import bytes_in_use
 from msmemscope.units import format_count
 
@@ -62,7 +62,7 @@ class Recording:
     blocks: pl.DataFrame
     """RECORDING_BLOCK_SCHEMA, in MALLOC order."""
     strings: pl.DataFrame
-    """STRING_SCHEMA: names and attribute texts, by the ids of `events`."""
+    """STRING_SCHEMA: names, labels and attributes as text, by the ids of `events`; `attributes` has them with types."""
     python_stacks: pl.DataFrame
     """STRING_SCHEMA: `<file>(<line>): <function>` and a line feed per frame, innermost first, by `python_stack_id`."""
     native_stacks: pl.DataFrame
@@ -73,6 +73,8 @@ class Recording:
     """What was skipped and why, one line each, with line numbers where there are lines."""
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What the recording noted about itself, by key (native/FORMAT.md); only event logs have any."""
+    attributes: pl.DataFrame = field(default_factory=ATTRIBUTE_SCHEMA.to_frame)
+    """ATTRIBUTE_SCHEMA: what is known of events beyond the columns of `events`, by their `attribute_id`."""
 
     @functools.cached_property
     def steps(self) -> pl.DataFrame:

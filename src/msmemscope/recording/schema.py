@@ -6,6 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from msmemscope.model.attributes import ATTRIBUTES, AttributeKey, AttributeType
+from msmemscope.model.events import EventKind
+
 EVENT_SCHEMA: Final = pl.Schema(
     {
         "sequence": pl.UInt64(),
@@ -32,7 +35,8 @@ thread_id: Linux thread id.
 device: `msmemscope.model.devices`.
 kind, pool, flags: `msmemscope.model.events`.
 address, size: bytes concerned; FREE.size is 0 if the block was never seen.
-name_id, attribute_id: string ids, 0 if none.
+name_id: string id, 0 if none.
+attribute_id: of ATTRIBUTE_SCHEMA, 0 if none. OWNER: string id of labels; FUNCTION_CALL: code id.
 python_stack_id, native_stack_id: stack ids, 0 if none.
 extra: FREE and ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
 """
@@ -68,10 +72,42 @@ device, pool, flags: of the MALLOC; see `msmemscope.model.events`.
 allocated_ns, freed_ns: CLOCK_REALTIME; freed_ns is null if no FREE was seen.
 malloc_sequence, free_sequence: the two events; free_sequence is null if no FREE was seen.
 name_id, name: outermost operator at the MALLOC; 0 and null outside of operators.
-attribute_id: string id of the owner labels, 0 if none.
+attribute_id: of ATTRIBUTE_SCHEMA, 0 if none.
 python_stack_id, native_stack_id, thread_id: of the MALLOC.
 free_thread_id, free_python_stack_id, free_native_stack_id: of the FREE, null if none was seen.
 """
 
 STRING_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "text": pl.String()})
 """One row per string that events refer to."""
+
+_COLUMN_TYPES: Final[dict[AttributeType, pl.DataType]] = {
+    AttributeType.TEXT: pl.String(),
+    AttributeType.NUMBER: pl.UInt64(),
+    AttributeType.ADDRESS: pl.UInt64(),
+    AttributeType.CHECKSUM: pl.String(),
+    AttributeType.PERCENT: pl.Float64(),
+    AttributeType.SWITCH: pl.Boolean(),
+    AttributeType.TRUTH: pl.Boolean(),
+}
+
+ATTRIBUTE_SCHEMA: Final = pl.Schema(
+    {
+        "attribute_id": pl.UInt32(),
+        **{
+            attribute.column: _COLUMN_TYPES[attribute.type]
+            for attribute in ATTRIBUTES
+            if attribute.key not in {AttributeKey.RANGE_FIRST, AttributeKey.RANGE_LAST}
+        },
+        "ranges": pl.List(pl.Struct({"first": pl.UInt64(), "last": pl.UInt64()})),
+    }
+)
+"""One row per attribute_id, one column per key of `model.attributes`; null where an event does not say.
+
+*_bytes, flag, addresses, call numbers, offsets: whole numbers. *_rate: percent. before, after: 16 hexadecimal digits.
+ranges: offsets of the bytes that differ, both inclusive.
+"""
+
+
+def has_attributes() -> pl.Expr:
+    """Returns whether the `attribute_id` of events names attributes: of some kinds it names something else."""
+    return ~pl.col("kind").is_in([int(EventKind.OWNER), int(EventKind.FUNCTION_CALL)])

@@ -69,7 +69,19 @@ def dataset_of(builder: EventLogBuilder, form: str = "event log", owners: list[s
     named = pl.Series(owners or [None] * tables.blocks.height, dtype=pl.String)
     blocks = tables.blocks.with_columns(owner=named).select(RECORDING_BLOCK_SCHEMA.names())
     nothing = STRING_SCHEMA.to_frame()
-    return Recording("built", form, 4242, tables.events, blocks, tables.strings, nothing, nothing, (), ())
+    return Recording(
+        "built",
+        form,
+        4242,
+        tables.events,
+        blocks,
+        tables.strings,
+        nothing,
+        nothing,
+        (),
+        (),
+        attributes=tables.attributes,
+    )
 
 
 def sizes(nodes: pl.DataFrame) -> dict[str, int]:

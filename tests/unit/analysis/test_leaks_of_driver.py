@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from msmemscope.analysis.leaks.driver_leaks import find_driver_leaks
+from msmemscope.formats.reading import load
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.owners import UNKNOWN_MODULE
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def driver(trace: Trace, size: int, module: str, **fields: Any) -> int:
@@ -49,15 +51,13 @@ def test_an_address_that_was_used_before_is_no_reserve() -> None:
     assert find_driver_leaks(trace.recording()).modules["leaked_blocks"].to_list() == [1]
 
 
-def test_the_owner_that_a_dump_tells() -> None:
-    """A dump has the owner as text of its own."""
-    trace = Trace()
-    driver(trace, 10, "")
-    recording = trace.recording()
-    import dataclasses
-
-    blocks = recording.blocks.with_columns(owner=pl.lit("CANN@GE@mine"))
-    assert find_driver_leaks(dataclasses.replace(recording, blocks=blocks)).modules["module"].to_list() == ["GE"]
+def test_the_owner_that_a_dump_tells(tmp_path: Path) -> None:
+    """A dump has the owner as text of its own, with the labels of the user behind the module."""
+    header = "ID,Event,Event Type,Name,Timestamp(ns),Process Id,Thread Id,Device Id,Ptr,Attr"
+    attributes = "{allocation_id:1,addr:0x10,size:512,owner:CANN@GE@mine}"
+    dump = tmp_path / "dump.csv"
+    dump.write_text(f'{header}\n1,MALLOC,HAL,N/A,1700000000000000000,1,1,0,0x10,"{attributes}"\n')
+    assert find_driver_leaks(load(dump)).modules["module"].to_list() == ["GE"]
 
 
 def test_a_process_without_a_driver() -> None:

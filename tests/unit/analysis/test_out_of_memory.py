@@ -15,6 +15,7 @@ from msmemscope.analysis.peak.out_of_memory import (
     OutOfMemoryResult,
     analyze_out_of_memory,
 )
+from msmemscope.formats.attributes import table_of_texts
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
@@ -36,6 +37,7 @@ STACKS = {1: "/app/model.py(3): build\n/app/main.py(9): <module>\n", 2: "/app/ma
 def recorded(events: list[dict[str, int]], blocks: list[dict[str, int | str]]) -> Recording:
     """Tables whose missing fields are 0."""
     zeros: dict[str, int] = dict.fromkeys(EVENT_SCHEMA, 0)
+    strings = pl.DataFrame({"id": list(TEXTS), "text": list(TEXTS.values())}, schema=STRING_SCHEMA)
     return Recording(
         source="",
         form="event log",
@@ -44,11 +46,12 @@ def recorded(events: list[dict[str, int]], blocks: list[dict[str, int | str]]) -
         blocks=pl.DataFrame(
             [dict.fromkeys(RECORDING_BLOCK_SCHEMA) | block for block in blocks], schema=RECORDING_BLOCK_SCHEMA
         ),
-        strings=pl.DataFrame({"id": list(TEXTS), "text": list(TEXTS.values())}, schema=STRING_SCHEMA),
+        strings=strings,
         python_stacks=pl.DataFrame({"id": list(STACKS), "text": list(STACKS.values())}, schema=STRING_SCHEMA),
         native_stacks=STRING_SCHEMA.to_frame(),
         coverage=(),
         problems=(),
+        attributes=table_of_texts(strings),
     )
 
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.owners.ownership import NO_ACCESSES, find_owners, owners_of_capture, split_allocation_text
+from msmemscope.analysis.owners.ownership import NO_ACCESSES, AttributesOf, find_owners, owners_of_capture
+from msmemscope.formats.attributes import table_of_texts
 from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
-from msmemscope.recording import EVENT_SCHEMA
+from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA
 from tests.fakes.event_log_builder import (
     ATB,
     ATEN_START,
@@ -76,23 +77,6 @@ def test_what_allocated(builder: EventLogBuilder, place: dict[str, int], said: s
     """The module of CANN, or the pool, is the first part, and all of it where there are no labels."""
     builder.malloc(0x1000, 64, attribute_id=builder.string(said) if said else 0, **place)
     assert owner_of_one(builder) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ("", "")),
-        ("CANN@GE", ("CANN@GE", "")),
-        ("CANN@GE,page_type:huge,alloc_type:create", ("CANN@GE", "page_type:huge,alloc_type:create")),
-        ("page_type:normal,alloc_type:alloc", ("", "page_type:normal,alloc_type:alloc")),
-        ("pinned:true", ("", "pinned:true")),
-        ("a:b,c:d", ("a:b,c:d", "")),
-        ("x,alloc_type:alloc", ("x", "alloc_type:alloc")),
-    ],
-)
-def test_text_of_an_allocation(text: str, expected: tuple[str, str]) -> None:
-    """What comes before the attributes of the allocator is its word for the owner, whatever it holds."""
-    assert split_allocation_text(text) == expected
 
 
 def test_labels_stand_in_the_order_of_their_levels(builder: EventLogBuilder) -> None:
@@ -199,7 +183,7 @@ def test_activations(
     for use in uses:
         builder.access(block, 0x1000, **use, **NPU)
     capture = Capture(builder.write())
-    found = find_owners(capture.event_batches(rows), capture.strings)
+    found = find_owners(capture.event_batches(rows), capture.strings, capture.attribute_frame)
     assert found.owners.rows() == [(block, f"PTA@{expected}")]
     assert found.coverage == ()
 
@@ -216,24 +200,24 @@ def test_coverage_without_accesses(builder: EventLogBuilder) -> None:
     """Operators alone cannot tell activations: that is said, and only then."""
     builder.malloc(0x1000, 64, **NPU)
     capture = Capture(builder.write())
-    assert find_owners(capture.event_batches(), capture.strings).coverage == ()
+    assert find_owners(capture.event_batches(), capture.strings, capture.attribute_frame).coverage == ()
     builder.add(ATEN_START, name_id=builder.string("aten.mm"))
     block = builder.malloc(0x2000, 64, name_id=builder.string("aten.mm"), **NPU)
     capture = Capture(builder.write())
-    found = find_owners(capture.event_batches(), capture.strings)
+    found = find_owners(capture.event_batches(), capture.strings, capture.attribute_frame)
     assert found.coverage == (NO_ACCESSES,)
     assert found.owners["owner"].to_list() == ["PTA", "PTA@ops@aten"]
     builder.access(block, 0x2000, **NPU)
     capture = Capture(builder.write())
-    assert find_owners(capture.event_batches(), capture.strings).coverage == ()
+    assert find_owners(capture.event_batches(), capture.strings, capture.attribute_frame).coverage == ()
 
 
 def test_nothing_at_all() -> None:
     """No events, no blocks."""
-    found = find_owners([], {})
+    found = find_owners([], {}, attributes_of({}))
     assert found.owners.is_empty()
     assert found.owners.columns == ["sequence", "owner"]
-    assert find_owners([EVENT_SCHEMA.to_frame()], {}).owners.is_empty()
+    assert find_owners([EVENT_SCHEMA.to_frame()], {}, attributes_of({})).owners.is_empty()
 
 
 TEXTS = {
@@ -246,6 +230,12 @@ TEXTS = {
     7: "4detail",
     8: "5\n2",
 }
+
+
+def attributes_of(texts: dict[int, str]) -> AttributesOf:
+    """Looks up the attributes that some texts stand for."""
+    table = table_of_texts(pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA))
+    return lambda _: table
 
 
 @dataclass
@@ -345,4 +335,4 @@ def in_batches(events: list[dict[str, Any]], rows: int) -> Iterable[pl.DataFrame
 @given(events=histories(), rows=st.integers(1, 20))
 def test_against_an_oracle(events: list[dict[str, Any]], rows: int) -> None:
     """Any order of allocations, labels and uses, cut into batches anywhere."""
-    assert find_owners(in_batches(events, rows), TEXTS).owners.rows() == oracle(events)
+    assert find_owners(in_batches(events, rows), TEXTS, attributes_of(TEXTS)).owners.rows() == oracle(events)

@@ -14,7 +14,6 @@ import polars as pl
 from msmemscope.model.owners import UNKNOWN_MODULE
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.driver_owners import driver_module_of
 from msmemscope.recording.pool_segments import pool_segments
 
 if TYPE_CHECKING:
@@ -77,17 +76,17 @@ def find_driver_leaks(recording: Recording) -> DriverLeaks:
     """Find memory of accelerators that the driver gave out and never got back."""
     is_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
     rest = recording.blocks.filter(is_driver & pl.col("free_sequence").is_null())
-    texts = recording.strings.select(attribute_id="id", told_module=driver_module_of(pl.col("text")))
+    modules = recording.attributes.select("attribute_id", "module")
     sites = call_sites(recording, rest).drop("site_path")
     blocks = (
         rest.with_columns(pool_segments(rest, recording.blocks, recording.events).alias("is_reserve"))
-        .join(texts, on="attribute_id", how="left", maintain_order="left")
+        .join(modules, on="attribute_id", how="left", maintain_order="left")
         .join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
-        .with_columns(module=pl.coalesce("told_module", driver_module_of(pl.col("owner")), pl.lit(UNKNOWN_MODULE)))
+        .with_columns(pl.col("module").fill_null(UNKNOWN_MODULE))
         .select(DRIVER_BLOCK_SCHEMA.names())
     )
     leaked, reserve = pl.col("size").filter(~pl.col("is_reserve")), pl.col("size").filter("is_reserve")
-    modules = (
+    of_modules = (
         blocks.group_by("device", "module")
         .agg(
             leaked.sum().alias("leaked_bytes"),
@@ -97,4 +96,4 @@ def find_driver_leaks(recording: Recording) -> DriverLeaks:
         )
         .sort(["leaked_bytes", "reserve_bytes", "device", "module"], descending=[True, True, False, False])
     )
-    return DriverLeaks(modules, blocks, not recording.blocks.filter(is_driver).is_empty())
+    return DriverLeaks(of_modules, blocks, not recording.blocks.filter(is_driver).is_empty())

@@ -21,7 +21,7 @@ from msmemscope.analysis.owners.ownership import find_owners, owners_of_capture
 from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
-from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
+from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, EventKind
 from msmemscope.model.pools import POOL_WORDS, Pool
 from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.timeline import peak_moments
@@ -161,7 +161,7 @@ def decompose(recording: Recording, options: DecompositionOptions | None = None)
 def _decompose(recording: Recording, coverage: Coverage, options: DecompositionOptions | None) -> Decomposition:
     chosen = DecompositionOptions() if options is None else options
     blocks, notes = owned_blocks(recording)
-    blocks = _with_pinned_memory_apart(blocks, recording.strings)
+    blocks = _with_pinned_memory_apart(blocks, recording.attributes)
     ends = recording.steps.drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
     ends, thinned = _fewer(ends, owners)
@@ -237,7 +237,7 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     missing = blocks["owner"].null_count()
     if missing == 0:
         return blocks, ()
-    found = find_owners([recording.events], dict(recording.strings.iter_rows()))
+    found = find_owners([recording.events], dict(recording.strings.iter_rows()), lambda _: recording.attributes)
     derived = found.owners["owner"].cast(pl.String)
     if not found.owners["sequence"].equals(blocks["malloc_sequence"]):
         by_sequence = found.owners.select(malloc_sequence="sequence", derived=derived)
@@ -250,9 +250,9 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     return owned, found.coverage if recording.form == "event log" else (NO_OWNERS,)
 
 
-def _with_pinned_memory_apart(blocks: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+def _with_pinned_memory_apart(blocks: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
     """Gives pinned memory of the host to the driver's pool, where its input leaves it with CPU tensors."""
-    pinned = strings.filter(pl.col("text") == PINNED)["id"]
+    pinned = attributes.filter("is_pinned")["attribute_id"]
     is_pinned = (pl.col("pool") == Pool.HOST) & pl.col("attribute_id").is_in(pinned.implode())
     pool = pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
     return blocks.with_columns(pool=pool)

@@ -19,7 +19,6 @@ backward passes of many steps.
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,13 +27,13 @@ import polars as pl
 from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
-from msmemscope.model.events import ACCESS_KINDS, PINNED, EventFlag, EventKind
+from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
 from msmemscope.model.labels import MODEL_ACTIVATION, OPS_ATEN, LabelLevel
 from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
 from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
     from msmemscope.formats.event_log import Capture
@@ -45,9 +44,11 @@ NO_ACCESSES: Final = (
 )
 """What cannot be told if operators were recorded but not what they access."""
 
-_ALLOCATOR_ATTRIBUTES: Final = re.compile(r"(?:^|,)(?=(?:page_type|alloc_type):|pinned:true$)")
 _FORWARD: Final = 1
 _BACKWARD: Final = 2
+
+AttributesOf: TypeAlias = "Callable[[pl.Series], pl.DataFrame]"
+"""Takes attribute ids, and returns at least their rows of `recording.schema.ATTRIBUTE_SCHEMA`."""
 
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -68,33 +69,21 @@ OWNER_KINDS: Final = (EventKind.MALLOC, EventKind.OWNER, EventKind.ATEN_START, *
 
 def owners_of_capture(capture: Capture) -> Ownership:
     """Finds the owner of every block that a capture holds."""
-    return find_owners(capture.restricted_to(OWNER_KINDS).event_batches(), capture.strings)
+    return find_owners(capture.restricted_to(OWNER_KINDS).event_batches(), capture.strings, capture.attribute_frame)
 
 
-def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str]) -> Ownership:
+def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf) -> Ownership:
     """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
 
     Args:
         batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
         strings: String id to text; looked up once the last batch has been read.
+        attributes: Looked up then too.
     """
-    finder = OwnerFinder(strings)
+    finder = OwnerFinder(strings, attributes)
     for batch in batches:
         finder.add(batch)
     return finder.finish()
-
-
-def split_allocation_text(text: str) -> tuple[str, str]:
-    """Takes the attribute text of a MALLOC apart.
-
-    Args:
-        text: `CANN@RUNTIME,page_type:huge,alloc_type:alloc`, of which either part can be missing.
-
-    Returns:
-        The owner as the allocator knows it, and what else the allocator says.
-    """
-    found = _ALLOCATOR_ATTRIBUTES.search(text)
-    return (text, "") if found is None else (text[: found.start()], text[found.end() :])
 
 
 class OwnerFinder:
@@ -104,9 +93,10 @@ class OwnerFinder:
 
     Args:
         strings: String id to text.
+        attributes: Looks attributes up.
     """
 
-    def __init__(self, strings: Mapping[int, str]) -> None:
+    def __init__(self, strings: Mapping[int, str], attributes: AttributesOf) -> None:
         """Start without blocks."""
         self._blocks = GrowingTable(
             {
@@ -121,7 +111,7 @@ class OwnerFinder:
             }
         )
         self._labels = LabelTable(strings)
-        self._strings = strings
+        self._attributes_of = attributes
         self._has_operators = False
         self._has_accesses = False
 
@@ -147,10 +137,12 @@ class OwnerFinder:
         is_activation = self._blocks["is_of_forward"] & (self._blocks["backward_uses"] == 1)
         levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in self._labels.levels_in_use}
         blocks = pl.DataFrame({**columns, "is_activation": is_activation, **levels})
+        attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
         # A few combinations stand for all blocks: only they become text one by one.
         combinations = blocks.select(traits).unique(maintain_order=True)
-        texts = [self._owner(row) for row in combinations.iter_rows(named=True)]
+        described = combinations.join(attributes, on="attribute_id", how="left", maintain_order="left")
+        texts = [self._owner(row) for row in described.iter_rows(named=True)]
         owner = pl.Series("owner", texts, dtype=pl.Enum(list(dict.fromkeys(texts))))
         owners = blocks.join(combinations.with_columns(owner), on=traits, how="left", maintain_order="left")
         is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
@@ -228,22 +220,22 @@ class OwnerFinder:
         labels = {level: self._labels.text(number) for level, number in levels.items() if number}
         of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
         of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
-        is_pinned, allocator = self._allocator(traits["pool"], traits["device"], traits["attribute_id"])
-        is_tensor = traits["pool"] in TENSOR_POOLS and not is_pinned
+        pool, device = traits["pool"], traits["device"]
+        # CPU tensors and pinned memory of the host share a pool in older recordings.
+        is_host = pool == Pool.HOST and device == DEVICE_CPU
+        is_pinned = is_pinned_memory(pool, device) or (is_host and bool(traits["is_pinned"]))
+        allocator = PINNED_HOST if is_pinned else _allocator(pool, device, traits["module"])
+        is_tensor = pool in TENSOR_POOLS and not is_pinned
         if not of_tools and is_tensor and traits["is_of_operator"]:
             of_tools = [MODEL_ACTIVATION if traits["is_activation"] else OPS_ATEN]
         return SEPARATOR.join([allocator, *of_tools, *of_user])
 
-    def _allocator(self, pool: int, device: int, attribute_id: int) -> tuple[bool, str]:
-        """Whether memory is pinned memory of the host, and what its owner begins with."""
-        named, said = split_allocation_text(self._strings.get(attribute_id, ""))
-        is_pinned = is_pinned_memory(pool, device) or (pool == Pool.HOST and device == DEVICE_CPU and said == PINNED)
-        if is_pinned:
-            return True, PINNED_HOST
-        if named:
-            return False, named
-        unnamed = driver_owner(UNKNOWN_MODULE, device) if pool == Pool.HAL else POOL_WORDS.get(pool, NOT_AVAILABLE)
-        return False, unnamed
+
+def _allocator(pool: int, device: int, module: str | None) -> str:
+    """Returns what the owner begins with of memory that is not pinned."""
+    if module is not None or pool == Pool.HAL:
+        return driver_owner(module or UNKNOWN_MODULE, device)
+    return POOL_WORDS.get(pool, NOT_AVAILABLE)
 
 
 def _latest(rows: _Numbers, values: _Numbers) -> tuple[_Numbers, _Numbers]:

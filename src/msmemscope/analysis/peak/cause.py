@@ -28,7 +28,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.driver_owners import driver_module_of, driver_owner_of
+from msmemscope.recording.driver_owners import driver_owners
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
 from msmemscope.recording.pool_segments import pool_segments, told_reserves
 from msmemscope.recording.timeline import blocks_in_use
@@ -214,11 +214,11 @@ def _with_reserve(
         reserved = int(told.sum()) if len(told) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
-    texts = recording.strings.select(attribute_id="id", driver_owner=driver_owner_of(pl.col("text")))
-    outside = outside.join(texts, on="attribute_id", how="left", maintain_order="left").with_columns(
-        owner=pl.coalesce("owner", "driver_owner")
+    modules = recording.attributes.select("attribute_id", "module")
+    outside = outside.join(modules, on="attribute_id", how="left", maintain_order="left").with_columns(
+        owner=pl.coalesce("owner", driver_owners(pl.col("module"), figures.device))
     )
-    is_own = driver_module_of(pl.col("owner")).eq_missing(pl.lit(PROGRAM_MODULE))
+    is_own = pl.col("module").eq_missing(pl.lit(PROGRAM_MODULE))
     grown = outside.filter((pl.col("malloc_sequence") > first) | is_own) if first is not None else outside
     owner = _largest(grown, "owner")
     sites = call_sites(recording, grown)

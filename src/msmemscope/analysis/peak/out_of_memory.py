@@ -175,7 +175,7 @@ def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMe
     single = framework_blocks(alive)
     stacks = alive["python_stack_id"].unique()
     lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
-    modules = driver_modules(recording.strings)
+    modules = driver_modules(recording)
     lines_by_stack = dict(lines.iter_rows())
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},

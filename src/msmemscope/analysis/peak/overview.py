@@ -89,7 +89,7 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
             capture.native_stack_frame(one["native_stack_id"], one["sequence"][0]) for one in native.iter_slices(1)
         ]
     stacks = capture.python_stack_frame(pl.concat(shown))
-    lines, modules = source_lines(stacks), driver_modules(recording.strings)
+    lines, modules = source_lines(stacks), driver_modules(recording)
     recording = dataclasses.replace(recording, python_stacks=stacks, native_stacks=pl.concat(native_stacks))
     return MemoryOverview(
         event_count=capture.event_count(),

@@ -42,7 +42,8 @@ def change_sentences(changes: pl.DataFrame) -> pl.Series:
     Whole columns at once: a wrong write in a loop makes a million changes.
 
     Args:
-        changes: The columns of `verdict.WATCH_CHANGE_SCHEMA`, without the sentence.
+        changes: The columns of `verdict.WATCH_CHANGE_SCHEMA`, without the sentence; `ranges` and `has_more_ranges` as
+            in `recording.schema.ATTRIBUTE_SCHEMA`.
     """
     texts = changes.with_columns(
         _texts(changes["size"].fill_null(0), format_bytes).alias("size_text"),
@@ -133,15 +134,25 @@ def _block(operator: str, site: str, size: pl.Expr) -> pl.Expr:
 
 
 def _bytes_text() -> pl.Expr:
-    all_of_it = pl.format("{}-{}", pl.col("first").fill_null(0), pl.col("last").fill_null(0))
-    found = pl.when(pl.col("ranges") != "").then("ranges").fill_null(all_of_it)
-    # Text that was cut off may end anywhere.
-    shown = found.str.extract(f"^([0-9]+-[0-9]+(?:,[0-9]+-[0-9]+){{0,{_MOST_RANGES - 1}}})(?:,|$)").fill_null(all_of_it)
-    is_more = shown.str.len_bytes() < found.str.len_bytes()
+    all_of_it = pl.format("{}..{}", pl.col("first").fill_null(0), pl.col("last").fill_null(0))
+    count = pl.col("ranges").list.len().fill_null(0)
+    shown = pl.when(count > 0).then(_joined(pl.col("ranges").list.head(_MOST_RANGES), "..", ", "))
+    is_more = (count > _MOST_RANGES) | ((count > 0) & pl.col("has_more_ranges"))
     more = pl.when(is_more).then(pl.format(" and more, up to {}", "last")).fill_null("")
     coarse = pl.when(pl.col("granularity") > 1).then(pl.format(" (known to {})", "granularity_text")).fill_null("")
-    ranges = shown.str.replace_all("-", "..", literal=True).str.replace_all(",", ", ", literal=True)
-    return pl.format("bytes {}{}{}", ranges, more, coarse)
+    return pl.format("bytes {}{}{}", shown.fill_null(all_of_it), more, coarse)
+
+
+def range_texts() -> pl.Expr:
+    """Returns the ranges of bytes that differ as texts, `0-63,128-191`, with `,...` behind them where there are more."""
+    more = pl.when("has_more_ranges").then(pl.lit(",...")).otherwise(pl.lit(""))
+    return pl.concat_str(_joined(pl.col("ranges"), "-", ","), more)
+
+
+def _joined(ranges: pl.Expr, between_ends: str, between_ranges: str) -> pl.Expr:
+    """Returns lists of ranges as texts, each different one of which is a few numbers."""
+    ends = (pl.element().struct.field(name).cast(pl.String) for name in ("first", "last"))
+    return ranges.list.eval(pl.concat_str(ends, separator=between_ends)).list.join(between_ranges)
 
 
 def _neighbour() -> pl.Expr:

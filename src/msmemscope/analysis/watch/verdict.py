@@ -16,9 +16,16 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage
 from msmemscope.analysis.recorded import Recorded
-from msmemscope.analysis.watch.sentences import change_sentences, coverage_sentences, files_sentences, window_sentences
+from msmemscope.analysis.watch.sentences import (
+    change_sentences,
+    coverage_sentences,
+    files_sentences,
+    range_texts,
+    window_sentences,
+)
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
 from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
@@ -123,15 +130,11 @@ WATCHED_SCHEMA: Final = pl.Schema(
 end_sequence, end_reason: null if the end was not recorded.
 """
 
-_TEXTS: Final = ("watch", "when", "operator", "source", "previous", "writer", "before", "after", "ranges", "reason")
-_NUMBERS: Final = {
-    "id": "watch_id", "output": "output", "call": "call", "previous_call": "previous_call", "concurrent": "concurrent",
-    "writer_call": "writer_call", "changed_bytes": "changed_bytes", "first": "first", "last": "last",
-    "granularity": "granularity", "neighbour": "neighbour", "neighbour_address": "neighbour_address",
-    "neighbour_size": "neighbour_size", "more_blocks": "more_blocks",
-}  # fmt: skip
+_ATTRIBUTES: Final = (
+    "attribute_id", "reason", "has_more_ranges",
+    *(name for name in WATCH_CHANGE_SCHEMA.names() if name in ATTRIBUTE_SCHEMA),
+)  # fmt: skip
 NO_CHANGES_IN_DUMPS: Final = "dumps do not have the changes of watched memory: give the capture folder"
-_SWITCHES: Final = {"exact": "is_exact", "beside": "is_beside", "written_neighbour": "neighbour_is_written"}
 _IDENTITY: Final = ("watch", "watch_id", "output")
 
 
@@ -197,34 +200,21 @@ def _why_not_watched(recording: Recording) -> Coverage:
 
 
 def _with_attributes(recording: Recording) -> pl.DataFrame:
-    """Returns the events about watched memory, with a column per key of their attributes."""
+    """Returns the events about watched memory, with their attributes."""
     events = recording.events.filter(pl.col("kind").is_in([int(kind) for kind in WATCH_KINDS]))
     names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("name"))
-    attributes = recording.strings.select(pl.col("id").alias("attribute_id"), pl.col("text").alias("attributes"))
-
-    def value(key: str) -> pl.Expr:
-        return pl.col("attributes").str.extract(f"(?m)^{key}=(.*)$")
-
-    def number(key: str) -> pl.Expr:
-        found = value(key).cast(pl.Int64, strict=False)
-        return pl.when(found >= 0).then(found)  # none of them is negative unless it is damaged
-
+    numbers = [name for name, kind in WATCH_CHANGE_SCHEMA.items() if name in ATTRIBUTE_SCHEMA and kind == pl.Int64()]
     return (
         events.join(names, on="name_id", how="left", maintain_order="left")
-        .join(attributes, on="attribute_id", how="left", maintain_order="left")
-        .with_columns(
-            *(value(key).alias(key) for key in _TEXTS),
-            *(number(key).alias(column) for key, column in _NUMBERS.items()),
-            *((value(key) == "1").alias(column) for key, column in _SWITCHES.items()),
-        )
+        .join(recording.attributes.select(_ATTRIBUTES), on="attribute_id", how="left", maintain_order="left")
+        .with_columns(pl.col(numbers).cast(pl.Int64, strict=False))  # a damaged one may be larger
         .with_columns(
             pl.col("name").fill_null(""),
             pl.col("is_exact").fill_null(value=True),
-            pl.col("is_beside", "neighbour_is_written").fill_null(value=False),
+            pl.col("is_beside", "neighbour_is_written", "has_more_ranges").fill_null(value=False),
             pl.col("concurrent", "more_blocks").fill_null(0),
             pl.col("extra").alias("malloc_sequence"),
         )
-        .drop("attributes")  # the longest column by far, where there are millions of changes
     )
 
 
@@ -256,7 +246,7 @@ def _changes(recording: Recording, events: pl.DataFrame) -> pl.DataFrame:
         )
     wrong = found.filter(pl.col("verdict") != LEGITIMATE)
     sentences = wrong.select("sequence").with_columns(change_sentences(wrong))
-    told = found.join(sentences, on="sequence", how="left", maintain_order="left")
+    told = found.join(sentences, on="sequence", how="left", maintain_order="left").with_columns(ranges=range_texts())
     return told.select(WATCH_CHANGE_SCHEMA.names()).cast(WATCH_CHANGE_SCHEMA)
 
 

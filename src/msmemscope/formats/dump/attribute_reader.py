@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from msmemscope.formats.attributes import DRIVER_MODULE_PATTERN
 from msmemscope.formats.dump.vocabulary import POOL_OF_WORD
 from msmemscope.formats.interning import LocalTexts, local_texts
 from msmemscope.model.events import EventFlag
@@ -31,7 +32,7 @@ _ANYWHERE: Final = '(?:^|[{{,])\\s*"?{key}"?:\\s*"?({value})"?\\s*(?:,|\\}}|$)'
 _NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
 _BYTES: Final = re.compile("[0-9]{1,18}")
 _OWNER: Final = re.compile(r"(?:^|,)\s*owner:")
-_OWNER_BY_ALLOCATOR: Final = re.compile("CANN@[^@,]+")
+_MODULE: Final = re.compile(DRIVER_MODULE_PATTERN)
 # Owner labels are free text: they end only where an attribute begins that stands behind them.
 _KEYS_BEHIND_OWNER: Final = ("inefficient", "inefficient_type", "page_type", "alloc_type", "MID")
 _BEHIND_OWNER: Final = re.compile(rf",\s*(?=(?:{'|'.join(_KEYS_BEHIND_OWNER)}):)")
@@ -62,6 +63,8 @@ class Rest(NamedTuple):
     """Of an OOM: what failed."""
     asked_bytes: int
     """Of an OOM."""
+    pairs: tuple[tuple[str, str], ...]
+    """What `attribute` is made of: names and values; the module of the driver as `module`."""
 
 
 def attribute_columns(column: pl.Series) -> AttributeColumns:
@@ -198,9 +201,10 @@ def parse_rest(text: str) -> Rest:
     pairs.pop("inefficient", None)
     function = pairs.get("func", "")
     asked = pairs.get("req_size", "")
-    known = _OWNER_BY_ALLOCATOR.match(owner)
-    attribute = ",".join([*([known[0]] if known else []), *(f"{key}:{value}" for key, value in pairs.items())])
-    return Rest(flags, pool, owner, attribute, function, int(asked) if _BYTES.fullmatch(asked) else 0)
+    module = _MODULE.match(owner)
+    attribute = ",".join([*([module[0]] if module else []), *(f"{key}:{value}" for key, value in pairs.items())])
+    named = (*([("module", module[1])] if module else []), *pairs.items())
+    return Rest(flags, pool, owner, attribute, function, int(asked) if _BYTES.fullmatch(asked) else 0, named)
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -10,28 +10,23 @@ key and value stand side by side without blanks.
 from __future__ import annotations
 
 import json
-import re
 from enum import Enum
 from typing import Final
 
 import polars as pl
 
-from msmemscope.analysis.owners.ownership import split_allocation_text
+from msmemscope.formats.attributes import hexadecimal, named_texts
 from msmemscope.formats.dump.inefficient_attribute import KEY
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, PINNED, EventFlag, EventKind
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventFlag, EventKind
 from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
 
-_NEXT_KEY: Final = re.compile(r",\s*(?=\w+:)")
-_IS_PAIR: Final = re.compile(r"\w+:")
 _TASK_KINDS: Final = (EventKind.KERNEL_LAUNCH, EventKind.KERNEL_EXECUTE_START, EventKind.KERNEL_EXECUTE_END)
 _NEEDED: Final = (
     "kind", "sequence", "pool", "device", "flags", "size", "extra", "pointer", "live_bytes", "reserved_bytes",
     "process_used_bytes", "device_used_bytes", "owner", "recorded", KEY,
 )  # fmt: skip
-_HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
-
-"""Pools that hold memory of the driver in reserve: `total` is what they hold, `used` what is in use."""
 
 
 class AttributeForm(Enum):
@@ -55,18 +50,23 @@ class AttributeForm(Enum):
         """What stands behind the value of an attribute."""
         return "" if self is AttributeForm.CSV else '"'
 
-    def fragment(self, text: str) -> str:
-        """Returns attributes that were recorded as text, `key:value,key:value`."""
-        if self is AttributeForm.CSV:
-            return text
-        pairs = (part.partition(":") for part in _NEXT_KEY.split(text) if _IS_PAIR.match(part))
-        return ",".join(f"{_json_string(key)}:{_json_string(value)}" for key, _, value in pairs)
+    def recorded(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Writes attributes that were recorded.
 
-    def allocation(self, text: str) -> str:
-        """Returns the attributes of a MALLOC that were recorded as text: what the allocator says, without the owner."""
-        said = split_allocation_text(text)[1]
-        # Whether memory is pinned stands among the statistics, for FREE as for MALLOC.
-        return "" if said == PINNED else self.fragment(said)
+        Args:
+            pairs: Of `formats.attributes.PAIR_SCHEMA`.
+
+        Returns:
+            `id` and `text`: those of an id, one behind the other. What has an attribute of its own is left out: whether
+            memory is pinned, which stands among the statistics, for FREE as for MALLOC, and the module, which is part
+            of the owner.
+        """
+        shown = ~pl.col("key").is_in([int(AttributeKey.MODULE), int(AttributeKey.IS_PINNED)])
+        named = named_texts(pairs.filter(shown))
+        if self is AttributeForm.JSON:
+            named = named.with_columns(_json_strings(named["name"]), _json_strings(named["value"]))
+        text = pl.concat_str("name", pl.lit(":"), "value")
+        return named.group_by("id", maintain_order=True).agg(text.str.join(",").alias("text"))
 
     def attribute(self, key: str, text: str) -> str:
         """Returns an attribute whose value is free text, which may hold colons, commas and quotes of its own."""
@@ -80,10 +80,7 @@ class AttributeForm(Enum):
 
 def pointer_text(address: pl.Expr) -> pl.Expr:
     """Returns addresses as `0x` and 16 hexadecimal digits."""
-    digits = [
-        pl.lit(_HEX_DIGITS).gather(((address // (1 << shift)) % (1 << 16)).cast(pl.UInt32)) for shift in (48, 32, 16, 0)
-    ]
-    return pl.concat_str(pl.lit("0x"), *digits)
+    return pl.concat_str(pl.lit("0x"), hexadecimal(address))
 
 
 def attribute_texts(form: AttributeForm, batch: pl.DataFrame) -> pl.Series:
@@ -182,6 +179,15 @@ def _statistics(form: AttributeForm) -> list[pl.Expr]:
         form.pair("process_used", pl.when(is_on_device | is_pinned).then(pl.col("process_used_bytes").cast(pl.String))),
         form.pair("device_used", pl.when(is_on_device).then(pl.col("device_used_bytes").cast(pl.String))),
     ]
+
+
+def _json_strings(texts: pl.Series) -> pl.Series:
+    """Escapes texts, each different one once."""
+    different = texts.unique()
+    escaped: pl.Series = texts.replace_strict(
+        different, [_json_string(text) for text in different], return_dtype=pl.String
+    )
+    return escaped
 
 
 def _json_string(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.model.events import PINNED, EventKind
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
@@ -17,8 +17,10 @@ class PinnedMemory:
     """Blocks of pinned memory that are alive, carried from batch to batch."""
 
     def __init__(self, capture: Capture) -> None:
-        """Look up how pinned memory is marked."""
-        self._texts = [key for key, text in capture.strings.items() if text == PINNED]
+        """Begin with no block."""
+        self._capture = capture
+        self._known = pl.Series([], dtype=pl.UInt32)
+        self._pinned = pl.Series([], dtype=pl.UInt32)
         self._alive = pl.Series([], dtype=pl.UInt64)
 
     def moved_to_driver(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -27,9 +29,10 @@ class PinnedMemory:
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
         """
-        if not self._texts:
+        self._look_up(batch.filter(pl.col("kind") == EventKind.MALLOC)["attribute_id"])
+        if self._pinned.is_empty():
             return batch
-        is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(self._texts)
+        is_begin = (pl.col("kind") == EventKind.MALLOC) & pl.col("attribute_id").is_in(self._pinned.implode())
         self._alive = pl.concat([self._alive, batch.filter(is_begin)["sequence"]])
         if self._alive.is_empty():
             return batch
@@ -41,3 +44,14 @@ class PinnedMemory:
         if not ended.is_empty():
             self._alive = self._alive.filter(~self._alive.is_in(ended.implode()))
         return moved
+
+    def _look_up(self, ids: pl.Series) -> None:
+        """Finds the attributes of allocations that say so; there are few different ones."""
+        fresh = ids.unique()
+        fresh = fresh.filter(~fresh.is_in(self._known.implode()))
+        if fresh.is_empty():
+            return
+        self._known = pl.concat([self._known, fresh])
+        self._pinned = pl.concat(
+            [self._pinned, self._capture.attribute_frame(fresh).filter("is_pinned")["attribute_id"]]
+        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+from msmemscope.formats.attributes import NAMED_SCHEMA, attribute_table, in_chunks, pairs_of_named
 from msmemscope.formats.dump.attribute_reader import parse_rest
 from msmemscope.formats.interning import Interner, LocalTexts
 from msmemscope.formats.problems import Problems
@@ -57,6 +58,7 @@ class DumpRowsOfProcesses:
         self._python_stacks = Interner()
         self._native_stacks = Interner()
         self._said: dict[str, _Said] = {}
+        self._pairs: dict[int, tuple[tuple[str, str], ...]] = {}
         self._parts: list[pl.DataFrame] = []
         self._problems: list[str] = []
         self._unknown: dict[str, int] = {}
@@ -111,6 +113,7 @@ class DumpRowsOfProcesses:
                 rest.asked_bytes,
             )
             self._said[text] = known
+            self._pairs.setdefault(known.attribute_id, rest.pairs)
         return known
 
     def add_problem(self, line: str) -> None:
@@ -183,7 +186,17 @@ class DumpRowsOfProcesses:
             native_stacks=self._native_stacks.frame(),
             coverage=tuple(notes),
             problems=tuple(own_problems),
+            attributes=self._attributes(events),
         )
+
+    def _attributes(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Returns the attributes of some events, as ATTRIBUTE_SCHEMA."""
+
+        def pairs(ids: pl.Series) -> pl.DataFrame:
+            rows = [(key, *pair) for key in ids for pair in self._pairs.get(key, ())]
+            return pairs_of_named(pl.DataFrame(rows, schema=NAMED_SCHEMA, orient="row"))
+
+        return attribute_table(map(pairs, in_chunks(events["attribute_id"].unique().sort())))
 
 
 def _in_order(rows: pl.DataFrame, problems: list[str]) -> pl.DataFrame:

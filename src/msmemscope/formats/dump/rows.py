@@ -52,8 +52,6 @@ COLUMNS: Final = pl.Schema(
 
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
-_ALLOCATION_KEY: Final = 1 << 32
-"""Added to an attribute id whose text begins with the owner as the allocator knows it: that of a MALLOC."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,20 +132,9 @@ class DumpRows:
     def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
         if batch["attribute_id"].max() == 0:
             return no_texts(len(batch)).alias("recorded")
-        is_allocation = (pl.col("kind") == EventKind.MALLOC) & (pl.col("attribute_id") != 0)
-        keys = batch.select(
-            pl.col("attribute_id").cast(pl.UInt64) + pl.when(is_allocation).then(_ALLOCATION_KEY).otherwise(0)
-        ).to_series()
-        strings = self._capture.strings
-        form = self._form
-        used = [key for key in keys.unique().to_list() if key != 0]
-        texts = []
-        for key in used:
-            text = strings.get(key % _ALLOCATION_KEY, "")
-            rendered = form.allocation(text) if key >= _ALLOCATION_KEY else form.fragment(text)
-            texts.append(rendered or None)
-        table = pl.DataFrame({"id": used, "text": texts}, schema={"id": pl.UInt64(), "text": pl.String()})
-        return looked_up(keys, table).alias("recorded")
+        ids = batch["attribute_id"]
+        texts = self._form.recorded(self._capture.attribute_pairs(ids))
+        return looked_up(ids, texts).alias("recorded")
 
     def _python_stacks(self, batch: pl.DataFrame) -> pl.Series:
         ids = _shown_ids(batch, "python_stack_id", self._shows_python_stacks)

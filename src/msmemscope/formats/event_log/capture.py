@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.errors import EventLogError
+from msmemscope.formats.event_log.attributes import AttributeReader
 from msmemscope.formats.event_log.definitions import UNKNOWN_TEXT, DefinitionTable, PythonFrame
 from msmemscope.formats.event_log.event_frame import event_frame
 from msmemscope.formats.event_log.event_segments import EventSurvey, merged_records, survey_events
@@ -175,14 +176,34 @@ class Capture:
         """Returns the texts of string ids, for joining.
 
         Args:
-            ids: Any ids, repeated or not; 0 stands for none and is left out.
+            ids: Any ids, repeated or not; 0 stands for none and is left out. Those of attributes have a text too.
 
         Returns:
             One row per different id: `id` (u32), `text`.
         """
         used = _used(ids)
         strings = self.strings
-        return _text_frame(used, (strings.get(key, UNKNOWN_TEXT) for key in used))
+        spelled = self._attribute_reader.texts(used)
+        return _text_frame(used, (spelled.get(key) or strings.get(key, UNKNOWN_TEXT) for key in used))
+
+    def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
+        """Returns the attributes of events, for joining.
+
+        Args:
+            ids: Values of `attribute_id`, repeated or not, of kinds of events where it names attributes.
+
+        Returns:
+            One row per different id that has attributes: `recording.schema.ATTRIBUTE_SCHEMA`.
+        """
+        return self._attribute_reader.table(_different(ids))
+
+    def attribute_texts(self, ids: Iterable[int]) -> Mapping[int, str]:
+        """Returns typed attributes as the texts that logs before version 6 have; ids of strings are left out."""
+        return self._attribute_reader.texts(ids)
+
+    def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
+        """Returns the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
+        return self._attribute_reader.pairs(_different(ids))
 
     def python_stack_frame(self, ids: pl.Series) -> pl.DataFrame:
         """Returns the texts of Python stack ids, for joining; see `string_frame`."""
@@ -261,6 +282,10 @@ class Capture:
         return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
 
     @cached_property
+    def _attribute_reader(self) -> AttributeReader:
+        return AttributeReader(self._definitions)
+
+    @cached_property
     def _stack_texts(self) -> StackTexts:
         return StackTexts(self._definitions, self._symbolizer)
 
@@ -311,6 +336,11 @@ class Capture:
 
 def _used(ids: pl.Series) -> list[int]:
     return [key for key in ids.unique().to_list() if key != 0]
+
+
+def _different(ids: pl.Series) -> pl.Series:
+    used: pl.Series = ids.filter(ids != 0)
+    return used.unique().sort()
 
 
 def _text_frame(ids: list[int], texts: Iterable[str]) -> pl.DataFrame:

@@ -106,8 +106,8 @@ class DefinitionTable:
 
     def __init__(self, files: Sequence[SegmentFile]) -> None:
         """Note where every entry lies."""
-        self._places: dict[int, dict[int, _Payload]] = {kind: {} for kind in _KINDS}
-        self._listed: list[tuple[int, _Payload]] = []
+        self._places: dict[int, dict[int, Payload]] = {kind: {} for kind in _KINDS}
+        self._listed: list[tuple[int, Payload]] = []
         for file in files:
             content = b"".join(
                 # Pads a hole between two extents, so that offsets stay multiples of 8.
@@ -116,6 +116,8 @@ class DefinitionTable:
             )
             self._note(content, big_endian=file.big_endian)
         self.strings: Mapping[int, str] = _Strings(self._places[DefinitionKind.STRING])
+        self.attributes: Mapping[int, Payload] = self._places[DefinitionKind.ATTRIBUTES]
+        """Where sets of typed attributes lie, by their ids: arrays of `layout.ATTRIBUTE`."""
         self._codes: dict[int, CodeObject] = {}
         self.facts = self._read_facts()
         self.modules = self._read_modules()
@@ -181,7 +183,7 @@ class DefinitionTable:
             if kind not in _KINDS or reserved != 0 or start + size > len(content):
                 position += DEFINITION_ALIGNMENT
                 continue
-            payload = _Payload(content, start, size, big_endian)
+            payload = Payload(content, start, size, big_endian)
             if kind in (DefinitionKind.FACT, DefinitionKind.MODULE):
                 self._listed.append((kind, payload))
             else:
@@ -220,7 +222,7 @@ class DefinitionTable:
         return tuple(modules[-_MOST_MODULES:])
 
 
-class _Payload(NamedTuple):
+class Payload(NamedTuple):
     """Where the payload of a definition lies."""
 
     content: bytes
@@ -229,12 +231,15 @@ class _Payload(NamedTuple):
     big_endian: bool
 
     def raw(self) -> bytes:
+        """Returns its bytes."""
         return self.content[self.start : self.start + self.size]
 
     def text(self) -> str:
+        """Returns it as UTF-8; what is none is replaced."""
         return self.raw().decode(errors="replace")
 
     def integers(self, code: str, count: int) -> tuple[int, ...]:
+        """Returns so many integers from its beginning; `code` is that of `struct`."""
         order = ">" if self.big_endian else "<"
         return struct.unpack_from(f"{order}{count}{code}", self.content, self.start)
 
@@ -242,7 +247,7 @@ class _Payload(NamedTuple):
 class _Strings(Mapping[int, str]):
     """String id to text, decoded on demand."""
 
-    def __init__(self, places: dict[int, _Payload]) -> None:
+    def __init__(self, places: dict[int, Payload]) -> None:
         self._places = places
         self._decoded: dict[int, str] = {}
 

@@ -55,6 +55,7 @@ class DefinitionKind(IntEnum):
     NATIVE_STACK = 4
     MODULE = 5
     FACT = 6
+    ATTRIBUTES = 7
 
 
 class LineTableFormat(IntEnum):
@@ -144,6 +145,9 @@ CODE_PAYLOAD: Final = np.dtype(
 )
 
 PYTHON_FRAME: Final = np.dtype([("code_id", "<u4"), ("instruction_offset", "<u4")])
+
+ATTRIBUTE: Final = np.dtype([("key", "<u2"), ("kind", "<u2"), ("reserved", "<u4"), ("value", "<u8")])
+"""One of the pairs of `DefinitionKind.ATTRIBUTES`; see `model.attributes`."""
 
 NATIVE_ADDRESS: Final = np.dtype("<u8")
 

@@ -75,6 +75,7 @@ def recording_of_snapshot(path: Path) -> Recording:
         native_stacks=rows.native_stacks.frame(),
         coverage=tuple(_notes(traces, before, kind if not is_certain else None)),
         problems=tuple(rows.problems()),
+        attributes=rows.attributes(),
     )
 
 

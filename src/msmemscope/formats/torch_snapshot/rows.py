@@ -16,6 +16,7 @@ from msmemscope.formats.interning import Interner
 from msmemscope.formats.problems import Problems
 from msmemscope.model.devices import DeviceKind, device_number
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 
 KINDS: Final = {
     "alloc": EventKind.MALLOC,
@@ -37,6 +38,7 @@ _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
 _NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".so")
+_TOLD: Final = pl.Schema({name: ATTRIBUTE_SCHEMA[name] for name in ("attribute_id", "free_bytes")})
 ROW_SCHEMA: Final = pl.Schema(
     {
         "action": pl.String(),
@@ -106,12 +108,18 @@ class SnapshotRows:
         self._letters_left = _FEW_LETTERS + _LETTERS_PER_BYTE * size_bytes
         self._parts: list[pl.DataFrame] = [ROW_SCHEMA.to_frame()]
         self._unknown: dict[str, int] = {}
+        self._free: dict[int, int] = {}
 
     def take(self) -> pl.DataFrame:
         """Returns the rows so far, and forgets them; stacks stay."""
         rows = pl.concat(self._parts)
         self._parts = [ROW_SCHEMA.to_frame()]
         return rows
+
+    def attributes(self) -> pl.DataFrame:
+        """Returns what is told of devices beside events, as ATTRIBUTE_SCHEMA."""
+        table = pl.DataFrame({"attribute_id": list(self._free), "free_bytes": list(self._free.values())})
+        return pl.concat([ATTRIBUTE_SCHEMA.to_frame(), table.cast(_TOLD)], how="diagonal")
 
     def problems(self) -> list[str]:
         """Returns what was left out."""
@@ -128,7 +136,8 @@ class SnapshotRows:
             for action in actions:
                 if action not in KINDS:
                     self._unknown[action] = self._unknown.get(action, 0) + 1
-        entries, told = self._with_states(known)
+        entries, free = self._with_states(known)
+        told = [0 if number is None else self._told(number) for number in free]
         self._add(
             {
                 "action": [entry["action"] for entry in entries],
@@ -137,8 +146,8 @@ class SnapshotRows:
                 "address": [_number(entry, "addr", 0) if entry["action"] != "oom" else 0 for entry in entries],
                 "size": [_number(entry, "size", 0) for entry in entries],
                 "timestamp_ns": [_number(entry, "time_us", 0) * 1000 for entry in entries],
-                "name_id": [self.strings.id_of(OOM_SNAPSHOT_NAME) if text else 0 for text in told],
-                "attribute_id": self.strings.ids_of(told),
+                "name_id": [self.strings.id_of(OOM_SNAPSHOT_NAME) if identity else 0 for identity in told],
+                "attribute_id": told,
             },
             [entry.get("frames") or () for entry in entries],
         )
@@ -161,20 +170,27 @@ class SnapshotRows:
         columns = {"action": actions, "device": devices, "address": addresses, "size": sizes}
         self._add({name: list(values) for name, values in columns.items()}, [frames or () for frames in stacks])
 
+    def _told(self, free_bytes: int) -> int:
+        """Returns the id of the attributes of a device that has so much memory left."""
+        identity = self.strings.id_of(f"free:{free_bytes}")
+        self._free[identity] = free_bytes
+        return identity
+
     @staticmethod
-    def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int | None]]:
         """Puts the state of the device before each allocation that failed, as far as it is told: our own logs have it there.
 
         Returns:
-            The entries, and what each says of the state; nothing but for those that were put in.
+            The entries, and how many bytes of the device each says are free; None but for those that were put in.
         """
-        found, told = [], []
+        found: list[dict[str, Any]] = []
+        told: list[int | None] = []
         for entry in entries:
             if entry["action"] == "oom" and "device_free" in entry:
                 found.append({"action": "snapshot", "time_us": entry.get("time_us", 0)})
-                told.append(f"free:{_number(entry, 'device_free')}")
+                told.append(_number(entry, "device_free"))
             found.append(entry)
-            told.append("")
+            told.append(None)
         return found, told
 
     def _add(self, columns: dict[str, list[Any]], stacks: list[Any]) -> None:
