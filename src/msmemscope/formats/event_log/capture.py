@@ -339,8 +339,8 @@ def _used(ids: pl.Series) -> list[int]:
 
 
 def _different(ids: pl.Series) -> pl.Series:
-    used: pl.Series = ids.filter(ids != 0)
-    return used.unique().sort()
+    different: pl.Series = ids.filter(ids != 0).unique().sort()
+    return different
 
 
 def _text_frame(ids: list[int], texts: Iterable[str]) -> pl.DataFrame:
