@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from msmemscope.formats.dump.running_totals import RunningTotals
     from msmemscope.formats.event_log.capture import Capture
 
-COLUMNS: Final = pl.Schema(
-    {
-        "ID": pl.UInt64(),
-        "Event": pl.String(),
-        "Event Type": pl.String(),
-        "Name": pl.String(),
-        "Timestamp(ns)": pl.UInt64(),
-        "Process Id": pl.UInt32(),
-        "Thread Id": pl.UInt32(),
-        "Device Id": pl.String(),
-        "Ptr": pl.String(),
-        "Attr": pl.String(),
-        "Call Stack(Python)": pl.String(),
-        "Call Stack(C)": pl.String(),
-    }
-)
-"""Columns of a dump in their order; null stands for an empty field."""
-
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
 _KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.OOM)
