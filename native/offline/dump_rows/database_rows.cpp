@@ -1,5 +1,7 @@
 #include "offline/dump_rows/database_rows.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -72,7 +74,10 @@ bool skip_key(Place& place, std::string_view key) {
 
 class RowReader {
 public:
-    RowReader(const DatabasePart& part, DumpRows& rows) : part_(part), rows_(rows) {}
+    RowReader(const DatabasePart& part, DumpRows& rows) : part_(part), rows_(rows) {
+        struct stat status = {};
+        file_bytes_ = fstat(part.descriptor, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+    }
 
     bool read_leaf(const Byte* content, std::uint32_t number) {
         const Page page = page_at(content, number, part_.usable_bytes);
@@ -106,6 +111,11 @@ private:
         const std::uint64_t fitting = least + (bytes - least) % (usable - 4);
         const auto local = static_cast<std::size_t>(fitting <= usable - 35 ? fitting : least);
         if (cell.left() < local + 4) {
+            return false;
+        }
+        // Pages of a damaged file can lead to each other: rows never go on in more bytes than there are.
+        gathered_bytes_ += bytes;
+        if (gathered_bytes_ > file_bytes_) {
             return false;
         }
         gathered_.assign(cell.at, cell.at + local);
@@ -269,6 +279,8 @@ private:
     const DatabasePart& part_;
     DumpRows& rows_;
     std::array<Value, kColumns> values_;
+    std::uint64_t file_bytes_ = 0;
+    std::uint64_t gathered_bytes_ = 0;
     std::vector<Byte> gathered_;
     std::string words_;
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_CPU
@@ -91,30 +92,48 @@ def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
     Returns:
         A table of BLOCK_SCHEMA.
     """
-    allocations = events.lazy().filter(pl.col("kind") == EventKind.MALLOC)
-    frees = (
+    kind = pl.col("kind")
+    allocations = events.filter(kind == EventKind.MALLOC)
+    ends = (
         events.lazy()
-        .filter((pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0) & (pl.col("extra") < pl.col("sequence")))
+        .filter((kind == EventKind.FREE) & (pl.col("extra") != 0) & (pl.col("extra") < pl.col("sequence")))
         .select(
-            pl.col("extra").alias("sequence"),
+            pl.col("extra").alias("block"),
             pl.col("timestamp_ns").alias("freed_ns"),
             pl.col("sequence").alias("free_sequence"),
             pl.col("thread_id").alias("free_thread_id"),
             pl.col("python_stack_id").alias("free_python_stack_id"),
             pl.col("native_stack_id").alias("free_native_stack_id"),
         )
-        # A damaged log may name a block twice: it was freed the first time.
-        .unique("sequence", keep="first", maintain_order=True)
-    )
-    return (
-        allocations.join(frees, on="sequence", how="left", maintain_order="left")
-        .join(strings.lazy(), left_on="name_id", right_on="id", how="left", maintain_order="left")
-        .with_columns(
-            pl.col("sequence").alias("allocation_id"),
-            pl.col("timestamp_ns").alias("allocated_ns"),
-            pl.col("sequence").alias("malloc_sequence"),
-            pl.col("text").alias("name"),
-        )
-        .select(BLOCK_SCHEMA.names())
         .collect()
     )
+    names = allocations.select("name_id").join(
+        strings, left_on="name_id", right_on="id", how="left", maintain_order="left"
+    )
+    rows = _first_rows(allocations["sequence"], ends["block"])
+    return allocations.with_columns(
+        *ends.drop("block").select(pl.all().gather(rows)).get_columns(),
+        pl.col("sequence").alias("allocation_id"),
+        pl.col("timestamp_ns").alias("allocated_ns"),
+        pl.col("sequence").alias("malloc_sequence"),
+        names["text"].alias("name"),
+    ).select(BLOCK_SCHEMA.names())
+
+
+def _first_rows(known: pl.Series, named: pl.Series) -> pl.Series:
+    """Returns for each known number the row of the first that names it; null if none does.
+
+    Args:
+        known: Rising numbers.
+        named: Any numbers.
+    """
+    numbers, wanted = known.to_numpy(), named.to_numpy()
+    places = np.searchsorted(numbers, wanted)
+    is_known = places < len(numbers)
+    is_known[is_known] = numbers[places[is_known]] == wanted[is_known]
+    # A damaged log may name a block twice: it was freed the first time. Of repeated places the last one written stays.
+    rows = np.flatnonzero(is_known)[::-1]
+    found = np.full(len(numbers), len(named), dtype=np.uint32)
+    found[places[rows]] = rows
+    series = pl.Series(found)
+    return series.set(series == len(named), None)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.formats.dump.row_reader import COLUMNS, INTEGERS, NULL_VALUES, excerpt, text_schema
+from msmemscope.formats.dump.columns import COLUMNS, INTEGERS
+from msmemscope.formats.dump.row_reader import NULL_VALUES, excerpt, text_schema
 
 if TYPE_CHECKING:
     from msmemscope.formats.problems import Problems

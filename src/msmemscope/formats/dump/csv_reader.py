@@ -17,9 +17,9 @@ import polars as pl
 
 from msmemscope.errors import InputError
 from msmemscope.formats.dump.broken_rows import RowsOneByOne
+from msmemscope.formats.dump.columns import COLUMNS, missing_columns
 from msmemscope.formats.dump.csv_parts import ROW_BEGIN, RowsStart, has_long_line, small_parts, whole_rows
 from msmemscope.formats.dump.row_reader import (
-    COLUMNS,
     NULL_VALUES,
     DumpPiece,
     parse_piece,
@@ -95,7 +95,7 @@ def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
     if header is None:
         message = f"{path} is not a dump: its first line is no header"
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")
-    missing = [name for name, is_needed in COLUMNS.items() if is_needed and name not in header.columns]
+    missing = missing_columns(header.columns)
     if missing:
         message = f"{path} lacks columns of a dump: {', '.join(missing)}"
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")

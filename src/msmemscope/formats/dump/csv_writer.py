@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.errors import DumpError
-from msmemscope.formats.dump.rows import COLUMNS
+from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.model.cell_texts import FORMULA
 
 if TYPE_CHECKING:

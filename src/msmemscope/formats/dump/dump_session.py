@@ -186,7 +186,7 @@ class _DumpSession:
             own = pl.col("device")
             is_of_none = (own < 0) & (own != DEVICE_CPU)
             rendered = rendered.filter((own == device) | is_of_none)
-        rendered = rendered.drop("device")
+        rendered.drop_in_place("device")
         if rendered.is_empty():
             return
         dump = self._csv[device] if self._is_csv else self._db[device]

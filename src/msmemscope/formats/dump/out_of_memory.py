@@ -12,7 +12,8 @@ import polars as pl
 
 from msmemscope.configuration.settings import MAXIMUM_OOM_TOP
 from msmemscope.formats.dump.attributes import AttributeForm, pointer_text
-from msmemscope.formats.dump.rows import COLUMNS, looked_up
+from msmemscope.formats.dump.columns import COLUMNS
+from msmemscope.formats.dump.rows import looked_up
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
     EVENT_WORDS,

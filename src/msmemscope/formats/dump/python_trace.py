@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.formats.dump.columns import PYTHON_TRACE_COLUMNS
 from msmemscope.formats.dump.csv_writer import CsvTable
 from msmemscope.formats.dump.naming import python_trace_file
 from msmemscope.model.devices import NOT_AVAILABLE
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from msmemscope.formats.dump.output_files import OutputFolder
     from msmemscope.formats.event_log.capture import Capture
-
-PYTHON_TRACE_COLUMNS: Final = ["FuncInfo", "StartTime(ns)", "EndTime(ns)", "Thread Id", "Process Id"]
 
 _TEXTS: Final = ("FuncInfo",)
 _OPEN_FILES: Final = 64
@@ -79,7 +78,7 @@ class PythonTraceCsv:
             table = self._tables.get(thread_id)
             if table is None:
                 file = self._folder.create(python_trace_file(thread_id, self._timestamp))
-                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS, _TEXTS)
+                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS.names(), _TEXTS)
             table.write(part)
             if len(self._tables) > _OPEN_FILES:
                 table.suspend()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.formats.dump.attribute_reader import attribute_columns
+from msmemscope.formats.dump.columns import COLUMNS, INTEGERS
 from msmemscope.formats.dump.vocabulary import DERIVED, UNKNOWN, device_of, kind_of
 from msmemscope.formats.event_log.event_segments import MOST_BYTES
 from msmemscope.formats.interning import LocalTexts, local_texts, without_unused
@@ -19,24 +20,6 @@ from msmemscope.model.pools import Pool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-COLUMNS: Final[dict[str, bool]] = {
-    "ID": True,
-    "Event": True,
-    "Event Type": True,
-    "Name": True,
-    "Timestamp(ns)": True,
-    "Process Id": False,
-    "Thread Id": False,
-    "Device Id": True,
-    "Ptr": True,
-    "Attr": True,
-    "Call Stack(Python)": False,
-    "Call Stack(C)": False,
-}
-"""Columns of a dump in their usual order, and whether it is one only with them."""
-
-INTEGERS: Final = ("ID", "Timestamp(ns)", "Process Id", "Thread Id")
-"""Columns that are numbers."""
 NULL_VALUES: Final = {"Process Id": NOT_AVAILABLE, "Thread Id": NOT_AVAILABLE}
 """What stands for no number in them."""
 

@@ -32,26 +32,10 @@ if TYPE_CHECKING:
     from msmemscope.formats.dump.running_totals import RunningTotals
     from msmemscope.formats.event_log.capture import Capture
 
-COLUMNS: Final = pl.Schema(
-    {
-        "ID": pl.UInt64(),
-        "Event": pl.String(),
-        "Event Type": pl.String(),
-        "Name": pl.String(),
-        "Timestamp(ns)": pl.UInt64(),
-        "Process Id": pl.UInt32(),
-        "Thread Id": pl.UInt32(),
-        "Device Id": pl.String(),
-        "Ptr": pl.String(),
-        "Attr": pl.String(),
-        "Call Stack(Python)": pl.String(),
-        "Call Stack(C)": pl.String(),
-    }
-)
-"""Columns of a dump in their order; null stands for an empty field."""
-
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
+_KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.OOM)
+"""Kinds some of whose rows have a name that is no text of the log."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,9 +109,28 @@ class DumpRows:
         return batch.lazy().select(*self._columns, "device").collect()
 
     def _names(self, batch: pl.DataFrame) -> pl.Series:
-        used = batch["name_id"]
-        texts = self._capture.string_frame(used)
-        return looked_up(used, texts).alias("name")
+        kinds = batch["kind"]
+        # The name of memory is the operator that allocated it, which has a row of its own.
+        used = batch["name_id"].set(kinds.is_in([*MEMORY_KINDS]), 0)
+        names = looked_up(used, self._capture.string_frame(used)).alias("name")
+        is_mark = kinds.is_in([*MSTX_KINDS])
+        if is_mark.any():
+            names = names.zip_with(names.is_not_null() | is_mark, pl.Series([NOT_AVAILABLE]))
+        else:
+            names = names.fill_null(NOT_AVAILABLE)
+        if not kinds.is_in([*_KINDS_WITH_OWN_NAMES]).any():
+            return names.alias("Name")
+        kind = pl.col("kind")
+        own = (
+            pl.when(kind == EventKind.STEP)
+            .then(pl.col("size").cast(pl.String))
+            .when((kind == EventKind.RANGE_END) & (pl.col("name_id") == 0))
+            .then(pl.concat_str(pl.lit("Range end from id "), pl.col("extra").cast(pl.String)))
+            .when(kind == EventKind.OOM)
+            .then(pl.lit(OOM_TRIGGER_NAME))
+            .otherwise(pl.lit(names))
+        )
+        return batch.select(own.alias("Name")).to_series()
 
     def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
         if batch["attribute_id"].max() == 0:
@@ -203,23 +206,11 @@ def _column_expressions(process_id: int) -> list[pl.Expr]:
         .then(pl.lit(_words(POOL_WORDS)).gather(pl.col("pool")))
         .otherwise(pl.lit(_words(EVENT_TYPE_WORDS)).gather(kind))
     )
-    name = (
-        pl.when(is_memory)
-        .then(pl.lit(NOT_AVAILABLE))
-        .when(kind == EventKind.STEP)
-        .then(pl.col("size").cast(pl.String))
-        .when((kind == EventKind.RANGE_END) & (pl.col("name_id") == 0))
-        .then(pl.concat_str(pl.lit("Range end from id "), pl.col("extra").cast(pl.String)))
-        .when(kind.is_in([*MSTX_KINDS]))
-        .then(pl.col("name"))
-        .otherwise(pl.col("name").fill_null(NOT_AVAILABLE))
-    )
-    name = pl.when(kind == EventKind.OOM).then(pl.lit(OOM_TRIGGER_NAME)).otherwise(name)
     return [
         pl.col("sequence").alias("ID"),
         pl.lit(_words(EVENT_WORDS)).gather(kind).alias("Event"),
         event_type.alias("Event Type"),
-        name.alias("Name"),
+        pl.col("Name"),
         pl.col("timestamp_ns").alias("Timestamp(ns)"),
         pl.lit(process_id, dtype=pl.UInt32).alias("Process Id"),
         pl.col("thread_id").alias("Thread Id"),

@@ -25,8 +25,8 @@ from urllib.parse import quote
 import polars as pl
 
 from msmemscope.errors import InputError
+from msmemscope.formats.dump.columns import COLUMNS, missing_columns
 from msmemscope.formats.dump.row_reader import (
-    COLUMNS,
     NULL_VALUES,
     DumpPiece,
     excerpt,
@@ -120,7 +120,7 @@ def _pieces(connection: sqlite3.Connection, descriptor: int | None, path: Path) 
         message = f"{path}: the table {table} has generated columns; a dump has none"
         raise InputError(message)
     columns = text_columns(names)
-    missing = [name for name, is_needed in COLUMNS.items() if is_needed and name not in columns]
+    missing = missing_columns(columns)
     if missing:
         message = f"{path}: the table {table} lacks columns of a dump: {', '.join(missing)}"
         raise InputError(message, hint=f"expected columns: {', '.join(COLUMNS)}")

@@ -7,39 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.formats.dump.columns import COLUMNS, PYTHON_TRACE_COLUMNS, database_types
 from msmemscope.formats.dump.database_files import connect_to
 from msmemscope.formats.dump.naming import DUMP_TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from msmemscope.formats.dump.output_files import OutputFile
-
-DUMP_COLUMNS: Final[Mapping[str, str]] = {
-    "ID": "INTEGER",
-    "Event": "TEXT",
-    "Event Type": "TEXT",
-    "Name": "TEXT",
-    "Timestamp(ns)": "INTEGER",
-    "Process Id": "INTEGER",
-    "Thread Id": "INTEGER",
-    "Device Id": "TEXT",
-    "Ptr": "TEXT",
-    "Attr": "TEXT",
-    "Call Stack(Python)": "TEXT",
-    "Call Stack(C)": "TEXT",
-}
-"""Columns and types of the dump table. Insight reads them by position."""
-
-PYTHON_TRACE_COLUMNS: Final[Mapping[str, str]] = {
-    "FuncInfo": "TEXT",
-    "StartTime(ns)": "TEXT",
-    "EndTime(ns)": "TEXT",
-    "Thread Id": "INTEGER",
-    "Process Id": "INTEGER",
-}
-"""Columns and types of a Python trace table."""
 
 # The file has no reader before it is finished, and is thrown away if anything
 # goes wrong: no journal, no waiting for the disk.
@@ -68,14 +43,14 @@ class SqliteDump:
             for pragma in _PRAGMAS:
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("BEGIN")
-            self._insert_dump = self._create_table(DUMP_TABLE, DUMP_COLUMNS)
+            self._insert_dump = self._create_table(DUMP_TABLE, COLUMNS)
         except sqlite3.Error as error:
             self.discard()
             raise file.failure(error) from error
         self._insert_trace = ""
 
     def write(self, rows: pl.DataFrame) -> None:
-        """Appends rows of a dump (`dump.rows.COLUMNS`)."""
+        """Appends rows of a dump (COLUMNS)."""
         self._insert(self._insert_dump, rows)
 
     def write_python_trace(self, table: str, rows: pl.DataFrame) -> None:
@@ -104,9 +79,9 @@ class SqliteDump:
         self._connection.close()
         self._file.discard()
 
-    def _create_table(self, name: str, columns: Mapping[str, str]) -> str:
+    def _create_table(self, name: str, columns: pl.Schema) -> str:
         """Creates a table and returns the statement that inserts one row."""
-        definitions = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+        definitions = ", ".join(f'"{column}" {kind}' for column, kind in database_types(columns).items())
         self._connection.execute(f'CREATE TABLE "{name}" ({definitions})')
         return f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})'  # noqa: S608 - names of our own
 

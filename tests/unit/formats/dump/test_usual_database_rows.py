@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from msmemscope.errors import InputError
 from msmemscope.formats.dump import sqlite_reader, usual_rows
+from msmemscope.formats.dump.columns import COLUMNS, database_types
 from msmemscope.formats.dump.sqlite_reader import database_pieces
-from msmemscope.formats.dump.sqlite_writer import DUMP_COLUMNS
 from tests.unit.formats.dump.test_usual_rows import meaning
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ FIELDS: dict[str, list[Any]] = {
     "Call Stack(Python)": ["a.py(3): f\nb.py(9): g\n", "NA", "one", "stack\n" * 2000, b"\xff"],
     "Call Stack(C)": ["libc.so.6(malloc+0x10)\nmain\n", "N/A"],
 }  # fmt: skip
-_NAMES = list(DUMP_COLUMNS)
+_NAMES = COLUMNS.names()
 
 rows = st.lists(
     st.builds(
@@ -66,7 +66,7 @@ rows = st.lists(
 
 def write(path: Path, table: Sequence[Sequence[Any]], page_bytes: int = 4096) -> None:
     """Make a database of some rows."""
-    definitions = ", ".join(f'"{name}" {kind}' for name, kind in DUMP_COLUMNS.items())
+    definitions = ", ".join(f'"{name}" {kind}' for name, kind in database_types(COLUMNS).items())
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA page_size={page_bytes}")
         connection.execute(f"CREATE TABLE memscope_dump ({definitions})")
@@ -151,7 +151,7 @@ def test_usual_dumps_are_read_by_the_fast_reader(tmp_path: Path, monkeypatch: py
     """What is no usual table is left to the other one."""
     usual, other = tmp_path / "usual.db", tmp_path / "other.db"
     write(usual, [(*ROW[:9], text, "", "") for text in (f"{BLOCK}}}", '{"streamId":"2","taskId":"9"}', "{}")])
-    definitions = ", ".join(f'"{name}" {kind}' for name, kind in DUMP_COLUMNS.items())
+    definitions = ", ".join(f'"{name}" {kind}' for name, kind in database_types(COLUMNS).items())
     with closing(sqlite3.connect(other)) as connection:
         connection.execute(f"CREATE TABLE memscope_dump ({definitions}, PRIMARY KEY (ID)) WITHOUT ROWID")
         connection.execute(f"INSERT INTO memscope_dump VALUES ({','.join('?' * len(_NAMES))})", ROW)

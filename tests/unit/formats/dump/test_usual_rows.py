@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.formats.dump.csv_reader import _PieceReader
-from msmemscope.formats.dump.row_reader import COLUMNS, TEXT_COLUMNS
+from msmemscope.formats.dump.row_reader import TEXT_COLUMNS
 from msmemscope.formats.dump.usual_rows import usual_rows
 
 if TYPE_CHECKING:
