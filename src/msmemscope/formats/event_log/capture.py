@@ -298,8 +298,8 @@ def _used(ids: pl.Series) -> list[int]:
 
 
 def _different(ids: pl.Series) -> pl.Series:
-    different = ids.unique().sort()
-    return different.filter(different != 0)
+    different: pl.Series = ids.filter(ids != 0).unique().sort()
+    return different
 
 
 def _text_frame(ids: list[int], texts: Iterable[str]) -> pl.DataFrame:

@@ -38,7 +38,7 @@ _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
 _NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".so")
-_TOLD: Final = {name: ATTRIBUTE_SCHEMA[name] for name in ("attribute_id", "free_bytes")}
+_TOLD: Final = pl.Schema({name: ATTRIBUTE_SCHEMA[name] for name in ("attribute_id", "free_bytes")})
 ROW_SCHEMA: Final = pl.Schema(
     {
         "action": pl.String(),
