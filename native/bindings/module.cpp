@@ -11,6 +11,7 @@
 #include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
 #include "core/stacks/python_stack.h"
+#include "core/writer/attributes.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "core/writer/steps.h"
@@ -69,8 +70,23 @@ std::uint64_t range_start(const std::string& message, std::uint64_t stream) {
     return mstx::range_start_from_python(message.c_str(), stream);
 }
 
-std::uint64_t record_event(int kind, int device, std::int64_t size, const std::string& attributes,
-                           const std::string& name, bool with_stacks, std::uint64_t extra) {
+// key of an attribute -> a whole number, or a text.
+std::uint32_t attribute_id(const RecordingScope& scope, const nb::dict& attributes) {
+    Attributes found(scope);
+    for (const auto& [key, value] : attributes) {
+        const auto number = static_cast<format::AttributeKey>(nb::cast<int>(key));
+        if (nb::isinstance<nb::str>(value)) {
+            const auto text = nb::cast<std::string>(value);
+            found.text(number, text.data(), text.size());
+        } else {
+            found.number(number, nb::cast<std::uint64_t>(value));
+        }
+    }
+    return found.id();
+}
+
+std::uint64_t record_event(int kind, int device, std::int64_t size, const nb::dict& attributes, const std::string& name,
+                           bool with_stacks, std::uint64_t extra) {
     const RecordingScope scope(true);
     if (!scope) {
         return 0;
@@ -79,9 +95,7 @@ std::uint64_t record_event(int kind, int device, std::int64_t size, const std::s
     event.device = static_cast<format::Device>(device);
     event.size = size;
     event.extra = extra;
-    if (!attributes.empty()) {
-        event.attribute_id = recorder::intern_string(scope, attributes.data(), attributes.size());
-    }
+    event.attribute_id = attribute_id(scope, attributes);
     if (!name.empty()) {
         event.name_id = recorder::intern_string(scope, name.data(), name.size());
     }
@@ -153,8 +167,8 @@ NB_MODULE(_native, module) {
                "Python stacks of allocations. False if this Python version's frames are not known.");
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
     module.def("record_event", &record_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
-               nb::arg("attributes") = "", nb::arg("name") = "", nb::arg("with_stacks") = false, nb::arg("extra") = 0,
-               "Records one event; returns its sequence number, 0 if dropped.");
+               nb::arg("attributes") = nb::dict(), nb::arg("name") = "", nb::arg("with_stacks") = false,
+               nb::arg("extra") = 0, "Records one event; returns its sequence number, 0 if dropped.");
     module.def("set_thread_labels", &set_thread_labels, nb::arg("text"),
                "The labels of what this thread allocates from now on; empty for none.");
     module.def("label_block", &label_block, nb::arg("address"), nb::arg("text"),

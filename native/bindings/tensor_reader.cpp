@@ -1,5 +1,7 @@
 #include "tensor_reader.h"
 
+#include <iterator>
+
 #include "code_table.h"
 #include "core/writer/recorder.h"
 #include "program_errors.h"
@@ -15,7 +17,7 @@ PyObject* storage_address_function = nullptr;
 PyObject* describe_device_function = nullptr;
 PyObject* device_numbers = nullptr;  // device -> int
 PyObject* cpu_device = nullptr;
-PyObject* attribute_numbers = nullptr;  // (dtype, shape) -> string id, of attribute_epoch
+PyObject* attribute_numbers = nullptr;  // (dtype, shape) -> attribute id, of attribute_epoch
 std::uint64_t attribute_epoch = 0;
 PyObject* text_shape = nullptr;
 PyObject* text_dtype = nullptr;
@@ -61,12 +63,19 @@ int device_number(PyObject* device) {
     return static_cast<int>(PyLong_AsLong(known));
 }
 
-std::uint32_t intern(PyObject* text) {
+std::uint32_t intern_attributes(PyObject* dtype, PyObject* shape) {
     const RecordingScope scope(false);
-    return scope ? string_id_of(scope, text) : 0;
+    if (!scope) {
+        return 0;
+    }
+    const format::Attribute pairs[] = {
+        {format::AttributeKey::kDtype, format::ValueKind::kString, 0, string_id_of(scope, dtype)},
+        {format::AttributeKey::kShape, format::ValueKind::kString, 0, string_id_of(scope, shape)},
+    };
+    return recorder::intern_attributes(scope, pairs, std::size(pairs));
 }
 
-// String id of "dtype:<dtype>,shape:<shape>". 0 with an error set on failure.
+// Attribute id of a dtype and a shape. 0 with an error set on failure.
 std::uint32_t attribute_id(PyObject* dtype, PyObject* shape) {
     if (attribute_epoch != recorder::epoch()) {
         PyDict_Clear(attribute_numbers);
@@ -81,16 +90,18 @@ std::uint32_t attribute_id(PyObject* dtype, PyObject* shape) {
     if (known != nullptr) {
         id = static_cast<std::uint32_t>(PyLong_AsUnsignedLong(known));
     } else if (PyErr_Occurred() == nullptr) {
-        PyObject* text = PyUnicode_FromFormat("dtype:%S,shape:%S", dtype, shape);
-        if (text != nullptr) {
-            id = intern(text);
-            Py_DECREF(text);
+        PyObject* dtype_text = PyObject_Str(dtype);
+        PyObject* shape_text = dtype_text == nullptr ? nullptr : PyObject_Str(shape);
+        if (shape_text != nullptr) {
+            id = intern_attributes(dtype_text, shape_text);
             PyObject* number = PyLong_FromUnsignedLong(id);
             if (number != nullptr) {
                 PyDict_SetItem(attribute_numbers, key, number);
                 Py_DECREF(number);
             }
         }
+        Py_XDECREF(dtype_text);
+        Py_XDECREF(shape_text);
     }
     Py_DECREF(key);
     return id;

@@ -136,6 +136,31 @@ Log read_log(const std::filesystem::path& output, int process_id) {
     return log;
 }
 
+std::string attributes_of(const Log& log, std::uint32_t attribute_id) {
+    const auto payload_of = [&log](format::DefinitionKind kind, std::uint64_t id) {
+        for (const Definition& definition : log.definitions) {
+            if (definition.header.kind == kind && definition.header.id == id) {
+                return definition.payload;
+            }
+        }
+        return std::string{"undefined"};
+    };
+    if (attribute_id == 0) {
+        return "";
+    }
+    const std::string payload = payload_of(format::DefinitionKind::kAttributes, attribute_id);
+    CHECK_EQUAL(payload.size() % sizeof(format::Attribute), 0U);
+    std::string text;
+    for (std::size_t begin = 0; begin < payload.size(); begin += sizeof(format::Attribute)) {
+        format::Attribute pair{};
+        std::memcpy(&pair, payload.data() + begin, sizeof(pair));
+        text += (text.empty() ? "" : ",") + std::to_string(static_cast<unsigned>(pair.key)) + "=";
+        text += pair.kind == format::ValueKind::kString ? payload_of(format::DefinitionKind::kString, pair.value)
+                                                        : "#" + std::to_string(pair.value);
+    }
+    return text;
+}
+
 std::size_t count_captures(const std::filesystem::path& output) {
     const std::filesystem::directory_iterator entries(output);
     return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));

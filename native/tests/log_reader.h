@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/format/attribute.h"
 #include "core/format/definition.h"
 #include "core/format/process_header.h"
 #include "core/format/record.h"
@@ -30,6 +31,9 @@ struct Log {
 // The capture of a process below an output root. Ends the test if there is none, or it is not sound:
 // sequence numbers repeat, a segment is out of order, a FREE has no MALLOC.
 Log read_log(const std::filesystem::path& output, int process_id);
+
+// Attributes in their order, "key=text" or "key=#number" each, with commas between; empty for 0.
+std::string attributes_of(const Log& log, std::uint32_t attribute_id);
 
 // How many captures an output root has.
 std::size_t count_captures(const std::filesystem::path& output);

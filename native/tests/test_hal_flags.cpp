@@ -28,25 +28,21 @@ constexpr unsigned long long kGiant = 1ULL << 31U;
 unsigned long long of_module(unsigned long long module) { return module << 56U; }
 
 std::string attribute(const hal::Allocation& allocation) {
-    char text[96];
-    const std::size_t bytes = hal::write_attribute(allocation, text, sizeof(text));
-    CHECK_EQUAL(bytes, std::strlen(text));
-    return text;
+    return std::string(hal::module_name(allocation.module)) + " " + hal::page_type_name(allocation.page_type) + " " +
+           hal::allocation_type_name(allocation.type);
 }
 
 void flags() {
     const hal::Allocation plain = hal::decode_flag(kDevice | 5);
     CHECK(!plain.on_host);
     CHECK_EQUAL(plain.device, 5U);
-    CHECK(attribute(plain) == "CANN@SLOG,page_type:normal,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(kDevice | kHuge | of_module(7))) ==
-          "CANN@RUNTIME,page_type:huge,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(kDevice | kGiant | of_module(3))) == "CANN@HCCL,page_type:giant,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(kDevice | kGiant | kHuge | of_module(33))) ==
-          "CANN@APP,page_type:giant,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(of_module(75))) == "CANN@INVLID_MOUDLE_ID,page_type:normal,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(of_module(76))) == "CANN@UNKNOWN,page_type:normal,alloc_type:alloc");
-    CHECK(attribute(hal::decode_flag(of_module(255))) == "CANN@UNKNOWN,page_type:normal,alloc_type:alloc");
+    CHECK(attribute(plain) == "SLOG normal alloc");
+    CHECK(attribute(hal::decode_flag(kDevice | kHuge | of_module(7))) == "RUNTIME huge alloc");
+    CHECK(attribute(hal::decode_flag(kDevice | kGiant | of_module(3))) == "HCCL giant alloc");
+    CHECK(attribute(hal::decode_flag(kDevice | kGiant | kHuge | of_module(33))) == "APP giant alloc");
+    CHECK(attribute(hal::decode_flag(of_module(75))) == "INVLID_MOUDLE_ID normal alloc");
+    CHECK(attribute(hal::decode_flag(of_module(76))) == "UNKNOWN normal alloc");
+    CHECK(attribute(hal::decode_flag(of_module(255))) == "UNKNOWN normal alloc");
     CHECK_EQUAL(hal::decode_flag(~0ULL).device, 0x3FFU);
     for (unsigned long long kind = 0; kind < 16; ++kind) {
         CHECK(hal::decode_flag(kind << 10U).on_host == (kind == 2 || kind == 6));
@@ -57,9 +53,9 @@ void properties() {
     const hal::Allocation normal = hal::decode_properties({1, 3, 33, 0, 0, 0});
     CHECK(!normal.on_host);
     CHECK_EQUAL(normal.device, 3U);
-    CHECK(attribute(normal) == "CANN@APP,page_type:normal,alloc_type:create");
-    CHECK(attribute(hal::decode_properties({1, 0, 7, 1, 0, 0})) == "CANN@RUNTIME,page_type:huge,alloc_type:create");
-    CHECK(attribute(hal::decode_properties({1, 0, 4000, 2, 0, 0})) == "CANN@UNKNOWN,page_type:giant,alloc_type:create");
+    CHECK(attribute(normal) == "APP normal create");
+    CHECK(attribute(hal::decode_properties({1, 0, 7, 1, 0, 0})) == "RUNTIME huge create");
+    CHECK(attribute(hal::decode_properties({1, 0, 4000, 2, 0, 0})) == "UNKNOWN giant create");
     CHECK(hal::decode_properties({0, 0, 0, 0, 0, 0}).on_host);
     CHECK(hal::decode_properties({2, 0, 0, 0, 0, 0}).on_host);
 }
@@ -89,15 +85,6 @@ bool has_fact_about(const tests::Log& log, const std::string& begin) {
         }
     }
     return false;
-}
-
-std::string text_of(const tests::Log& log, std::uint32_t id) {
-    for (const tests::Definition& definition : log.definitions) {
-        if (definition.header.kind == format::DefinitionKind::kString && definition.header.id == id) {
-            return definition.payload;
-        }
-    }
-    return "";
 }
 
 // The driver: it gives out what the test puts here, and refuses to take back what the test says.
@@ -185,21 +172,21 @@ void recorded() {
     };
     constexpr format::EventKind kMalloc = format::EventKind::kMalloc;
     constexpr format::EventKind kFree = format::EventKind::kFree;
-    const char* const huge = "CANN@RUNTIME,page_type:huge,alloc_type:alloc";
+    const char* const huge = "1=RUNTIME,2=huge,3=alloc";
     const Expected expected[] = {
-        {kMalloc, 2, 200, 0, "CANN@SLOG,page_type:normal,alloc_type:alloc"},  // from before
+        {kMalloc, 2, 200, 0, "1=SLOG,2=normal,3=alloc"},  // from before
         {kFree, 2, 200, 0, ""},
         {kMalloc, 6, 500, 3, huge},
         {kMalloc, 7, 500, 3, huge},
-        {kMalloc, 8, 600, format::kDeviceCpu, "pinned:true"},
-        {kMalloc, 9, 700, format::kDeviceCpu, "pinned:true"},
+        {kMalloc, 8, 600, format::kDeviceCpu, "4=#1"},
+        {kMalloc, 9, 700, format::kDeviceCpu, "4=#1"},
         {kFree, 6, 500, 3, ""},
         {kMalloc, 6, 500, 3, huge},  // the driver kept it
         {kFree, 6, 500, 3, ""},
         {kFree, 8, 600, format::kDeviceCpu, ""},
-        {kMalloc, 10, 800, 3, "CANN@GE,page_type:giant,alloc_type:create"},
+        {kMalloc, 10, 800, 3, "1=GE,2=giant,3=create"},
         {kFree, 10, 800, 3, ""},
-        {kMalloc, 11, 900, format::kDeviceCpu, "pinned:true"},
+        {kMalloc, 11, 900, format::kDeviceCpu, "4=#1"},
         {kFree, 11, 900, format::kDeviceCpu, ""},
     };
     const tests::Log log = tests::read_log(folder.path(), getpid());
@@ -215,7 +202,7 @@ void recorded() {
         CHECK_EQUAL(record.address, wanted.number * 0x1000);
         CHECK_EQUAL(record.size, wanted.size);
         CHECK_EQUAL(static_cast<int>(format::device_of(record)), wanted.device);
-        CHECK(text_of(log, record.attribute_id) == wanted.attribute);
+        CHECK(tests::attributes_of(log, record.attribute_id) == wanted.attribute);
     }
     CHECK_EQUAL(index, std::size(expected));
 }

@@ -28,6 +28,7 @@ _SEGMENT_HEADER = "QQII40x"
 _PROCESS_HEADER = "QQIIIIIIQQQQIIQQQQQQQQQ"
 _BYTE_ORDER_MARK = 0x0102030405060708
 _COMMIT = 0x4645444D
+_FIRST_IDS = {"attributes": 1 << 20}
 _MAGICS = {"process": b"MSMSCOPE", "events": b"MSEVENTS", "kept": b"MSEVENTS", "definitions": b"MSDEFINE"}
 
 START_NS = 1_700_000_000_000_000_000
@@ -60,7 +61,7 @@ class EventLogBuilder:
     root: Path
     process_id: int = 4242
     big_endian: bool = False
-    format_version: int = 5
+    format_version: int = 6
     state: int = STATE_CLOSED
     header_fields: dict[str, int] = field(default_factory=dict)
     """Fields of the process header other than the ones above, by name."""
@@ -126,6 +127,14 @@ class EventLogBuilder:
             self._strings[text] = self.define(1, text.encode(), family="string", segment=segment)
         return self._strings[text]
 
+    def attributes(self, *pairs: tuple[int, int | str]) -> int:
+        """Defines attributes, (key, value) each, and returns their id, which is that of no string."""
+        content = b"".join(
+            self._pack("HHIQ", key, *((2, 0, self.string(value)) if isinstance(value, str) else (1, 0, value)))
+            for key, value in pairs
+        )
+        return self.define(7, content, family="attributes")
+
     def code(self, file: str, name: str, first_line: int, table: bytes = b"", table_format: int = 0) -> int:
         """Defines a code object."""
         fixed = self._pack("6I", self.string(file), self.string(name), first_line, table_format, len(table), 0)
@@ -153,7 +162,7 @@ class EventLogBuilder:
         """Appends a definition entry and returns its id."""
         identity = 0
         if family is not None:
-            identity = self._ids[family] = self._ids.get(family, 0) + 1
+            identity = self._ids[family] = self._ids.get(family, _FIRST_IDS.get(family, 0)) + 1
         header = self._pack("IHHII", _COMMIT, kind, 0, identity, len(payload))
         self.raw_definition(header + payload + bytes(-len(payload) % 8), segment=segment)
         return identity

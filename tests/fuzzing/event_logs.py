@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.event_log_builder import EventLogBuilder
@@ -58,7 +59,7 @@ def random_run(rng: random.Random) -> dict[str, bytes]:
         Path(),
         process_id=rng.choice((4242, 4242, 4242, 0, values.bits(rng, 32))),
         big_endian=rng.random() < 0.05,
-        format_version=rng.choice((1, 2, 3, 4, 5, 5, 5)),
+        format_version=rng.choice((1, 2, 3, 4, 5, 6, 6)),
         state=rng.choice((1, 2, 2, 3)),
         segment_bytes=0,
         header_fields={name: values.bits(rng, size) for name, size in _HEADER_FIELDS if rng.random() < 0.05},
@@ -207,7 +208,7 @@ class _Run:
         lines = [f"{key}={self._text(self._rng.choice(_WATCH_VALUES))}" for key in keys]
         kind = self._rng.choice((EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP))
         block = self._rng.choice(self._alive)[0] if self._alive else 0
-        attribute = self._builder.string("\n".join(lines))
+        attribute = self._typed() if self._is_typed() else self._builder.string("\n".join(lines))
         name = self._rng.choice((0, *self._names))
         flags = self._rng.choice((0, 16, 32))
         self._add(kind, name_id=name, attribute_id=attribute, address=512, size=64, flags=flags, extra=block)
@@ -236,7 +237,27 @@ class _Run:
     def _labels(self) -> int:
         return self._builder.string(self._text(self._rng.choice(_LABELS)))
 
+    def _is_typed(self) -> bool:
+        return self._builder.format_version >= 6 and self._rng.random() < 0.8
+
+    def _typed(self) -> int:
+        """Attributes of any keys, with values of any kind."""
+        keys = (*AttributeKey, 0, 9, 1 << 15)
+        texts = (*_WATCH_VALUES, *_SNAPSHOT_TEXTS)
+        numbers = (0, 1, 2, 64, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
+        return self._builder.attributes(
+            *(
+                (
+                    int(key),
+                    self._text(self._rng.choice(texts)) if self._rng.random() < 0.5 else self._rng.choice(numbers),
+                )
+                for key in self._rng.choices(keys, k=self._rng.randrange(12))
+            )
+        )
+
     def _attribute(self) -> int:
+        if self._is_typed():
+            return self._typed()
         return self._builder.string(self._text(self._rng.choice(_SNAPSHOT_TEXTS)))
 
     def _python_stack(self) -> int:

@@ -28,12 +28,13 @@ KEYS = ["reserved", "max_reserved", "allocated", "total", "free", "device_rate",
 def snapshots(capture: Capture) -> list[dict[str, Any]]:
     """The snapshots of a capture: name, device, sequence, and the figures by name."""
     found = events_of(capture).filter(pl.col("kind") == int(EventKind.SNAPSHOT))
+    texts = capture.attribute_texts(found["attribute_id"])
     return [
         {
             "name": capture.strings[row["name_id"]],
             "device": row["device"],
             "sequence": row["sequence"],
-            "figures": attributes("{" + capture.strings[row["attribute_id"]] + "}"),
+            "figures": attributes("{" + texts[row["attribute_id"]] + "}"),
         }
         for row in found.iter_rows(named=True)
     ]

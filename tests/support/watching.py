@@ -48,6 +48,7 @@ def watch_events(capture: Capture) -> list[WatchEvent]:
     """All events about watched memory, in order."""
     rows = events_of(capture).filter(pl.col("kind").is_in([int(kind) for kind in WATCH_KINDS]))
     strings = capture.strings
+    attributes = capture.attribute_texts(rows["attribute_id"])
     return [
         WatchEvent(
             EventKind(row["kind"]),
@@ -58,7 +59,7 @@ def watch_events(capture: Capture) -> list[WatchEvent]:
             EventFlag(row["flags"]),
             row["extra"],
             row["python_stack_id"],
-            dict(line.split("=", 1) for line in strings[row["attribute_id"]].splitlines()),
+            dict(line.split("=", 1) for line in attributes[row["attribute_id"]].splitlines()),
         )
         for row in rows.iter_rows(named=True)
     ]

@@ -16,7 +16,7 @@ enum class AttributeKey : std::uint16_t {
     // Failures, and the state of a device.
     kFunction = 10,
     kRequestedBytes = 11,
-    kFlag = 12,
+    kAllocationFlag = 12,
     kReservedBytes = 13,
     kMaxReservedBytes = 14,
     kAllocatedBytes = 15,

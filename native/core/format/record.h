@@ -138,9 +138,8 @@ struct Record {
     // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
     // function that failed. WATCH*: what the user calls the memory, 0 where nobody chose it (automatic).
     std::uint32_t name_id;
-    // String id. MALLOC: the owner as the allocator knows it, and behind a comma what else it
-    // says ("CANN@RUNTIME,page_type:huge,alloc_type:alloc"). ACCESS: dtype and shape. OWNER: labels.
-    // Otherwise the text of the remaining attributes, or 0.
+    // Attribute id, or 0. MALLOC: what the allocator says of the block. ACCESS: dtype and shape. OWNER: string id of
+    // labels. FUNCTION_CALL: see extra.
     std::uint32_t attribute_id;
     // Stack ids, 0 where no stack was taken.
     std::uint32_t python_stack_id;
@@ -148,7 +147,7 @@ struct Record {
     // FREE, ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
     // FUNCTION_CALL: CLOCK_REALTIME at the return. FUNCTION_CALL of Python code
     // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
-    // RANGE_*: range id. MARK, RANGE_START: stream id in attribute_id's text.
+    // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
     // OWNER, WATCH*: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how many

@@ -73,8 +73,8 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
         event.address = address;
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
-        event.attribute_id = texts::string_id(scope, attributes);
-        event.extra = texts::string_id(scope, thread_handle.labels);
+        event.attribute_id = texts::id_in_log(scope, attributes);
+        event.extra = texts::id_in_log(scope, thread_handle.labels);
         take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
         block.sequence = append_here(state, event);
     }
@@ -163,7 +163,7 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
     event.device = block.device;
     event.address = block.address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
-    event.attribute_id = texts::string_id(scope, labels);
+    event.attribute_id = texts::id_in_log(scope, labels);
     event.extra = block.sequence;
     append_here(state, event);
     return true;

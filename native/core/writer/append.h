@@ -66,8 +66,8 @@ inline void write_existing(const RecordingScope& scope, ProcessState& state, con
     event.flags = format::kFlagShadow;
     event.address = block.address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
-    event.attribute_id = texts::string_id(scope, block.attributes);
-    event.extra = texts::string_id(scope, block.labels);
+    event.attribute_id = texts::id_in_log(scope, block.attributes);
+    event.extra = texts::id_in_log(scope, block.labels);
     write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, block.sequence);
     thread->events.cursor += sizeof(format::Record);
 }

@@ -158,7 +158,7 @@ bool open_capture(ProcessState& state, ThreadState& thread) noexcept {
     header->process_start_ticks = process_start_ticks();
     header->session = settings.session;
     header->python_version_hex = python_version_hex();
-    header->tool_memory_limit_bytes = 4 * InternTable::memory_limit_bytes() + LiveBlocks::memory_limit_bytes();
+    header->tool_memory_limit_bytes = 5 * InternTable::memory_limit_bytes() + LiveBlocks::memory_limit_bytes();
     header->maximum_log_bytes = settings.maximum_size_bytes;
     __atomic_store_n(&header->magic, format::kProcessMagic, __ATOMIC_RELEASE);
     state.header = header;

@@ -15,14 +15,19 @@ namespace {
 // Largest payload of a definition; a line table beyond it is cut.
 constexpr std::size_t kLargestPayload = 256UL * 1024UL;
 
+// Behind the ids of all strings, so that no id names both.
+constexpr std::uint32_t kFirstAttributeId = InternTable::kSlots;
+
 char facts[32768];
 std::atomic<std::size_t> facts_bytes{0};
 
 // Defines content that was interned for the first time; returns its id.
 std::uint32_t define(InternTable& table, std::uint64_t hash, format::DefinitionKind kind, const void* first,
-                     std::size_t first_bytes, const void* second, std::size_t second_bytes) noexcept {
+                     std::size_t first_bytes, const void* second, std::size_t second_bytes,
+                     std::uint32_t first_id = 0) noexcept {
     ProcessState& state = *process_state;
-    const InternTable::Result result = table.intern(hash);
+    InternTable::Result result = table.intern(hash);
+    result.id += result.id != 0 ? first_id : 0;
     if (result.added) {
         ThreadState* thread = this_thread(state);
         if (thread == nullptr ||
@@ -83,6 +88,14 @@ std::uint32_t intern_string(const RecordingScope& scope, const char* text, std::
     static_cast<void>(scope);
     return define(process_state->strings, hash_bytes(text, bytes, 1), format::DefinitionKind::kString, text, bytes,
                   nullptr, 0);
+}
+
+std::uint32_t intern_attributes(const RecordingScope& scope, const format::Attribute* pairs,
+                                std::size_t count) noexcept {
+    static_cast<void>(scope);
+    const std::size_t bytes = count * sizeof(*pairs);
+    return define(process_state->attributes, hash_bytes(pairs, bytes, 6), format::DefinitionKind::kAttributes, pairs,
+                  bytes, nullptr, 0, kFirstAttributeId);
 }
 
 std::uint32_t intern_code(const RecordingScope& scope, const format::CodePayload& code,

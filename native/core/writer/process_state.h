@@ -82,6 +82,7 @@ struct ProcessState {
     DropCounters dropped;
     LiveBlocks live_blocks;
     InternTable strings;
+    InternTable attributes;
     InternTable codes;
     InternTable python_stacks;
     InternTable native_stacks;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/format/attribute.h"
 #include "core/format/definition.h"
 #include "core/format/record.h"
 #include "core/writer/live_blocks.h"
@@ -118,6 +119,8 @@ std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noex
 
 // Ids of content, defined in the log when first met; 0 if the table is full.
 std::uint32_t intern_string(const RecordingScope& scope, const char* text, std::size_t bytes) noexcept;
+std::uint32_t intern_attributes(const RecordingScope& scope, const format::Attribute* pairs,
+                                std::size_t count) noexcept;
 std::uint32_t intern_code(const RecordingScope& scope, const format::CodePayload& code,
                           const void* line_table) noexcept;
 std::uint32_t intern_python_stack(const RecordingScope& scope, const format::PythonFrame* frames,

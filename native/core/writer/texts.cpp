@@ -17,8 +17,9 @@ constexpr std::size_t kMostBytes = 1UL << 20U;
 struct Text {
     const char* bytes;
     std::size_t length;
-    // The lower half of the epoch above the string id in its log.
-    std::atomic<std::uint64_t> string_id;
+    bool is_attributes;
+    // The lower half of the epoch above the id in its log.
+    std::atomic<std::uint64_t> id;
 };
 
 // Untouched pages of all this take no memory.
@@ -29,9 +30,10 @@ std::size_t used_bytes = 0;
 std::uint32_t count = 0;
 BoundedLock lock;
 
-}  // namespace
+// The most attributes that are kept without a log: what allocators say of a block.
+constexpr std::size_t kMostAttributes = 16;
 
-std::uint32_t number_of(const char* text, std::size_t bytes) noexcept {
+std::uint32_t number_of_content(const char* text, std::size_t bytes, bool is_attributes) noexcept {
     if (bytes == 0) {
         return 0;
     }
@@ -42,7 +44,8 @@ std::uint32_t number_of(const char* text, std::size_t bytes) noexcept {
     std::size_t slot = hash_bytes(text, bytes, 5) % kSlots;
     for (; slots[slot] != 0; slot = (slot + 1) % kSlots) {
         const Text& known = table[slots[slot]];
-        if (known.length == bytes && std::memcmp(known.bytes, text, bytes) == 0) {
+        if (known.is_attributes == is_attributes && known.length == bytes &&
+            std::memcmp(known.bytes, text, bytes) == 0) {
             return slots[slot];
         }
     }
@@ -55,11 +58,22 @@ std::uint32_t number_of(const char* text, std::size_t bytes) noexcept {
     Text& fresh = table[++count];
     fresh.bytes = place;
     fresh.length = bytes;
+    fresh.is_attributes = is_attributes;
     slots[slot] = count;
     return count;
 }
 
-namespace {
+std::uint32_t attribute_id(const RecordingScope& scope, const Text& set) noexcept {
+    format::Attribute pairs[kMostAttributes];
+    std::memcpy(pairs, set.bytes, set.length);
+    const std::size_t pair_count = set.length / sizeof(format::Attribute);
+    for (std::size_t index = 0; index < pair_count; ++index) {
+        if (pairs[index].kind == format::ValueKind::kString) {
+            pairs[index].value = id_in_log(scope, static_cast<std::uint32_t>(pairs[index].value));
+        }
+    }
+    return recorder::intern_attributes(scope, pairs, pair_count);
+}
 
 // Whether a text has a line that begins with this digit.
 bool has_level(const Text& text, char digit) noexcept {
@@ -72,6 +86,13 @@ bool has_level(const Text& text, char digit) noexcept {
 }
 
 }  // namespace
+
+std::uint32_t number_of(const char* text, std::size_t bytes) noexcept { return number_of_content(text, bytes, false); }
+
+std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t count) noexcept {
+    const std::size_t kept = count < kMostAttributes ? count : kMostAttributes;
+    return number_of_content(reinterpret_cast<const char*>(pairs), kept * sizeof(*pairs), true);
+}
 
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept {
     if (first == 0 || second == 0) {
@@ -99,18 +120,19 @@ std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept {
     return number_of(both, length + after.length);
 }
 
-std::uint32_t string_id(const RecordingScope& scope, std::uint32_t number) noexcept {
+std::uint32_t id_in_log(const RecordingScope& scope, std::uint32_t number) noexcept {
     if (number == 0) {
         return 0;
     }
     Text& text = table[number];
     const std::uint64_t epoch = recorder::epoch() << 32U;
-    const std::uint64_t known = text.string_id.load(std::memory_order_relaxed);
+    const std::uint64_t known = text.id.load(std::memory_order_relaxed);
     if ((known & ~std::uint64_t{0xFFFFFFFF}) == epoch && static_cast<std::uint32_t>(known) != 0) {
         return static_cast<std::uint32_t>(known);
     }
-    const std::uint32_t id = recorder::intern_string(scope, text.bytes, text.length);
-    text.string_id.store(epoch | id, std::memory_order_relaxed);
+    const std::uint32_t id =
+        text.is_attributes ? attribute_id(scope, text) : recorder::intern_string(scope, text.bytes, text.length);
+    text.id.store(epoch | id, std::memory_order_relaxed);
     return id;
 }
 

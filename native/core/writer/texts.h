@@ -1,4 +1,5 @@
-// Texts by number, whether or not there is a log yet: labels of threads and blocks, attributes of allocators.
+// Texts, and sets of attributes, by number, whether or not there is a log yet: labels of threads and blocks, what
+// allocators say of blocks.
 //
 // A string id belongs to one log. What is said of a block before anything is recorded must be kept without one, so it
 // is kept as the number of a text, and gets its string id when the block is recorded. Numbers hold for the life of the
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/format/attribute.h"
 #include "core/writer/recorder.h"
 
 namespace msmemscope {
@@ -23,8 +25,11 @@ std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
 // of those of its level in the first. 0 stands for no text.
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
 
-// The text's string id in the log that is written now; 0 for 0.
-std::uint32_t string_id(const RecordingScope& scope, std::uint32_t number) noexcept;
+// The number of a set of attributes, likewise. Where a value is a string, it stands there as the number of a text.
+std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t count) noexcept;
+
+// The string id of the text, or the attribute id of the set, in the log that is written now; 0 for 0.
+std::uint32_t id_in_log(const RecordingScope& scope, std::uint32_t number) noexcept;
 
 }  // namespace texts
 #pragma GCC visibility pop

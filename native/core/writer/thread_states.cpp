@@ -40,8 +40,8 @@ void release_thread(void* memory) noexcept {
 }
 
 bool initialise_state(ProcessState& state) noexcept {
-    if (!state.strings.create() || !state.codes.create() || !state.python_stacks.create() ||
-        !state.native_stacks.create()) {
+    if (!state.strings.create() || !state.attributes.create() || !state.codes.create() ||
+        !state.python_stacks.create() || !state.native_stacks.create()) {
         return false;
     }
     state.sequence.store(1, std::memory_order_relaxed);

@@ -9,6 +9,7 @@ from msmemscope import _native
 from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
 
 if TYPE_CHECKING:
@@ -82,7 +83,11 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
                 EventKind.OOM,
                 number,
                 size=size_bytes,
-                attributes=f"func:{function},req_size:{size_bytes},flag:0",
+                attributes={
+                    AttributeKey.FUNCTION: function,
+                    AttributeKey.REQUESTED_BYTES: size_bytes,
+                    AttributeKey.ALLOCATION_FLAG: 0,
+                },
                 name=function,
                 with_stacks=True,
                 extra=config.oom_top,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msmemscope import _native
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
 
@@ -12,7 +13,15 @@ if TYPE_CHECKING:
     from msmemscope.capture.device_figures import Accelerators, Figures
     from msmemscope.configuration import Config
 
-_ORDER = ("reserved", "max_reserved", "allocated", "max_allocated", "total", "free")
+_ORDER = {
+    "reserved": AttributeKey.RESERVED_BYTES,
+    "max_reserved": AttributeKey.MAX_RESERVED_BYTES,
+    "allocated": AttributeKey.ALLOCATED_BYTES,
+    "max_allocated": AttributeKey.MAX_ALLOCATED_BYTES,
+    "total": AttributeKey.TOTAL_BYTES,
+    "free": AttributeKey.FREE_BYTES,
+}
+_MILLION = 1_000_000
 _told: set[str] = set()
 
 
@@ -26,22 +35,26 @@ def record_figures(number: int, figures: Figures, name: str, *, with_stacks: boo
         with_stacks: Whether with call stacks, whatever the settings say.
     """
     _native.record_event(
-        EventKind.SNAPSHOT, number, attributes=attributes_text(figures), name=name, with_stacks=with_stacks
+        EventKind.SNAPSHOT, number, attributes=attributes_of(figures), name=name, with_stacks=with_stacks
     )
 
 
-def attributes_text(figures: Figures) -> str:
-    """Write figures as the attributes of a snapshot: bytes, then percentages with six decimals, in a fixed order."""
-    parts = [f"{key}:{figures[key]}" for key in _ORDER if key in figures]
+def attributes_of(figures: Figures) -> dict[int, int]:
+    """Return figures as the attributes of a snapshot: bytes, then rates, in a fixed order."""
+    found: dict[int, int] = {key: figures[name] for name, key in _ORDER.items() if name in figures}
     if "total" in figures and "free" in figures:
-        parts.append(f"device_rate:{_percent(figures['total'] - figures['free'], figures['total'])}")
+        found[AttributeKey.DEVICE_RATE] = _rate(figures["total"] - figures["free"], figures["total"])
     if "reserved" in figures and "allocated" in figures:
-        parts.append(f"reserved_rate:{_percent(figures['allocated'], figures['reserved'])}")
-    return ",".join(parts)
+        found[AttributeKey.RESERVED_RATE] = _rate(figures["allocated"], figures["reserved"])
+    return found
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{part / whole * 100 if whole else 0:.6f}"
+def _rate(part: int, whole: int) -> int:
+    """Return millionths of a percent, rounded to the nearest, to an even number where two are as near; 0 of nothing."""
+    if whole == 0:
+        return 0
+    millionths, rest = divmod(max(part, 0) * 100 * _MILLION, whole)
+    return millionths + (2 * rest > whole or (2 * rest == whole and millionths % 2 == 1))
 
 
 def is_observed(config: Config, accelerators: Accelerators, device: int) -> bool:

@@ -20,7 +20,7 @@ class AttributeKey(IntEnum):
     IS_PINNED = 4
     FUNCTION = 10
     REQUESTED_BYTES = 11
-    FLAG = 12
+    ALLOCATION_FLAG = 12
     RESERVED_BYTES = 13
     MAX_RESERVED_BYTES = 14
     ALLOCATED_BYTES = 15
@@ -122,7 +122,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.IS_PINNED, "pinned", AttributeType.TRUTH),
         (AttributeKey.FUNCTION, "func", _TEXT),
         (AttributeKey.REQUESTED_BYTES, "req_size", _NUMBER),
-        (AttributeKey.FLAG, "flag", _NUMBER),
+        (AttributeKey.ALLOCATION_FLAG, "flag", _NUMBER),
         (AttributeKey.RESERVED_BYTES, "reserved", _NUMBER),
         (AttributeKey.MAX_RESERVED_BYTES, "max_reserved", _NUMBER),
         (AttributeKey.ALLOCATED_BYTES, "allocated", _NUMBER),

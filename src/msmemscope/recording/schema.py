@@ -103,7 +103,7 @@ ATTRIBUTE_SCHEMA: Final = pl.Schema(
 )
 """One row per attribute_id, one column per key of `model.attributes`; null where an event does not say.
 
-*_bytes, flag, addresses, call numbers, offsets: whole numbers. *_rate: percent. before, after: 16 hexadecimal digits.
+*_bytes, allocation_flag, addresses, call numbers, offsets: whole numbers. *_rate: percent. before, after: 16 hexadecimal digits.
 ranges: offsets of the bytes that differ, both inclusive.
 """
 

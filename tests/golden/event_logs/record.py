@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve()
 
 
 def allocate(library_path: str) -> None:
-    """The program: blocks of a step, and one of each step that stays."""
+    """The program: blocks of a step, and one of each step that stays; a row with attributes at the end."""
     import msmemscope
 
     library = ctypes.CDLL(library_path)
@@ -31,6 +31,7 @@ def allocate(library_path: str) -> None:
         library.fake_tensor_allocate(100)
         library.fake_tensor_free(block)
         msmemscope.step()
+    msmemscope.take_snapshot(name="end")  # in logs since version 6
 
 
 def replaced(content: bytes, places: list[Path]) -> bytes:

@@ -10,8 +10,9 @@ import pytest
 
 from msmemscope.capture.device_figures import Accelerators, accelerators_of_process, host_figures
 from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
-from msmemscope.capture.snapshot_records import attributes_text
+from msmemscope.capture.snapshot_records import attributes_of
 from msmemscope.errors import ConfigurationError
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.devices import DeviceKind, device_number
 
 ACCEPTED = "None, a device number from 0 to 1023, or a list or tuple of those"
@@ -61,15 +62,24 @@ def test_only_functions_are_decorated() -> None:
 
 
 def test_attributes_in_their_order() -> None:
-    """Bytes, then percentages with six decimals; what is not known is left out, and nothing is divided by zero."""
+    """Bytes, then millionths of a percent; what is not known is left out, and nothing is divided by zero."""
     figures = {"free": 1, "total": 3, "max_allocated": 4, "allocated": 2, "max_reserved": 8, "reserved": 6}
-    assert attributes_text(figures) == (
-        "reserved:6,max_reserved:8,allocated:2,max_allocated:4,total:3,free:1,"
-        "device_rate:66.666667,reserved_rate:33.333333"
-    )
-    assert attributes_text({"total": 0, "free": 0}) == "total:0,free:0,device_rate:0.000000"
-    assert attributes_text({"reserved": 0, "allocated": 0}) == "reserved:0,allocated:0,reserved_rate:0.000000"
-    assert attributes_text({}) == ""
+    key = AttributeKey
+    assert list(attributes_of(figures).items()) == [
+        (key.RESERVED_BYTES, 6), (key.MAX_RESERVED_BYTES, 8), (key.ALLOCATED_BYTES, 2), (key.MAX_ALLOCATED_BYTES, 4),
+        (key.TOTAL_BYTES, 3), (key.FREE_BYTES, 1), (key.DEVICE_RATE, 66_666_667), (key.RESERVED_RATE, 33_333_333),
+    ]  # fmt: skip
+    assert attributes_of({"total": 0, "free": 0})[key.DEVICE_RATE] == 0
+    assert attributes_of({"reserved": 0, "allocated": 0})[key.RESERVED_RATE] == 0
+    assert attributes_of({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "rate"), [(1, 8 * 10**8, 0), (3, 8 * 10**8, 0), (12, 8 * 10**8, 2), (20, 8 * 10**8, 2)]
+)
+def test_rates_are_rounded_to_the_nearest(part: int, whole: int, rate: int) -> None:
+    """To millionths of a percent; of two that are as near, to the even one."""
+    assert attributes_of({"reserved": whole, "allocated": part})[AttributeKey.RESERVED_RATE] == rate
 
 
 def test_figures_of_the_host() -> None:

@@ -43,7 +43,7 @@ def spelled(text: str) -> str:
         ("page_type:normal", {"page_type": "normal"}),
         ("pinned:true", {"is_pinned": True}),
         ("pinned:maybe", {}),
-        ("func:halMemAlloc,req_size:64,flag:7", {"function": "halMemAlloc", "requested_bytes": 64, "flag": 7}),
+        ("func:halMemAlloc,req_size:64,flag:7", {"function": "halMemAlloc", "requested_bytes": 64, "allocation_flag": 7}),
         ("free:1,device_rate:12.345678", {"free_bytes": 1, "device_rate": 12.345678}),
         ("dtype:torch.float32,shape:[2, 3]", {"dtype": "torch.float32", "shape": "[2, 3]"}),
         ("path:/a,b/c,workspace_ptr:0x1f,workspace_size:3", {"path": "/a,b/c", "workspace_address": 31, "workspace_bytes": 3}),

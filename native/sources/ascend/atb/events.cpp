@@ -1,9 +1,11 @@
 #include "sources/ascend/atb/events.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
 
+#include "core/writer/attributes.h"
 #include "core/writer/hash.h"
 #include "core/writer/recorder.h"
 #include "sources/ascend/acl/acl.h"
@@ -20,9 +22,10 @@ namespace {
 using format::EventKind;
 using format::Pool;
 
-// The longest name and the longest text of attributes without the path.
+using Key = format::AttributeKey;
+
 constexpr std::size_t kLongestName = 254;
-constexpr std::size_t kMostAttributeBytes = 768;
+constexpr std::size_t kMostPathBytes = 763;
 constexpr std::size_t kMostShapeBytes = 512;
 // No dtype and no format has a larger value.
 constexpr std::int32_t kLargestEnum = 255;
@@ -84,7 +87,7 @@ void write_access(const RecordingScope& scope, const Access& access, format::Dev
     }
     char shape[kMostShapeBytes];
     TextWriter text(shape, sizeof(shape) - 1);
-    text.text("dtype:").text(access.dtype).text(",format:").text(access.format).text(",shape:[");
+    text.text("[");
     for (std::uint64_t index = 0; index < access.dim_count; ++index) {
         text.number(access.dims[index]).text(",");
     }
@@ -95,7 +98,11 @@ void write_access(const RecordingScope& scope, const Access& access, format::Dev
     event.address = access.address;
     event.size = static_cast<std::int64_t>(access.bytes);
     event.name_id = name_id;
-    event.attribute_id = recorder::intern_string(scope, shape, text.bytes() + 1);
+    event.attribute_id = Attributes(scope)
+                             .text(Key::kDtype, access.dtype)
+                             .text(Key::kFormat, access.format)
+                             .text(Key::kShape, shape, text.bytes() + 1)
+                             .id();
     event.extra = block_of(access.address);
     recorder::append(scope, event);
 }
@@ -158,14 +165,14 @@ PathBudget path_budget;
 enum class Paths : std::uint8_t { kRecorded, kLeftOut, kLeftOutAndTold };
 std::atomic<Paths> paths{Paths::kRecorded};
 
-// 0 where there are too many of them.
-std::uint32_t intern_path_text(const RecordingScope& scope, const TextWriter& text) noexcept {
-    if (path_budget.admits(hash_bytes(text.data(), text.bytes(), 0), recorder::epoch())) {
-        return recorder::intern_string(scope, text.data(), text.bytes());
+// Whether attributes with a path may be recorded; few enough have been so far. hash: of all of them.
+bool admits_path(std::uint64_t hash) noexcept {
+    if (path_budget.admits(hash, recorder::epoch())) {
+        return true;
     }
     Paths expected = Paths::kRecorded;
     paths.compare_exchange_strong(expected, Paths::kLeftOut, std::memory_order_relaxed);
-    return 0;
+    return false;
 }
 
 // Not while a scope is open, where nothing else can be recorded.
@@ -177,13 +184,22 @@ void tell_of_paths() noexcept {
     }
 }
 
+Characters cut(Characters path) noexcept { return {path.data, std::min(path.bytes, kMostPathBytes)}; }
+
 std::uint32_t operator_attributes(const RecordingScope& scope, Characters folder, const void* variant_pack) noexcept {
     const auto& pack = *static_cast<const VariantPackStart*>(variant_pack);
-    char attributes[kMostAttributeBytes];
-    TextWriter text(attributes, sizeof(attributes));
-    text.text("path:").text(folder).text(",workspace_ptr:").pointer(pack.workspace);
-    text.text(",workspace_size:").number(static_cast<std::int64_t>(pack.workspace_bytes + pack.intermediate_bytes));
-    return intern_path_text(scope, text);
+    const auto workspace = reinterpret_cast<std::uint64_t>(pack.workspace);
+    const std::uint64_t workspace_bytes = pack.workspace_bytes + pack.intermediate_bytes;
+    const Characters path = cut(folder);
+    const std::uint64_t numbers[] = {workspace, workspace_bytes};
+    if (!admits_path(hash_bytes(numbers, sizeof(numbers), hash_bytes(path.data, path.bytes, 0)))) {
+        return 0;
+    }
+    return Attributes(scope)
+        .text(Key::kPath, path.data, path.bytes)
+        .number(Key::kWorkspaceAddress, workspace)
+        .number(Key::kWorkspaceBytes, workspace_bytes)
+        .id();
 }
 
 bool ends_with(Characters text, Characters end) noexcept {
@@ -320,11 +336,12 @@ void record_kernel(Characters folder, const void* input_tensors, const void* out
     char name[kLongestName + 1];
     const std::uint32_t name_id = recorder::intern_string(scope, name, copy_text(place.name, name, sizeof(name)));
     if (collects_kernels()) {
-        char attributes[kMostAttributeBytes];
-        TextWriter text(attributes, sizeof(attributes));
-        text.text("path:").text(folder);
+        const Characters path = cut(folder);
+        const std::uint32_t attribute_id = admits_path(hash_bytes(path.data, path.bytes, 0))
+                                               ? Attributes(scope).text(Key::kPath, path.data, path.bytes).id()
+                                               : 0;
         write_event(scope, place.is_before ? EventKind::kKernelStart : EventKind::kKernelEnd, device, name_id,
-                    intern_path_text(scope, text));
+                    attribute_id);
     }
     const MkiLayout* const layout = collects_accesses() && input_tensors != nullptr && output_tensors != nullptr
                                         ? mki_layout_of(input_tensors, output_tensors)

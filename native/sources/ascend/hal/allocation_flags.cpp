@@ -1,7 +1,5 @@
 #include "sources/ascend/hal/allocation_flags.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <iterator>
 
 namespace msmemscope::hal {
@@ -59,11 +57,8 @@ const char* module_name(std::uint32_t module) noexcept {
     return module < std::size(kModuleNames) ? kModuleNames[module] : "UNKNOWN";
 }
 
-std::size_t write_attribute(const Allocation& allocation, char* text, std::size_t room) noexcept {
-    const int bytes = std::snprintf(text, room, "CANN@%s,page_type:%s,alloc_type:%s", module_name(allocation.module),
-                                    kPageTypes[static_cast<unsigned>(allocation.page_type)],
-                                    kAllocationTypes[static_cast<unsigned>(allocation.type)]);
-    return bytes < 0 ? 0 : std::min(static_cast<std::size_t>(bytes), room - 1);
-}
+const char* page_type_name(PageType type) noexcept { return kPageTypes[static_cast<unsigned>(type)]; }
+
+const char* allocation_type_name(AllocationType type) noexcept { return kAllocationTypes[static_cast<unsigned>(type)]; }
 
 }  // namespace msmemscope::hal

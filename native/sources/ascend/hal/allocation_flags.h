@@ -58,8 +58,8 @@ constexpr Allocation decode_properties(const MemoryProperties& properties) noexc
 // The driver's name of a module, "UNKNOWN" for a number without one.
 const char* module_name(std::uint32_t module) noexcept;
 
-// What a MALLOC of device memory says of its owner and of its kind: "CANN@RUNTIME,page_type:huge,alloc_type:alloc".
-// Returns the length; the text is cut if it does not fit.
-std::size_t write_attribute(const Allocation& allocation, char* text, std::size_t room) noexcept;
+// What its attributes call the size of its pages, and the way in which it was asked for.
+const char* page_type_name(PageType type) noexcept;
+const char* allocation_type_name(AllocationType type) noexcept;
 
 }  // namespace msmemscope::hal

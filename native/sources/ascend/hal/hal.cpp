@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
@@ -20,9 +21,8 @@ namespace {
 constexpr int kDriverOutOfMemory = 6;
 
 constexpr std::uint32_t kRegisterPinned = 0x10000000;
-constexpr const char* kPinned = "pinned:true";
 
-// Numbers of attribute texts, one place for each combination, and the last one for pinned memory.
+// Numbers of sets of attributes, one place for each combination, and the last one for pinned memory.
 constexpr unsigned kModules = 256;
 constexpr unsigned kPageTypes = 3;
 constexpr unsigned kAllocationTypes = 2;
@@ -49,13 +49,28 @@ unsigned place_of(const Allocation& allocation) noexcept {
            static_cast<unsigned>(allocation.type);
 }
 
+format::Attribute attribute(format::AttributeKey key, const char* text) noexcept {
+    return {key, format::ValueKind::kString, 0, texts::number_of(text, std::strlen(text))};
+}
+
+std::uint32_t number_of_attributes(const Allocation& allocation) noexcept {
+    const format::Attribute pairs[] = {
+        attribute(format::AttributeKey::kModule, module_name(allocation.module)),
+        attribute(format::AttributeKey::kPageType, page_type_name(allocation.page_type)),
+        attribute(format::AttributeKey::kAllocationKind, allocation_type_name(allocation.type)),
+    };
+    return texts::number_of_attributes(pairs, std::size(pairs));
+}
+
+std::uint32_t number_of_pinned() noexcept {
+    const format::Attribute pinned{format::AttributeKey::kIsPinned, format::ValueKind::kNumber, 0, 1};
+    return texts::number_of_attributes(&pinned, 1);
+}
+
 std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexcept {
     std::uint32_t number = attribute_numbers[place].load(std::memory_order_relaxed);
     if (number == 0) {
-        char text[96];
-        const std::size_t bytes = allocation != nullptr ? write_attribute(*allocation, text, sizeof(text)) : 0;
-        number =
-            allocation != nullptr ? texts::number_of(text, bytes) : texts::number_of(kPinned, std::strlen(kPinned));
+        number = allocation != nullptr ? number_of_attributes(*allocation) : number_of_pinned();
         attribute_numbers[place].store(number, std::memory_order_relaxed);
     }
     return number;

@@ -1,9 +1,9 @@
 #include "sources/ascend/mstx/marks.h"
 
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 
+#include "core/writer/attributes.h"
 #include "core/writer/recorder.h"
 #include "core/writer/steps.h"
 #include "sources/ascend/acl/acl.h"
@@ -49,9 +49,8 @@ void record(const RecordingScope& scope, format::EventKind kind, const char* mes
     }
     const std::int32_t stream_id = stream != nullptr ? acl::current_stream_id(stream) : -1;
     if (stream_id >= 0) {
-        char text[32];
-        const int length = std::snprintf(text, sizeof(text), "streamId:%d", stream_id);
-        event.attribute_id = recorder::intern_string(scope, text, static_cast<std::size_t>(length));
+        event.attribute_id =
+            Attributes(scope).number(format::AttributeKey::kStreamId, static_cast<std::uint64_t>(stream_id)).id();
     }
     event.extra = range;
     recorder::append(scope, event);

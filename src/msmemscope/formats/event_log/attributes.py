@@ -100,7 +100,7 @@ class AttributeReader:
         used = found.filter(is_string)["value"].unique()
         strings = self._definitions.strings
         texts = pl.DataFrame(
-            {"value": used, "text": pl.Series([strings.get(key, "") for key in used.to_list()], dtype=pl.String)}
+            {"value": used, "text": pl.Series([strings.get(key) for key in used.to_list()], dtype=pl.String)}
         )
         keys = [int(key) for key in AttributeKey]
         return (

@@ -248,7 +248,7 @@ def test_other_directories_are_refused(tmp_path: Path) -> None:
     [
         (0, b"#!/bin/sh\nexit 0\n", "is not the header of an event log"),
         (8, bytes(8), "is not the header of an event log"),
-        (16, (99).to_bytes(4, "little"), r"version 99.*up to 5"),
+        (16, (99).to_bytes(4, "little"), r"version 99.*up to 6"),
         (16, bytes(4), "version 0"),
         (24, (80).to_bytes(4, "little"), "80 bytes"),
         (28, (77).to_bytes(4, "little"), "unknown capture state"),
@@ -278,9 +278,9 @@ def test_header_cut_short_is_refused(builder: EventLogBuilder) -> None:
 def test_newer_segment_is_refused(builder: EventLogBuilder) -> None:
     """A segment of a newer version is not skipped in silence."""
     builder.add(ATEN_START)
-    builder.format_version = 6
+    builder.format_version = 7
     directory = builder.write(header=False)
-    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 6.*up to 5"):
+    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 7.*up to 6"):
         Capture(directory)
 
 
