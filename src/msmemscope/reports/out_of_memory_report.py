@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
+from msmemscope.recording.failed_allocations import is_in_pieces
 from msmemscope.reports.report_text import HEADING, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -29,7 +30,7 @@ def render_out_of_memory(
     """Write what is known about each failure that is described.
 
     Args:
-        result: By `analysis.out_of_memory.analyze_out_of_memory`.
+        result: By `analysis.peak.out_of_memory.analyze_out_of_memory`.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
@@ -88,7 +89,8 @@ def heading(failure: OutOfMemory, start_ns: int) -> str:
     after = ""
     if start_ns and failure.timestamp_ns >= start_ns:
         after = f", {(failure.timestamp_ns - start_ns) / _NANOSECONDS_PER_SECOND:.2f} s after recording began"
-    return f"Out of memory on {device_name(failure.device)}: {format_bytes(failure.size_bytes)} asked for{after}"
+    least = "at least " if is_in_pieces(failure.function) else ""
+    return f"Out of memory on {device_name(failure.device)}: {least}{format_bytes(failure.size_bytes)} asked for{after}"
 
 
 def details(failure: OutOfMemory) -> Iterator[str]:

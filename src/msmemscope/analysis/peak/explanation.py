@@ -163,7 +163,7 @@ class DevicePeak:
     site: str | None
     """The call site of that allocation; None if the event is no allocation."""
     request_bytes: int | None
-    """Bytes of that allocation."""
+    """Bytes of that allocation; of one that failed, as `MemoryFigures.request_bytes`."""
     pools: pl.DataFrame
     """POOL_SCHEMA."""
     owners: pl.DataFrame
@@ -269,6 +269,7 @@ class _DeviceMemory:
         has_segments = self._device >= 0
         gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
         is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
+        cause = find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None
         return DevicePeak(
             device=self._device,
             moment=moment,
@@ -283,7 +284,7 @@ class _DeviceMemory:
             peak_sequence=self._use.peak_moment,
             operator=operator,
             site=site,
-            request_bytes=request,
+            request_bytes=request if cause is None else cause.figures.request_bytes,
             pools=self._pools(in_use, sequence),
             owners=_owners(in_use),
             sites=self._sites(in_use, timestamp_ns),
@@ -292,7 +293,7 @@ class _DeviceMemory:
             step_peaks=step_peaks,
             growth=_growth(step_peaks),
             fragmentation=gaps,
-            cause=find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None,
+            cause=cause,
         )
 
     def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
