@@ -20,8 +20,8 @@ from msmemscope.analysis.owners.ownership import OwnerFinder, find_owners
 from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
-from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, PINNED, EventKind
-from msmemscope.model.pools import POOL_WORDS, Pool
+from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, EventKind
+from msmemscope.model.pools import POOL_WORDS
 from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.timeline import peak_moments
 
@@ -164,7 +164,6 @@ def decompose(recording: Recording, options: DecompositionOptions | None = None)
 def _decompose(recording: Recording, coverage: Coverage, options: DecompositionOptions | None) -> Decomposition:
     chosen = DecompositionOptions() if options is None else options
     blocks, notes = owned_blocks(recording)
-    blocks = _with_pinned_memory_apart(blocks, recording.strings)
     ends = recording.steps.drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
     ends, thinned = _fewer(ends, owners)
@@ -251,11 +250,3 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if missing < len(blocks):
         return owned, ()
     return owned, found.coverage if recording.form == "event log" else (NO_OWNERS,)
-
-
-def _with_pinned_memory_apart(blocks: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
-    """Gives pinned memory of the host to the driver's pool, where its input leaves it with CPU tensors."""
-    pinned = strings.filter(pl.col("text") == PINNED)["id"]
-    is_pinned = (pl.col("pool") == Pool.HOST) & pl.col("attribute_id").is_in(pinned.implode())
-    pool = pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
-    return blocks.with_columns(pool=pool)
