@@ -30,7 +30,7 @@ from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.driver_owners import driver_module_of, driver_owner_of
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces, is_in_pieces
-from msmemscope.recording.pool_segments import pool_segments, told_reserves
+from msmemscope.recording.pool_segments import pool_segments, reported_reserves
 from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_bytes
 
@@ -206,7 +206,7 @@ def _with_reserve(
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
-        told = told_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
+        told = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
         reserved = int(told.sum()) if len(told) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)

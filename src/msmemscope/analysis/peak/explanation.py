@@ -23,7 +23,7 @@ from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
-from msmemscope.recording.pool_segments import told_reserves
+from msmemscope.recording.pool_segments import reported_reserves
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use, framework_blocks
 
@@ -322,7 +322,7 @@ class _DeviceMemory:
         return names[0] if len(names) else None
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        told = told_reserves(self._recording.events, self._device, sequence)
+        told = reported_reserves(self._recording.events, self._device, sequence)
         used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
             used.join(told, on="pool", how="full", coalesce=True)
