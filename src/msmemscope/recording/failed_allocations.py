@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.pools import POOLS_WITH_RESERVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
 _OF_DEVICE: Final = frozenset({"total", "free", "device_rate"})
+_IN_PIECES: Final = "halMemCreate"
+"""Function of the driver by which a pool asks for physical memory piece by piece (expandable segments)."""
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
 """What the attempts of one allocation have in common."""
 
@@ -76,6 +79,31 @@ class SnapshotFigures:
     def _bytes(self, name: str) -> int | None:
         value = self.by_name.get(name)
         return None if value is None else int(value)
+
+
+def is_in_pieces(function: str) -> bool:
+    """Whether what failed asks for memory in pieces: how much more would have been asked for is not known."""
+    return function == _IN_PIECES
+
+
+def granted_pieces(recording: Recording, failure: Mapping[str, Any], driver_blocks: pl.DataFrame) -> pl.DataFrame:
+    """Find the pieces of physical memory that a request got before one failed: those since the pool's last block.
+
+    Args:
+        recording: Of the process.
+        failure: A row of `failed_attempts`.
+        driver_blocks: Blocks of the driver that are alive on the device at the failure.
+
+    Returns:
+        Rows of them; none where memory is not asked for in pieces.
+    """
+    if not is_in_pieces(failure["function"]):
+        return driver_blocks.clear()
+    is_own = (pl.col("thread_id") == failure["thread_id"]) & (pl.col("device") == failure["device"])
+    is_of_pool = is_own & pl.col("pool").is_in(POOLS_WITH_RESERVE)
+    last = recording.events.filter((pl.col("sequence") < failure["sequence"]) & is_of_pool).tail(1)["sequence"]
+    since = last[0] if len(last) else 0
+    return driver_blocks.filter((pl.col("malloc_sequence") > since) & (pl.col("thread_id") == failure["thread_id"]))
 
 
 def failed_attempts(recording: Recording) -> pl.DataFrame:

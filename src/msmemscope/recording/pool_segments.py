@@ -94,12 +94,12 @@ def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Se
     return told.select((until <= pl.col("growth")).fill_null(value=False)).to_series()
 
 
-def told_reserves(events: pl.DataFrame, device: int, sequence: int) -> pl.DataFrame:
+def reported_reserves(events: pl.DataFrame, device: int, sequence: int) -> pl.DataFrame:
     """Return what each pool of a device reported last, up to an event, that it holds of the driver's memory.
 
     Returns:
         `pool` and `reserved_bytes`; pools that never did are left out.
     """
-    is_told = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == device) & (pl.col("size") >= 0)
-    told = events.filter(is_told & (pl.col("sequence") <= sequence))
-    return told.group_by("pool").agg(reserved_bytes=pl.col("size").last())
+    is_reported = (pl.col("kind") == EventKind.RESERVED) & (pl.col("device") == device) & (pl.col("size") >= 0)
+    reports = events.filter(is_reported & (pl.col("sequence") <= sequence))
+    return reports.group_by("pool").agg(reserved_bytes=pl.col("size").last())

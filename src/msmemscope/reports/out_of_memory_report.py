@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
+from msmemscope.recording.failed_allocations import SnapshotFigures, is_in_pieces
 from msmemscope.reports.report_text import HEADING, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -29,7 +30,7 @@ def render_out_of_memory(
     """Write what is known about each failure that is described.
 
     Args:
-        result: By `analysis.out_of_memory.analyze_out_of_memory`.
+        result: By `analysis.peak.out_of_memory.analyze_out_of_memory`.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
@@ -88,23 +89,23 @@ def heading(failure: OutOfMemory, start_ns: int) -> str:
     after = ""
     if start_ns and failure.timestamp_ns >= start_ns:
         after = f", {(failure.timestamp_ns - start_ns) / _NANOSECONDS_PER_SECOND:.2f} s after recording began"
-    return f"Out of memory on {device_name(failure.device)}: {format_bytes(failure.size_bytes)} asked for{after}"
+    least = "at least " if is_in_pieces(failure.function) else ""
+    return f"Out of memory on {device_name(failure.device)}: {least}{format_bytes(failure.size_bytes)} asked for{after}"
 
 
 def details(failure: OutOfMemory) -> Iterator[str]:
     """Write the sentences about one failure: who asked, how full it was, what was alive."""
     times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
     yield f"{failure.function} failed{times}, called from {failure.source_line}"
-    state = failure.state
-    if {"total", "free"} <= state.keys():
-        free, total = (format_bytes(int(state[key])) for key in ("free", "total"))
-        sentence = f"{free} of {total} were free"
-        if {"reserved", "allocated"} <= state.keys():
-            reserved, allocated = (format_bytes(int(state[key])) for key in ("reserved", "allocated"))
+    figures = SnapshotFigures(failure.state)
+    if figures.free_bytes is not None and figures.total_bytes is not None:
+        sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
+        if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
+            reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
             sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
         yield sentence
-    elif "free" in state:
-        yield f"{format_bytes(int(state['free']))} of the device were free"
+    elif figures.free_bytes is not None:
+        yield f"{format_bytes(figures.free_bytes)} of the device were free"
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
         f"({pool_word(part.pool, failure.device)})"

@@ -8,6 +8,7 @@ from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplana
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
+from msmemscope.recording.failed_allocations import is_in_pieces
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -26,7 +27,7 @@ def render_peak(
     """Write what filled the memory of one process.
 
     Args:
-        found: By `analysis.peak_explanation.explain_peak`.
+        found: By `analysis.peak.explanation.explain_peak`.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
@@ -57,7 +58,8 @@ def _heading(writer: ReportWriter, device: DevicePeak) -> None:
     where = device_name(device.device)
     filled = f"{format_bytes(device.in_use_bytes)} in {counted(device.block_count, 'block')}"
     if device.moment is Moment.OUT_OF_MEMORY:
-        asked = format_bytes(device.request_bytes or 0)
+        least = "at least " if device.cause is not None and is_in_pieces(device.cause.figures.function) else ""
+        asked = f"{least}{format_bytes(device.request_bytes or 0)}"
         writer.styled_line(("Out of memory", ALARM), (f" on {where}: {asked} asked for, {filled} in use", HEADING))
     elif device.moment is Moment.PEAK:
         writer.line(f"Peak of {where}: {filled}", HEADING)

@@ -19,11 +19,13 @@ from msmemscope.analysis.peak.explanation import (
     PeakGrowth,
     explain_peak,
 )
+from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.reports.out_of_memory_report import heading
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.inefficient_oracle import Row
 from tests.support.traces import data_set, traces
@@ -379,6 +381,12 @@ def test_physical_memory_in_pieces() -> None:
     found = find_cause(trace.recording(), sequence)
     assert found.cause is Cause.REAL_SHORTAGE
     assert found.figures.request_bytes == 700 * MEBIBYTE
+    # The summary and the report on failures have the same number.
+    recording = trace.recording()
+    (described,) = analyze_out_of_memory(recording).failures
+    (explained,) = explain_peak(recording).devices
+    assert described.size_bytes == explained.request_bytes == 700 * MEBIBYTE
+    assert heading(described, 0) == "Out of memory on npu:0: at least 700 MiB asked for"
     assert found.figures.device_used_bytes == 400 * MEBIBYTE
     assert "at least the 700 MiB asked for exceed the 1.00 GiB of the device by at least 76.0 MiB" in found.sentence
 

@@ -22,7 +22,7 @@ from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, EventKind
-from msmemscope.model.pools import POOL_WORDS, Pool
+from msmemscope.model.pools import POOL_WORDS
 from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.timeline import peak_moments
 
@@ -161,7 +161,6 @@ def decompose(recording: Recording, options: DecompositionOptions | None = None)
 def _decompose(recording: Recording, coverage: Coverage, options: DecompositionOptions | None) -> Decomposition:
     chosen = DecompositionOptions() if options is None else options
     blocks, notes = owned_blocks(recording)
-    blocks = _with_pinned_memory_apart(blocks, recording.attributes)
     ends = recording.steps.drop_nulls("end_sequence").select(step="number", sequence="end_sequence")
     owners = max(blocks.select("device", "pool", "owner").n_unique(), 1)
     ends, thinned = _fewer(ends, owners)
@@ -248,11 +247,3 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if missing < len(blocks):
         return owned, ()
     return owned, found.coverage if recording.form == "event log" else (NO_OWNERS,)
-
-
-def _with_pinned_memory_apart(blocks: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
-    """Gives pinned memory of the host to the driver's pool, where its input leaves it with CPU tensors."""
-    pinned = attributes.filter("is_pinned")["attribute_id"]
-    is_pinned = (pl.col("pool") == Pool.HOST) & pl.col("attribute_id").is_in(pinned.implode())
-    pool = pl.when(is_pinned).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise(pl.col("pool"))
-    return blocks.with_columns(pool=pool)

@@ -29,20 +29,16 @@ from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.driver_owners import driver_owners
-from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
-from msmemscope.recording.pool_segments import pool_segments, told_reserves
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces, is_in_pieces
+from msmemscope.recording.pool_segments import pool_segments, reported_reserves
 from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from msmemscope.recording import Recording
 
 LEAST_SHARE: Final = 1 / 16
 """Of a device: what others hold below that is no cause, whatever is missing."""
-
-_IN_PIECES: Final = "halMemCreate"
 
 
 class Cause(str, Enum):
@@ -167,7 +163,7 @@ def memory_figures(
     alive = blocks_in_use(on_device, sequence)
     pooled = alive.filter(pl.col("pool") != Pool.HAL)
     driver = alive.filter(pl.col("pool") == Pool.HAL)
-    granted = _granted(events, driver, failure) if function == _IN_PIECES else driver.clear()
+    granted = granted_pieces(recording, failure, driver)
     driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
     pending = int(granted["size"].sum())
     in_use = int(pooled["size"].sum())
@@ -210,7 +206,7 @@ def _with_reserve(
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
-        told = told_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
+        told = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
         reserved = int(told.sum()) if len(told) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
@@ -238,15 +234,6 @@ def _largest(blocks: pl.DataFrame, column: str) -> str:
     """Returns the value of a column that most bytes have; empty for none."""
     sums = blocks.drop_nulls(column).group_by(column).agg(pl.col("size").sum())
     return str(sums.sort("size", column, descending=[True, False])[column][0]) if len(sums) else ""
-
-
-def _granted(events: pl.DataFrame, driver: pl.DataFrame, failure: Mapping[str, int]) -> pl.DataFrame:
-    """Returns the pieces of physical memory that the request got before one failed: those since the pool's last block."""
-    is_own = (pl.col("thread_id") == failure["thread_id"]) & (pl.col("device") == failure["device"])
-    is_of_pool = pl.col("pool").is_in(POOLS_WITH_RESERVE)
-    last = events.filter((pl.col("sequence") < failure["sequence"]) & is_own & is_of_pool).tail(1)["sequence"]
-    since = last[0] if len(last) else 0
-    return driver.filter((pl.col("malloc_sequence") > since) & (pl.col("thread_id") == failure["thread_id"]))
 
 
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
@@ -364,8 +351,7 @@ def _unknown(figures: MemoryFigures) -> str:
 
 def _advice(cause: Cause, figures: MemoryFigures) -> str:
     names = names_of(figures.device)
-    has_expandable_segments = figures.function == _IN_PIECES
-    if cause is Cause.FRAGMENTATION and has_expandable_segments:
+    if cause is Cause.FRAGMENTATION and is_in_pieces(figures.function):
         return _ADVICE_IN_PIECES
     if cause is Cause.UNKNOWN and not _missing(figures):
         return _ADVICE_UNEXPLAINED.format(names=names)
@@ -378,7 +364,7 @@ def _request(figures: MemoryFigures) -> str:
 
 def _least(figures: MemoryFigures) -> str:
     # How much more would have been asked for after the piece that failed, nobody knows.
-    return "at least " if figures.function == _IN_PIECES else ""
+    return "at least " if is_in_pieces(figures.function) else ""
 
 
 def _lacking(figures: MemoryFigures) -> str:

@@ -25,7 +25,7 @@ from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
-from msmemscope.recording.pool_segments import told_reserves
+from msmemscope.recording.pool_segments import reported_reserves
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use, framework_blocks
 
@@ -168,7 +168,7 @@ class DevicePeak:
     site: str | None
     """The call site of that allocation; None if the event is no allocation."""
     request_bytes: int | None
-    """Bytes of that allocation."""
+    """Bytes of that allocation; of one that failed, as `MemoryFigures.request_bytes`."""
     pools: pl.DataFrame
     """POOL_SCHEMA."""
     owners: pl.DataFrame
@@ -291,6 +291,7 @@ class _DeviceMemory:
         has_segments = self._device >= 0
         gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
         is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
+        cause = find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None
         return DevicePeak(
             device=self._device,
             moment=moment,
@@ -305,7 +306,7 @@ class _DeviceMemory:
             peak_sequence=self._use.peak_moment,
             operator=operator,
             site=site,
-            request_bytes=request,
+            request_bytes=request if cause is None else cause.figures.request_bytes,
             pools=self._pools(in_use, sequence),
             owners=_owners(in_use),
             sites=self._sites(in_use, timestamp_ns),
@@ -314,7 +315,7 @@ class _DeviceMemory:
             step_peaks=step_peaks,
             growth=_growth(step_peaks),
             fragmentation=gaps,
-            cause=find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None,
+            cause=cause,
         )
 
     def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
@@ -343,7 +344,7 @@ class _DeviceMemory:
         return names[0] if len(names) else None
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        told = told_reserves(self._recording.events, self._device, sequence)
+        told = reported_reserves(self._recording.events, self._device, sequence)
         used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
             used.join(told, on="pool", how="full", coalesce=True)

@@ -11,10 +11,11 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
 from msmemscope.recording.call_sites import failing_site
 from msmemscope.recording.driver_owners import driver_modules
-from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
 from msmemscope.recording.source_lines import source_lines
 from msmemscope.recording.timeline import blocks_in_use, framework_blocks
 
@@ -88,7 +89,7 @@ class OutOfMemory:
     function: str
     """What failed: `halMemAlloc`; `torch.npu` if it was a limit of torch's own."""
     size_bytes: int
-    """What was asked for."""
+    """What was asked for; in pieces, the one that failed and those granted before it, which is the least that was."""
     attempts: int
     """How often the function failed; torch_npu gives its cache back after the first time."""
     was_given_up: bool
@@ -173,13 +174,14 @@ def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
 def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions) -> OutOfMemory:
     alive = _alive_at(recording, failure)
     single = framework_blocks(alive)
+    granted = granted_pieces(recording, failure, alive.filter(pl.col("pool") == Pool.HAL))
     stacks = alive["python_stack_id"].unique()
     lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
     modules = driver_modules(recording)
     lines_by_stack = dict(lines.iter_rows())
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
-        size_bytes=failure["size"],
+        size_bytes=failure["size"] + int(granted["size"].sum()),
         was_given_up=failure["given_up_at"] is not None,
         source_line=failing_site(recording, failure) or NO_PYTHON_STACK,
         state=SnapshotFigures.of_failure(failure["inside"], failure["behind"]).by_name,
