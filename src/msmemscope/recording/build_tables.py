@@ -46,7 +46,7 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
         process_id=capture.header.process_id,
         events=events,
         blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
-        strings=pl.concat([strings, _spelled(capture, events)]),
+        strings=strings,
         python_stacks=STRING_SCHEMA.to_frame(),
         native_stacks=STRING_SCHEMA.to_frame(),
         coverage=(),
@@ -54,14 +54,6 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
         facts=capture.facts,
         attributes=attributes,
     )
-
-
-def _spelled(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
-    """Returns the attributes of allocations and of snapshots as texts."""
-    kinds = [int(kind) for kind in (EventKind.MALLOC, EventKind.SNAPSHOT, EventKind.OOM)]
-    ids = events.filter(pl.col("kind").is_in(kinds))["attribute_id"].unique().to_list()
-    texts = capture.attribute_texts(ids)
-    return pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
 
 
 def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:

@@ -7,11 +7,11 @@ each attempt a snapshot is taken, right before its event; where torch gives up, 
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.model.attributes import ATTRIBUTES, AttributeKey
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import POOLS_WITH_RESERVE
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from msmemscope.recording.recording import Recording
 
-_FIGURE: Final = re.compile(r"(\w+):([0-9]{1,18}(?:\.[0-9]{1,18})?)(?![0-9.])")
+_FIGURES: Final = {
+    attribute.name: attribute.column
+    for attribute in ATTRIBUTES
+    if AttributeKey.RESERVED_BYTES <= attribute.key <= AttributeKey.RESERVED_RATE
+}
+"""Attributes of a snapshot that are figures, by their names in texts: their columns."""
 _OF_DEVICE: Final = frozenset({"total", "free", "device_rate"})
 _IN_PIECES: Final = "halMemCreate"
 """Function of the driver by which a pool asks for physical memory piece by piece (expandable segments)."""
@@ -37,24 +42,26 @@ class SnapshotFigures:
     `reserved_rate`); only those that are known."""
 
     @classmethod
-    def of_text(cls, text: str) -> SnapshotFigures:
-        """Read the attributes of a snapshot."""
-        return cls({key: float(value) if "." in value else int(value) for key, value in _FIGURE.findall(text)})
-
-    @classmethod
-    def of_failure(cls, inside: str, behind: str) -> SnapshotFigures:
+    def of_failure(cls, recording: Recording, failure: Mapping[str, Any]) -> SnapshotFigures:
         """Return what is known of the device at a failure.
 
         Args:
-            inside: Attributes of the snapshot inside the last attempt. It has what was free then, before torch gave back
-                what it got for a part of the allocation.
-            behind: Attributes of the one where torch gave up. It has what torch holds, which is out of date inside.
+            recording: Of the process.
+            failure: A row of `failed_attempts`. The snapshot inside the last attempt has what was free then, before torch
+                gave back what it got for a part of the allocation. The one where torch gave up has what torch holds,
+                which is out of date inside.
         """
-        at_failure, given_up = cls.of_text(inside), cls.of_text(behind)
+        at_failure, given_up = (cls._of_snapshot(recording, failure[name]) for name in ("inside", "behind"))
         if not given_up.by_name:
             return at_failure
         of_device = {key: value for key, value in at_failure.by_name.items() if key in _OF_DEVICE}
         return cls({**given_up.by_name, **of_device})
+
+    @classmethod
+    def _of_snapshot(cls, recording: Recording, attribute_id: int) -> SnapshotFigures:
+        figures = recording.attributes.filter(pl.col("attribute_id") == attribute_id).select(**_FIGURES)
+        row = next(figures.iter_rows(named=True), {})
+        return cls({name: value for name, value in row.items() if value is not None})
 
     @property
     def total_bytes(self) -> int | None:
@@ -111,8 +118,8 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
 
     Returns:
         EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
-        allocation; `function` (what failed, empty if not known); `inside` and `behind`, the attributes of the snapshots
-        (empty if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
+        allocation; `function` (what failed, empty if not known); `inside` and `behind`, the attribute_id of the snapshots
+        (0 if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
         the next failure on the device.
     """
     texts = recording.strings.select(name_id="id", name="text")
@@ -126,21 +133,15 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
     return (
         recording.events.filter(pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT]))
         .join(texts, on="name_id", how="left", maintain_order="left")
-        .join(
-            texts.rename({"name_id": "attribute_id", "name": "text"}),
-            on="attribute_id",
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(pl.col("name", "text").fill_null(""))
+        .with_columns(pl.col("name").fill_null(""))
         .filter(is_failure | is_inside | is_behind)
         .with_columns(
             inside=pl.when(is_inside.shift(1).over("device"))
-            .then(pl.col("text").shift(1).over("device"))
-            .fill_null(""),
+            .then(pl.col("attribute_id").shift(1).over("device"))
+            .fill_null(0),
             behind=pl.when(is_its_own)
-            .then(pl.when(is_behind).then("text").backward_fill().over("device"))
-            .fill_null(""),
+            .then(pl.when(is_behind).then("attribute_id").backward_fill().over("device"))
+            .fill_null(0),
             given_up_at=pl.when(is_its_own).then(next_end),
             given_up_before=end.forward_fill().over("device").fill_null(0),
         )
@@ -150,6 +151,6 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
             .fill_null(value=True)
             .cum_sum()
         )
-        .drop("text", "given_up_before")
+        .drop("given_up_before")
         .rename({"name": "function"})
     )

@@ -167,7 +167,7 @@ def memory_figures(
     driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
     pending = int(granted["size"].sum())
     in_use = int(pooled["size"].sum())
-    state = SnapshotFigures.of_failure(failure["inside"], failure["behind"])
+    state = SnapshotFigures.of_failure(recording, failure)
     used_by_all, used_by_process = _usage(events, sequence, device)
     if state.total_bytes is not None and state.free_bytes is not None:
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.

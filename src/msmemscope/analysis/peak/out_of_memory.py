@@ -184,7 +184,7 @@ def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMe
         size_bytes=failure["size"] + int(granted["size"].sum()),
         was_given_up=failure["given_up_at"] is not None,
         source_line=failing_site(recording, failure) or NO_PYTHON_STACK,
-        state=SnapshotFigures.of_failure(failure["inside"], failure["behind"]).by_name,
+        state=SnapshotFigures.of_failure(recording, failure).by_name,
         alive=tuple(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
