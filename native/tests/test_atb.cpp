@@ -96,9 +96,8 @@ void test_strings() {
 
     char written[64];
     TextWriter writer(written, sizeof(written));
-    writer.number(0).text(",").number(-12).text(",").number(INT64_MIN).text(",");
-    writer.pointer(nullptr).text(",").pointer(reinterpret_cast<void*>(0xabc0));
-    CHECK(is(Characters{writer.data(), writer.bytes()}, "0,-12,-9223372036854775808,0,0xabc0"));
+    writer.number(0).text(",").number(-12).text(",").number(INT64_MIN);
+    CHECK(is(Characters{writer.data(), writer.bytes()}, "0,-12,-9223372036854775808"));
     TextWriter full(written, 4);
     full.text("123").number(456);
     CHECK(is(Characters{full.data(), full.bytes()}, "1234"));

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "interpose/patcher.h"
@@ -108,16 +107,6 @@ TextWriter& TextWriter::number(std::int64_t value) noexcept {
         *--first = '-';
     }
     return text(Characters{first, static_cast<std::size_t>(digits + sizeof(digits) - first)});
-}
-
-TextWriter& TextWriter::pointer(const void* value) noexcept {
-    if (value == nullptr) {
-        return text("0");
-    }
-    char digits[24];
-    std::snprintf(digits, sizeof(digits), "0x%llx",
-                  static_cast<unsigned long long>(reinterpret_cast<std::uint64_t>(value)));
-    return text(digits);
 }
 
 }  // namespace msmemscope::atb

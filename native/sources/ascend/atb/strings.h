@@ -48,8 +48,6 @@ public:
     TextWriter& text(const char* text) noexcept;
     TextWriter& text(Characters text) noexcept;
     TextWriter& number(std::int64_t value) noexcept;
-    // As %p in lower case; a null pointer is 0.
-    TextWriter& pointer(const void* value) noexcept;
 
     const char* data() const noexcept { return target_; }
     std::size_t bytes() const noexcept { return bytes_; }

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _DRIVER: Final = f"{KIND_NAMES[DeviceKind.NPU].runtime}{SEPARATOR}"
 """What texts have in front of a module: drivers of other kinds of devices are not observed."""
+_BEFORE_ENDS: Final = {"range_first": ",", "range_last": "-", "more_ranges": ","}
+"""What texts have between the ends of ranges, `ranges=0-63,128-191,...`."""
 
 
 class AttributeReader:
@@ -73,8 +75,15 @@ class AttributeReader:
         found: dict[int, list[str]] = {}
         is_of_watch = set(named.filter(pl.col("name") == "watch")["id"])
         for key, name, value in named.iter_rows():
-            part = f"{_DRIVER}{value}" if name == "module" else f"{name}{'=' if key in is_of_watch else ':'}{value}"
-            found.setdefault(key, []).append(part)
+            parts = found.setdefault(key, [])
+            if name == "module":
+                parts.append(f"{_DRIVER}{value}")
+            elif name == "range_first" and not (parts and parts[-1].startswith("ranges=")):
+                parts.append(f"ranges={value}")
+            elif name in _BEFORE_ENDS:
+                parts[-1:] = [f"{''.join(parts[-1:])}{_BEFORE_ENDS[name]}{value if name != 'more_ranges' else '...'}"]
+            else:
+                parts.append(f"{name}{'=' if key in is_of_watch else ':'}{value}")
         return {key: ("\n" if key in is_of_watch else ",").join(parts) for key, parts in found.items()}
 
     def _typed(self, ids: list[int]) -> pl.DataFrame:

@@ -58,8 +58,7 @@ def test_columns(builder: EventLogBuilder) -> None:
     }  # fmt: skip
     assert capture.attribute_texts([driver, watch]) == {
         driver: "CANN@RUNTIME,page_type:huge,alloc_type:alloc",
-        watch: "watch=auto\nexact=0\nafter=00000000000000ff\nrange_first=1\nrange_last=2\nrange_first=5\nrange_last=6\n"
-        "more_ranges=1\nmore_until=18446744073709551615",
+        watch: "watch=auto\nexact=0\nafter=00000000000000ff\nranges=1-2,5-6,...\nmore_until=18446744073709551615",
     }
 
 
