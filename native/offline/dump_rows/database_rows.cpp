@@ -62,14 +62,19 @@ bool read_value(std::uint64_t serial_type, Bytes& body, Value& value) {
     return body.skip(static_cast<std::size_t>(bytes));
 }
 
-// Goes past `"key":"`.
-bool skip_key(Place& place, std::string_view key) {
+enum class Key { kOther, kUsual, kOdd };
+
+// Goes past `"key":"`, if it is that; odd is a key without its quotes, or with a value without.
+Key skip_key(Place& place, std::string_view key) {
     Place ahead = place;
-    if (ahead.skip('"') && ahead.skip(key) && ahead.skip("\":\"")) {
-        place = ahead;
-        return true;
+    if (!ahead.skip('"') || !ahead.skip(key) || ahead.at == ahead.end || (*ahead.at != '"' && *ahead.at != ':')) {
+        return Key::kOther;
     }
-    return false;
+    if (!ahead.skip("\":\"")) {
+        return Key::kOdd;
+    }
+    place = ahead;
+    return Key::kUsual;
 }
 
 class RowReader {
@@ -246,28 +251,33 @@ private:
 
     // Running totals stand before the other attributes. Goes to the first of those, or to the end.
     static bool read_totals(Place& place, std::array<std::int64_t, 4>& totals, bool& is_pinned) {
-        static constexpr std::string_view kKeys[] = {"total", "used", "process_used", "device_used"};
+        static constexpr std::array<std::string_view, 5> kTotals = {"total", "used", "process_used", "device_used",
+                                                                    "pinned"};
         while (!place.skip('}')) {
             if (!place.skip(',') || place.at == place.end || *place.at != '"') {
                 return false;
             }
-            std::size_t key = 0;
-            while (key < totals.size() && !skip_key(place, kKeys[key])) {
-                ++key;
+            std::size_t number = 0;
+            Key key = Key::kOther;
+            while (number < kTotals.size() && key == Key::kOther) {
+                key = skip_key(place, kTotals[number++]);
             }
-            if (key < totals.size()) {
+            if (key == Key::kOther) {
+                return true;
+            }
+            if (key == Key::kOdd) {
+                return false;
+            }
+            if (number <= totals.size()) {
                 std::uint64_t value = 0;
                 if (!place.number(value)) {
                     return false;
                 }
-                totals[key] = static_cast<std::int64_t>(value);
-            } else if (skip_key(place, "pinned")) {
-                if (!place.skip("true")) {
-                    return false;
-                }
+                totals[number - 1] = static_cast<std::int64_t>(value);
+            } else if (place.skip("true")) {
                 is_pinned = true;
             } else {
-                return true;
+                return false;
             }
             if (!place.skip('"')) {
                 return false;

@@ -197,10 +197,6 @@ class Capture:
         """
         return self._attribute_reader.table(_different(ids))
 
-    def attribute_texts(self, ids: Iterable[int]) -> Mapping[int, str]:
-        """Returns typed attributes as the texts that logs before version 6 have; ids of strings are left out."""
-        return self._attribute_reader.texts(ids)
-
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
         """Returns the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
         return self._attribute_reader.pairs(_different(ids))

@@ -68,6 +68,7 @@ def write(path: Path, table: Sequence[Sequence[Any]], page_bytes: int = 4096) ->
     """Make a database of some rows."""
     definitions = ", ".join(f'"{name}" {kind}' for name, kind in database_types(COLUMNS).items())
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA synchronous=OFF")
         connection.execute(f"PRAGMA page_size={page_bytes}")
         connection.execute(f"CREATE TABLE memscope_dump ({definitions})")
         connection.executemany(f"INSERT INTO memscope_dump VALUES ({','.join('?' * len(_NAMES))})", table)
@@ -106,6 +107,16 @@ def test_both_readers_say_the_same(table: list[tuple[Any, ...]], page_bytes: int
         path = Path(folder) / "dump.db"
         write(path, table, page_bytes)
         assert read(path, patiently=False) == read(path, patiently=True)
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, values in FIELDS.items() for value in values])
+def test_fields_one_by_one(name: str, value: Any, tmp_path: Path) -> None:
+    """Each alone, between rows that are as usual."""
+    path = tmp_path / "dump.db"
+    changed = tuple(value if column == name else field for column, field in zip(_NAMES, ROW, strict=True))
+    usual = (*ROW[:9], f"{BLOCK}}}", "", "")
+    write(path, [(6, *usual[1:]), (*changed[:9], changed[9] or f"{BLOCK}}}", *changed[10:]), (8, *usual[1:])])
+    assert read(path, patiently=False) == read(path, patiently=True)
 
 
 @given(rows, st.data())
