@@ -28,7 +28,7 @@ KEYS = ["reserved", "max_reserved", "allocated", "total", "free", "device_rate",
 def snapshots(capture: Capture) -> list[dict[str, Any]]:
     """The snapshots of a capture: name, device, sequence, and the figures by name."""
     found = events_of(capture).filter(pl.col("kind") == int(EventKind.SNAPSHOT))
-    texts = capture.attribute_texts(found["attribute_id"])
+    texts = dict(capture.string_frame(found["attribute_id"]).iter_rows())
     return [
         {
             "name": capture.strings[row["name_id"]],

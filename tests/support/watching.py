@@ -48,7 +48,7 @@ def watch_events(capture: Capture) -> list[WatchEvent]:
     """All events about watched memory, in order."""
     rows = events_of(capture).filter(pl.col("kind").is_in([int(kind) for kind in WATCH_KINDS]))
     strings = capture.strings
-    attributes = capture.attribute_texts(rows["attribute_id"])
+    attributes = dict(capture.string_frame(rows["attribute_id"]).iter_rows())
     return [
         WatchEvent(
             EventKind(row["kind"]),

@@ -56,7 +56,7 @@ def test_columns(builder: EventLogBuilder) -> None:
         "watch": "auto", "is_exact": False, "after": "00000000000000ff", "more_until": 2**64 - 1,
         "ranges": [{"first": 1, "last": 2}, {"first": 5, "last": 6}], "has_more_ranges": True,
     }  # fmt: skip
-    assert capture.attribute_texts([driver, watch]) == {
+    assert dict(capture.string_frame(pl.Series([driver, watch])).iter_rows()) == {
         driver: "CANN@RUNTIME,page_type:huge,alloc_type:alloc",
         watch: "watch=auto\nexact=0\nafter=00000000000000ff\nranges=1-2,5-6,...\nmore_until=18446744073709551615",
     }
