@@ -7,9 +7,6 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "src" / "msmemscope"
 
-NOT_YET = frozenset({"analysis/peak/cause.py", "analysis/peak/out_of_memory.py", "analysis/peak/overview.py"})
-"""Modules that still take texts apart. May only shrink."""
-
 PARSERS = frozenset({"compile", "findall", "finditer", "fullmatch", "match", "search"})
 """Functions of `re`, and of what it compiles."""
 
@@ -62,12 +59,7 @@ def offenders() -> set[str]:
 
 def test_no_text_of_attributes_is_taken_apart_outside_of_formats() -> None:
     """Whoever needs a figure reads its column of `Recording.attributes`."""
-    assert offenders() - NOT_YET == set()
-
-
-def test_the_exceptions_are_needed() -> None:
-    """A module that no longer takes texts apart leaves the list."""
-    assert NOT_YET - offenders() == set()
+    assert offenders() == set()
 
 
 def test_names_of_text_forms_stand_in_one_place() -> None:
@@ -78,4 +70,4 @@ def test_names_of_text_forms_stand_in_one_place() -> None:
         for path in PACKAGE.rglob("*.py")
         if "formats" not in path.parts and any(needle in path.read_text(encoding="utf-8") for needle in needles)
     }
-    assert found <= {"model/events.py"}  # the constant that modules of NOT_YET compare with
+    assert found == set()

@@ -65,9 +65,6 @@ class EventFlag(IntFlag):
     """WATCH: what the operator may write is not known: a kernel, or no operator at all."""
 
 
-PINNED: Final = "pinned:true"
-"""Attribute text of a MALLOC of pinned memory of the host."""
-
 EVENT_WORDS: Final[dict[int, str]] = {
     EventKind.MALLOC: "MALLOC",
     EventKind.FREE: "FREE",
