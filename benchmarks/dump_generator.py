@@ -240,7 +240,7 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
     records = np.zeros((operators, per_operator), RECORD)
     records["kind"] = _EVENTS_OF_OPERATOR
     records["sequence"] = first[:, None] + _STEP_EVENTS + np.arange(per_operator)
-    records["device_low"] = (operator % recipe.devices)[:, None]
+    records["device"] = (operator % recipe.devices)[:, None]
     records["name_id"] = names[:, None]
     records["python_stack_id"] = stacks[:, None]
     malloc_sequence = first + _STEP_EVENTS + _MALLOC_PLACE
@@ -256,7 +256,7 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
         part["pool"] = Pool.PTA
         part["address"] = addresses[block]
         part["size"] = sizes[block]
-        part["device_low"] = block % recipe.devices
+        part["device"] = block % recipe.devices
         if kind != EventKind.MALLOC:
             part["extra"] = malloc_sequence[block]
         if kind == EventKind.FREE:
@@ -272,7 +272,7 @@ def _records(recipe: Recipe, ids: _Ids) -> _Numbers:
     joined = np.concatenate(parts)
     joined = joined[np.argsort(joined["sequence"], kind="stable")]
     joined["timestamp_ns"] = START_NS + joined["sequence"] * 1000
-    joined["thread_and_device"] = PROCESS_ID
+    joined["thread_id"] = PROCESS_ID
     return joined
 
 
@@ -282,7 +282,7 @@ def _driver_records(recipe: Recipe, ids: _Ids) -> _Numbers:
     blocks["sequence"] = 1 + np.arange(recipe.devices)
     blocks["kind"] = EventKind.MALLOC
     blocks["pool"] = Pool.HAL
-    blocks["device_low"] = np.arange(recipe.devices)
+    blocks["device"] = np.arange(recipe.devices)
     blocks["address"] = 0x12C000000000 + np.arange(recipe.devices) * (64 << 30)
     blocks["size"] = 16 << 30
     blocks["attribute_id"] = ids.driver
@@ -302,7 +302,7 @@ def _step_records(recipe: Recipe, ids: _Ids, first: _Numbers, operator: _Numbers
     )
     step = np.concatenate([np.arange(len(begins)), np.arange(len(begins)), np.arange(len(ends))])
     records["extra"] = np.where(records["kind"] == EventKind.MARK, 0, 1 + step)
-    records["device_low"] = step % recipe.devices
+    records["device"] = step % recipe.devices
     records["name_id"] = np.select(
         [records["kind"] == EventKind.RANGE_START, records["kind"] == EventKind.MARK], [ids.step, ids.mark]
     )
