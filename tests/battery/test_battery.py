@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 TOGETHER = [program for program in CATALOGUE if program.command[0] == "with_torch.py"]
 """Programs that share the import of torch."""
 
+
+ENDED_BY_THE_KERNEL = (-signal.SIGKILL, -signal.SIGSEGV)
+"""Statuses of programs with a known difference: a forbidden system call, or a clock that was taken away."""
 
 FOR_THE_NIGHT = ("Processes", "Ends")
 """Families that only make test-nightly runs on the virtual NPU."""
@@ -42,8 +46,6 @@ def _alone() -> Iterator[object]:
             continue
         for place in program.places:
             marks = [pytest.mark.skipif(program.nightly and not NIGHT, reason="run by make test-nightly")]
-            if program.differs:
-                marks.append(pytest.mark.xfail(reason=program.differs, strict=False))
             if program.with_torch:
                 marks.append(pytest.mark.torch)
             name = f"{program.family}, {program.name}{' with torch' if program.with_torch else ''}, {place.value}"
@@ -87,6 +89,10 @@ def test_a_program(program: Program, place: Place, target_builder: Builder, tmp_
     for number, (name, options) in enumerate(_options(place, with_torch=program.with_torch)):
         observed = running.see_native(program, place, target_builder, _folder(tmp_path, f"run{number}"), options)
         found = running.differences(bare, observed)
+        if found and program.differs:
+            # What is known is that the kernel ends the program, nothing else; whether it does, depends on the kernel.
+            assert observed.status in ENDED_BY_THE_KERNEL, found
+            continue
         assert not found, "\n".join([f"with {name}:", *found])
 
 
