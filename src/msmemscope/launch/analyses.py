@@ -147,8 +147,8 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
 def kinds_in_memory(capture: Capture) -> KindsInMemory:
     """Returns the kinds of events that stay in memory from the first pass over a capture on.
 
-    Its summary needs those about memory, however many there are. What only the analyses that were asked for need stays
-    while there are few enough events for them.
+    Its summary needs those about memory. Of too many events, first what only the analyses that were asked for need is
+    read again from the log, then everything.
     """
     asked = _asked(capture)
     kinds = {

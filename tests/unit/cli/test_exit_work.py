@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -85,16 +86,21 @@ def test_the_log_of_a_flight_recorder_is_read_twice(tmp_path: Path, monkeypatch:
     assert read.passes_over(capture) == 2
 
 
-def test_events_that_are_too_many_to_keep_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the same results: only what the summary always needs stays in memory."""
+def test_events_that_are_too_many_to_keep_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same results: of many, what the summary needs stays in memory; of very many, nothing."""
     texts = []
-    for name, most in (("few", 30_000_000), ("many", 70)):
+    summaries = []
+    for name, most in (("few", 30_000_000), ("lot", 70), ("all", 5)):
         monkeypatch.setattr(analyses, "MOST_EVENTS", most)
         capture = write_run(tmp_path / name, analysis="decompose", settings=EVENTS)
         assert main(["recover", str(capture)]) == 0
         (dump,) = capture.glob("device_cpu/dump/memscope_dump_*.csv")
         texts.append(dump.read_bytes())
-    assert texts[0] == texts[1]
+        summaries.append(re.sub(r"\d{14}", "TIME", capsys.readouterr().err.replace(str(tmp_path / name), "ROOT")))
+    assert texts[0] == texts[1] == texts[2]
+    assert summaries[0] == summaries[1] == summaries[2]
     assert b"owner:HOST@ops@aten" in texts[0]
 
 

@@ -21,7 +21,7 @@ class KindsInMemory:
     """Which events stay in memory."""
 
     always: frozenset[int]
-    """Kinds whose events stay, however many there are."""
+    """Kinds whose events stay if there are no more than `most` of them."""
     if_few: frozenset[int]
     """Kinds that stay only if there are no more than `most` events of both together."""
     most: int
@@ -57,9 +57,12 @@ class EventsInMemory:
             return
         self._parts.append(event_frame(chosen))
         self._count += len(chosen)
-        if self._count > self._kinds.most and self._is_wanted[list(self._kinds.if_few)].any():
-            self._is_wanted = _mask(self._kinds.always)
-            self._parts = [part.filter(_is_one_of(self._kinds.always)) for part in self._parts]
+        # What does not fit is read again by whoever needs it: memory must not decide whether dumps are written.
+        for fewer in (self._kinds.always, frozenset[int]()):
+            if self._count > self._kinds.most:
+                self._is_wanted = _mask(fewer)
+                self._parts = [part.filter(_is_one_of(fewer)) for part in self._parts] if fewer else []
+                self._count = sum(part.height for part in self._parts)
 
     def has(self, kinds: Collection[int]) -> bool:
         """Whether all events of these kinds are here."""
