@@ -33,6 +33,7 @@ enum class AttributeKey : std::uint16_t {
     kWorkspaceAddress = 34,
     kWorkspaceBytes = 35,
     kStreamId = 40,
+    kPoolId = 41,
     // Watched memory.
     kWatch = 50,
     kWatchId = 51,

@@ -19,6 +19,9 @@ enum class EventKind : std::uint8_t {
     kAccessRead = 3,
     kAccessWrite = 4,
     kAccessUnknown = 5,
+    // The memory of a block that was freed can be handed out again: the streams that used it have got so far. address
+    // and size as in its FREE, extra the block's MALLOC. Not a row of a dump.
+    kFreeCompleted = 6,
     kAtenStart = 10,
     kAtenEnd = 11,
     kAtbStart = 12,

@@ -36,6 +36,7 @@ class AttributeKey(IntEnum):
     WORKSPACE_ADDRESS = 34
     WORKSPACE_BYTES = 35
     STREAM_ID = 40
+    POOL_ID = 41
     WATCH = 50
     WATCH_ID = 51
     OUTPUT = 52
@@ -138,6 +139,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.WORKSPACE_ADDRESS, "workspace_ptr", AttributeType.ADDRESS),
         (AttributeKey.WORKSPACE_BYTES, "workspace_size", _NUMBER),
         (AttributeKey.STREAM_ID, "streamId", _NUMBER),
+        (AttributeKey.POOL_ID, "pool_id", _TEXT),
         (AttributeKey.WATCH, "watch", _TEXT),
         (AttributeKey.WATCH_ID, "id", _NUMBER),
         (AttributeKey.OUTPUT, "output", _NUMBER),

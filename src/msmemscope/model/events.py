@@ -20,6 +20,8 @@ class EventKind(IntEnum):
     ACCESS_READ = 3
     ACCESS_WRITE = 4
     ACCESS_UNKNOWN = 5
+    FREE_COMPLETED = 6
+    """The memory of a block that was freed can be handed out again: the streams that used it have got so far."""
     ATEN_START = 10
     ATEN_END = 11
     ATB_START = 12
@@ -133,6 +135,7 @@ OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
 WATCH_KINDS: Final = (EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP)
 """Kinds about watched memory."""
 ROWLESS_KINDS: Final = (
+    EventKind.FREE_COMPLETED,
     EventKind.FUNCTION_CALL,
     EventKind.RESERVED,
     EventKind.DEVICE_USAGE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from msmemscope.formats.event_log.capture import Capture
+
+_ALLOCATOR_FACTS: Final = ("requested_bytes", "stream_id", "pool_id")
 
 
 def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | None = None) -> Recording:
@@ -39,7 +41,7 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
     attributes = capture.attribute_frame(events.filter(has_attributes())["attribute_id"])
     events = _with_pinned_memory_apart(events, attributes)
-    blocks = build_blocks(events, strings).with_columns(owner=pl.lit(None, dtype=pl.String))
+    blocks = build_blocks(events, strings, attributes).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Recording(
         source=str(capture.directory),
         form="event log",
@@ -72,7 +74,12 @@ def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) ->
     )
 
 
-def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+def build_blocks(
+    events: pl.DataFrame,
+    strings: pl.DataFrame,
+    attributes: pl.DataFrame | None = None,
+    waiting_pools: Collection[int] = (),
+) -> pl.DataFrame:
     """Pairs each MALLOC with the FREE that names it.
 
     A FREE of a block that was never seen makes no block, and one that stands before its block ends none.
@@ -80,6 +87,8 @@ def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
     Args:
         events: Of EVENT_SCHEMA, in sequence order.
         strings: Of STRING_SCHEMA.
+        attributes: Of ATTRIBUTE_SCHEMA; none by default.
+        waiting_pools: Pools whose FREE_COMPLETED events are recorded. Memory of others returns with the FREE.
 
     Returns:
         A table of BLOCK_SCHEMA.
@@ -103,13 +112,33 @@ def build_blocks(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
         strings, left_on="name_id", right_on="id", how="left", maintain_order="left"
     )
     rows = _first_rows(allocations["sequence"], ends["block"])
-    return allocations.with_columns(
+    blocks = allocations.with_columns(
         *ends.drop("block").select(pl.all().gather(rows)).get_columns(),
         pl.col("sequence").alias("allocation_id"),
         pl.col("timestamp_ns").alias("allocated_ns"),
         pl.col("sequence").alias("malloc_sequence"),
         names["text"].alias("name"),
+    )
+    returned = pl.col("free_sequence")
+    if waiting_pools:
+        completed = events.filter(kind == EventKind.FREE_COMPLETED).select("sequence", "extra")
+        found = completed["sequence"].gather(_first_rows(allocations["sequence"], completed["extra"]))
+        returned = pl.when(pl.col("pool").is_in(list(waiting_pools))).then(pl.lit(found)).otherwise(returned)
+    return blocks.with_columns(
+        *_allocator_facts(blocks["attribute_id"], attributes).get_columns(), returned_sequence=returned
     ).select(BLOCK_SCHEMA.names())
+
+
+def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.DataFrame:
+    """Returns what attributes say of blocks that BLOCK_SCHEMA has columns for."""
+    types = pl.Schema({name: BLOCK_SCHEMA[name] for name in _ALLOCATOR_FACTS})
+    is_known = pl.any_horizontal(pl.col(*_ALLOCATOR_FACTS).is_not_null())
+    known = None if attributes is None else attributes.filter(is_known)
+    if known is None or known.is_empty():
+        absent = {name: pl.lit(None, dtype=dtype) for name, dtype in types.items()}
+        return ids.to_frame().with_columns(**absent).drop("attribute_id")
+    chosen = known.select("attribute_id", *_ALLOCATOR_FACTS).cast(types)
+    return ids.to_frame().join(chosen, on="attribute_id", how="left", maintain_order="left").drop("attribute_id")
 
 
 def _first_rows(known: pl.Series, named: pl.Series) -> pl.Series:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import device_name
@@ -17,7 +18,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.operators import find_operators
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, BLOCK_SCHEMA
-from msmemscope.recording.timeline import bytes_in_use
+from msmemscope.recording.timeline import memory_timeline
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
@@ -121,26 +122,28 @@ class Recording:
         )
 
     def timeline(self, *, pool: str | None = None, device: str | None = None) -> pl.DataFrame:
-        """Return how much each pool had in use after each of its changes.
+        """Return how much each pool had in use, and in reserve, after each of its changes.
 
         Args:
             pool: Its word: `PTA`, `HAL`, `HOST`, `CUDA`; None for all.
             device: Its name: `npu:0`, `cuda:1`, `cpu`; None for all.
 
         Returns:
-            `sequence`, `timestamp_ns`, `device`, `pool` (words), `in_use_bytes`, in sequence order.
+            In sequence order: `sequence`, `timestamp_ns`, `device`, `pool` (words), and bytes: `in_use_bytes`;
+            `requested_bytes`, what was asked for of them; `waiting_bytes`, freed while other streams still used them;
+            `reserved_bytes`, what the pool has from the driver. Null where the recording does not say.
 
         Raises:
             ConfigurationError: If there is no such pool or device here.
         """
-        totals = bytes_in_use(self.blocks)
+        totals = memory_timeline(self)
         pairs = totals.select("device", "pool").unique().sort("device", "pool")
         words = [(*pair, device_name(pair[0]), pool_word(pair[1], pair[0])) for pair in pairs.iter_rows()]
         named = pl.DataFrame(
             words, {**pairs.schema, "device_word": pl.String(), "pool_word": pl.String()}, orient="row"
         )
-        totals = totals.join(named, on=["device", "pool"], maintain_order="left").select(
-            "sequence", "in_use_bytes", device="device_word", pool="pool_word"
+        totals = totals.join(named, on=["device", "pool"], maintain_order="left").with_columns(
+            device="device_word", pool="pool_word"
         )
         for option, chosen in (("pool", pool), ("device", device)):
             if chosen is None:
@@ -152,7 +155,7 @@ class Recording:
             totals = totals.filter(pl.col(option) == chosen)
         times = self.events.select("sequence", "timestamp_ns")
         return totals.join(times, on="sequence", how="left", maintain_order="left").select(
-            "sequence", "timestamp_ns", "device", "pool", "in_use_bytes"
+            "sequence", "timestamp_ns", "device", "pool", cs.ends_with("_bytes")
         )
 
     def ask(self, question: str, **options: Any) -> Any:

@@ -38,7 +38,7 @@ address, size: bytes concerned; FREE.size is 0 if the block was never seen.
 name_id: string id, 0 if none.
 attribute_id: of ATTRIBUTE_SCHEMA, 0 if none. OWNER: string id of labels; FUNCTION_CALL: code id.
 python_stack_id, native_stack_id: stack ids, 0 if none.
-extra: FREE and ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
+extra: FREE, FREE_COMPLETED and ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
 """
 
 BLOCK_SCHEMA: Final = pl.Schema(
@@ -62,6 +62,10 @@ BLOCK_SCHEMA: Final = pl.Schema(
         "free_thread_id": pl.UInt32(),
         "free_python_stack_id": pl.UInt32(),
         "free_native_stack_id": pl.UInt32(),
+        "returned_sequence": pl.UInt64(),
+        "requested_bytes": pl.Int64(),
+        "stream_id": pl.UInt64(),
+        "pool_id": pl.String(),
     }
 )
 """One row per block: one allocation from its MALLOC to its FREE, in MALLOC order.
@@ -75,6 +79,12 @@ name_id, name: outermost operator at the MALLOC; 0 and null outside of operators
 attribute_id: of ATTRIBUTE_SCHEMA, 0 if none.
 python_stack_id, native_stack_id, thread_id: of the MALLOC.
 free_thread_id, free_python_stack_id, free_native_stack_id: of the FREE, null if none was seen.
+returned_sequence: the event from which on its memory can be handed out again, null if there is none: the FREE, or the
+    FREE_COMPLETED behind it where a recording has such (other streams may use a block longer than its owner).
+requested_bytes: what was asked for, of which `size` is what the allocator made.
+stream_id, pool_id: the stream that it was allocated for, and the part of the allocator that it is from (`0/0` is the common
+    one, others belong to graphs or were made by the program).
+The last three are null where the recording does not have them: snapshots of torch do.
 """
 
 STRING_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "text": pl.String()})

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    from msmemscope.recording.recording import Recording
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -105,6 +108,44 @@ def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
     return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=running_total(pl.col("change"), *_POOL))
 
 
+def memory_timeline(recording: Recording) -> pl.DataFrame:
+    """Return what each pool had in use and in reserve after each of its changes.
+
+    Returns:
+        `sequence`, `device`, `pool`, `in_use_bytes`, `requested_bytes`, `waiting_bytes`, `reserved_bytes`, see
+        `Recording.timeline`.
+    """
+    blocks, events = recording.blocks, recording.events
+    types = pl.Schema({"sequence": pl.UInt64(), **{name: blocks.schema[name] for name in _POOL}})
+    parts = [byte_changes(blocks, *_POOL, "requested_bytes").rename({"change": "in_use_bytes"})]
+    parts[0] = parts[0].with_columns(
+        requested_bytes=pl.col("requested_bytes") * pl.col("in_use_bytes").sign()  # what begins, and what ends
+    )
+    waiting = blocks.filter(
+        pl.col("free_sequence").is_not_null() & pl.col("returned_sequence").ne_missing(pl.col("free_sequence"))
+    )
+    stretches = waiting.select(*_POOL, "size", malloc_sequence="free_sequence", free_sequence="returned_sequence")
+    parts.append(byte_changes(stretches, *_POOL).rename({"change": "waiting_bytes"}))
+    reports = (pl.col("kind") == EventKind.RESERVED) & (pl.col("size") >= 0)
+    parts.append(events.filter(reports).select("sequence", *_POOL, reserved_bytes="size"))
+    columns = ("in_use_bytes", "requested_bytes", "waiting_bytes", "reserved_bytes")
+    absent = pl.DataFrame(schema={**types, **dict.fromkeys(columns, pl.Int64())})
+    changes = pl.concat([absent, *parts], how="diagonal").sort("sequence", maintain_order=True)
+    is_known = {name: pl.col(name).is_not_null().any().over(_POOL) for name in columns[1:3]}
+    return (
+        changes.with_columns(
+            in_use_bytes=running_total(pl.col("in_use_bytes").fill_null(0), *_POOL),
+            **{
+                name: pl.when(known).then(running_total(pl.col(name).fill_null(0), *_POOL))
+                for name, known in is_known.items()
+            },
+            reserved_bytes=pl.col("reserved_bytes").forward_fill().over(_POOL),
+        )
+        .unique(["sequence", *_POOL], keep="last", maintain_order=True)
+        .select("sequence", *_POOL, *columns)
+    )
+
+
 def totals_at(blocks: pl.DataFrame, moments: pl.Series, *key: str) -> pl.DataFrame:
     """Sum up the blocks of many groups that are in use at moments.
 
@@ -162,6 +203,12 @@ def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
     rows = [(*pool, use.peak_bytes, use.peak_moment) for pool, use in sorted(uses.items(), key=lambda one: one[0])]
     kinds = {**blocks.select(_POOL).schema, "peak_bytes": pl.Int64(), "sequence": pl.UInt64()}
     return pl.DataFrame(rows, kinds, orient="row")
+
+
+def blocks_held(blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:
+    """Return the blocks whose memory cannot be handed out right after an event: in use, or waiting for other streams."""
+    has_not_returned = pl.col("returned_sequence").is_null() | (pl.col("returned_sequence") > sequence)
+    return blocks.filter((pl.col("malloc_sequence") <= sequence) & has_not_returned)
 
 
 def blocks_in_use(blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:

@@ -182,6 +182,10 @@ def _fragmentation(writer: ReportWriter, device: DevicePeak) -> None:
         f"{_share(round(found.ratio * total['free_bytes']), total['free_bytes'])} of the free bytes are not in it",
         f"{format_bytes(total['returnable_bytes'])} in segments that hold no block",
     ]
+    if total["rounding_bytes"]:
+        parts.append(f"{format_bytes(total['rounding_bytes'])} in blocks beyond what was asked for")
+    if total["waiting_bytes"]:
+        parts.append(f"{format_bytes(total['waiting_bytes'])} freed, but still used by other streams")
     if device.moment is Moment.OUT_OF_MEMORY and device.request_bytes:
         unusable = format_bytes(found.unusable_bytes(device.request_bytes))
         parts.append(f"{unusable} in gaps too small for {format_bytes(device.request_bytes)}")

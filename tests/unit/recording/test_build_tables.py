@@ -47,6 +47,7 @@ def test_block_has_what_its_two_events_tell(builder: EventLogBuilder) -> None:
         "malloc_sequence": block, "free_sequence": freed, "name_id": operator, "name": "torch._ops.aten.add.Tensor",
         "attribute_id": 0, "python_stack_id": 3, "native_stack_id": 4, "thread_id": 7,
         "free_thread_id": 8, "free_python_stack_id": 5, "free_native_stack_id": 6, "owner": None,
+            "returned_sequence": freed, "requested_bytes": None, "stream_id": None, "pool_id": None,
     }  # fmt: skip
 
 

@@ -41,9 +41,26 @@ def test_the_timeline_is_the_sum_of_what_came_and_went() -> None:
     recording = trace.recording()
     words = {(0, Pool.PTA): ("npu:0", "PTA"), (0, Pool.HAL): ("npu:0", "HAL"), (CUDA, Pool.CUDA): ("cuda:1", "CUDA")}
     rows = [(number, START_NS + EVENT_NS * number, *words[place], bytes_) for number, place, bytes_ in expected]
-    assert recording.timeline().rows() == rows
-    assert recording.timeline(pool="CUDA").rows() == [row for row in rows if row[3] == "CUDA"]
-    assert recording.timeline(device="npu:0", pool="HAL").rows() == [row for row in rows if row[3] == "HAL"]
+    columns = ["sequence", "timestamp_ns", "device", "pool", "in_use_bytes"]
+    assert recording.timeline().select(columns).rows() == rows
+    assert recording.timeline(pool="CUDA").select(columns).rows() == [row for row in rows if row[3] == "CUDA"]
+    assert recording.timeline(device="npu:0", pool="HAL").select(columns).rows() == [
+        row for row in rows if row[3] == "HAL"
+    ]
+    unknown = recording.timeline().drop(columns)
+    assert unknown.columns == ["requested_bytes", "waiting_bytes", "reserved_bytes"]
+    assert sum(unknown.null_count().row(0)) == 3 * len(rows)
+
+
+def test_the_reserve_stands_beside_what_is_in_use() -> None:
+    """Also where nothing but the reserve changes; before its first report it is not known."""
+    trace = Trace()
+    first = trace.malloc(10)
+    trace.add(EventKind.RESERVED, pool=Pool.PTA, size=100)
+    trace.free(first)
+    trace.add(EventKind.RESERVED, pool=Pool.PTA, size=0)
+    timeline = trace.recording().timeline(pool="PTA").select("in_use_bytes", "reserved_bytes")
+    assert timeline.rows() == [(10, None), (10, 100), (0, 100), (0, 0)]
 
 
 def test_a_pool_that_is_not_there() -> None:

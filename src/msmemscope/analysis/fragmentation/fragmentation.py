@@ -5,6 +5,8 @@ Where a block of the pool reaches from one block of the driver into the next (ex
 have them), all blocks of the driver that adjoin each other there are one segment. A gap is a part of a segment in which no
 block lies. A pool can give a segment back only as a whole, so one block of 512 bytes can hold hundreds of MiB.
 
+A block that was freed while other streams still use it is no gap yet: its memory cannot be handed out.
+
 Gaps are what addresses show. An allocator may refuse a gap that is large enough, because it belongs to another stream, or
 because small and large blocks have segments of their own: what is called unusable here is the least that is.
 """
@@ -21,7 +23,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.pool_segments import pool_segments
-from msmemscope.recording.timeline import blocks_in_use
+from msmemscope.recording.timeline import blocks_held
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -79,12 +81,16 @@ TOTAL_SCHEMA: Final = pl.Schema(
         "largest_gap_bytes": pl.Int64(),
         "unplaced_bytes": pl.Int64(),
         "unplaced_blocks": pl.Int64(),
+        "rounding_bytes": pl.Int64(),
+        "waiting_bytes": pl.Int64(),
     }
 )
 """One row per device with blocks of a pool.
 
 returnable_bytes: of `free_bytes`, what lies in segments without any block.
 unplaced_bytes, unplaced_blocks: of blocks, or of parts of them, that lie in no known block of the driver.
+rounding_bytes: by how much blocks are larger than what was asked for; null where that is not known of any.
+waiting_bytes: of blocks that were freed while other streams still use them.
 """
 
 _PLACE: Final = ["device", "address"]
@@ -163,7 +169,7 @@ def find_fragmentation(recording: Recording, sequence: int, *, device: int | Non
     """
     is_chosen = pl.col("device") >= 0 if device is None else pl.col("device") == device
     blocks = recording.blocks.filter(is_chosen)
-    alive = blocks_in_use(blocks, sequence).filter(pl.col("size") > 0)
+    alive = blocks_held(blocks, sequence).filter(pl.col("size") > 0)
     pooled = alive.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).sort("address", "malloc_sequence")
     driver = alive.filter(pl.col("pool") == Pool.HAL)
     # Without events this goes by addresses alone; what is known by events to be a pool's lies at no known address.
@@ -173,11 +179,12 @@ def find_fragmentation(recording: Recording, sequence: int, *, device: int | Non
     placed = [pooled.clear().with_columns(segment_address=pl.lit(None, dtype=pl.UInt64))]
     for number in sorted(number for number in numbers if number >= 0):
         is_here = pl.col("device") == number
-        reserve = _Reserve(number, driver.filter(is_here).sort("address"), pooled.filter(is_here))
+        held = pooled.with_columns(is_waiting=(pl.col("free_sequence") <= sequence).fill_null(value=False))
+        reserve = _Reserve(number, driver.filter(is_here).sort("address"), held.filter(is_here))
         segments.append(reserve.segments)
         gaps.append(reserve.gaps)
         totals.append(reserve.total())
-        placed.append(reserve.placed)
+        placed.append(reserve.placed.drop("is_waiting"))
     table = pl.concat(totals)
     pins = _pins(recording, pl.concat(placed), sequence)
     return Fragmentation(
@@ -198,7 +205,7 @@ class _Reserve:
     Args:
         device: Its number.
         driver: Its blocks of the driver that are alive, by address, with `holds_blocks`.
-        blocks: Its blocks of pools that are alive, by address.
+        blocks: Its blocks of pools that are alive, by address, with `is_waiting`.
     """
 
     def __init__(self, device: int, driver: pl.DataFrame, blocks: pl.DataFrame) -> None:
@@ -264,8 +271,15 @@ class _Reserve:
             "largest_gap_bytes": int(self.gaps["size"].to_numpy().max(initial=0)),
             "unplaced_bytes": int(self._blocks["size"].sum()) - self._placed_bytes,
             "unplaced_blocks": self._blocks.height - self.placed.height,
+            "rounding_bytes": _rounding_bytes(self._blocks),
+            "waiting_bytes": int(self._blocks.filter("is_waiting")["size"].sum()),
         }
         return pl.DataFrame([row], schema=TOTAL_SCHEMA)
+
+
+def _rounding_bytes(blocks: pl.DataFrame) -> int | None:
+    known = blocks.filter(pl.col("requested_bytes").is_not_null())
+    return None if known.is_empty() else int(known["size"].sum()) - int(known["requested_bytes"].sum())
 
 
 def _joined(driver: pl.DataFrame, blocks: pl.DataFrame) -> tuple[Addresses, Addresses, Addresses]:

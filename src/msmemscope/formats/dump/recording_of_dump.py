@@ -174,7 +174,10 @@ class DumpRowsOfProcesses:
         strings = self._strings.frame()
         texts = pl.Series(self._owners.texts(), dtype=pl.String)
         owners = owners.select("allocation_id", pl.lit(texts).gather(pl.col("owner_id")).alias("owner"))
-        blocks = build_blocks(events, strings).join(owners, on="allocation_id", how="left", maintain_order="left")
+        attributes = self._attributes(events)
+        blocks = build_blocks(events, strings, attributes).join(
+            owners, on="allocation_id", how="left", maintain_order="left"
+        )
         return Recording(
             source=str(source),
             form=self._form,
@@ -186,7 +189,7 @@ class DumpRowsOfProcesses:
             native_stacks=self._native_stacks.frame(),
             coverage=tuple(notes),
             problems=tuple(own_problems),
-            attributes=self._attributes(events),
+            attributes=attributes,
         )
 
     def _attributes(self, events: pl.DataFrame) -> pl.DataFrame:

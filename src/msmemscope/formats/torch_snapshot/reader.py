@@ -11,28 +11,26 @@ one begin with the first event, as blocks do that existed when a recording began
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import polars as pl
 
 from msmemscope.errors import InputError
 from msmemscope.formats.interning import Interner
+from msmemscope.formats.torch_snapshot.device_history import EVENT_COLUMNS, DeviceHistory
 from msmemscope.formats.torch_snapshot.plain_pickle import read_plain_pickle
-from msmemscope.formats.torch_snapshot.rows import KINDS, SnapshotRows
+from msmemscope.formats.torch_snapshot.rows import SnapshotRows
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
-from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
-from msmemscope.recording.block_pairing import block_sequences
 from msmemscope.recording.build_tables import build_blocks
 from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
-from msmemscope.recording.schema import EVENT_SCHEMA
-from msmemscope.recording.timeline import running_total
+from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, EVENT_SCHEMA
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SEGMENT: Final = "segment_"
 _FEW_ENTRIES: Final = 64
 _LONGEST_WORD: Final = 4096
 
@@ -62,20 +60,23 @@ def recording_of_snapshot(path: Path) -> Recording:
         reason = str(error).partition("\n")[0]  # Polars adds pages of advice
         message = f"{path} is no memory snapshot: {type(error).__name__}: {reason}"
         raise InputError(message) from error
-    events, before = _events(history, present, CACHING_POOLS[kind])
-    blocks = build_blocks(events, strings.frame()).with_columns(owner=pl.lit(None, dtype=pl.String))
+    table = _paired(history, present, kind)
+    ids, attributes = _attributes(table.frame)
+    events = table.frame.with_columns(attribute_id=ids).select(EVENT_SCHEMA.names())
     return Recording(
         source=str(path),
         form="torch snapshot",
         process_id=0,
         events=events,
-        blocks=blocks.select(RECORDING_BLOCK_SCHEMA.names()),
+        blocks=build_blocks(events, strings.frame(), attributes, {CACHING_POOLS[kind]})
+        .with_columns(owner=pl.lit(None, dtype=pl.String))
+        .select(RECORDING_BLOCK_SCHEMA.names()),
         strings=strings.frame(),
         python_stacks=rows.python_stacks.frame(),
         native_stacks=rows.native_stacks.frame(),
-        coverage=tuple(_notes(traces, before, kind if not is_certain else None)),
+        coverage=tuple(_notes(traces, table, kind if not is_certain else None)),
         problems=tuple(rows.problems()),
-        attributes=rows.attributes(),
+        attributes=attributes,
     )
 
 
@@ -123,7 +124,21 @@ def _device_kind(content: Any, traces: list[Any], segments: list[Any]) -> tuple[
     return (DeviceKind.CUDA, True) if has_times or settings is not None else (DeviceKind.NPU, bool(any(traces)))
 
 
-def _notes(traces: list[Any], before: int, guessed: DeviceKind | None) -> list[str]:
+@dataclass(frozen=True)
+class _Paired:
+    """The events of all devices."""
+
+    frame: pl.DataFrame
+    """EVENT_SCHEMA without `attribute_id`, and the columns of attributes."""
+    older: int
+    """Blocks and segments that are older than the history."""
+    worked_out: int
+    """Blocks whose size the snapshot does not have."""
+    odd: int
+    """Blocks of which it has another size than the allocator's rules make of the request."""
+
+
+def _notes(traces: list[Any], table: _Paired, guessed: DeviceKind | None) -> list[str]:
     notes = [
         "memory of the caching allocator only: what the driver, libraries and other allocators hold is not in a snapshot",
     ]
@@ -134,119 +149,79 @@ def _notes(traces: list[Any], before: int, guessed: DeviceKind | None) -> list[s
         notes.append("no history: it was not recorded (_record_memory_history), only what was alive is known")
     elif not any("time_us" in entry for trace in traces for entry in trace[:1]):
         notes.append("no times: only the order of events is known, and it is known per device")
-    if any(traces) and before:
-        count = "1 block or segment is" if before == 1 else f"{before} blocks and segments are"
-        when = "it was" if before == 1 else "they were"
+    if any(traces) and table.older:
+        count = "1 block or segment is" if table.older == 1 else f"{table.older} blocks and segments are"
+        when = "it was" if table.older == 1 else "they were"
         notes.append(f"{count} older than the history: when {when} allocated is not known")
+    if table.worked_out and table.odd:
+        notes.append(
+            f"sizes of freed blocks are estimates: a history has what was requested, and {table.odd} of the blocks alive are "
+            "larger or smaller than the allocator's default settings would make them"
+        )
     return notes
 
 
-def _events(history: pl.DataFrame, present: pl.DataFrame, pool: Pool) -> tuple[pl.DataFrame, int]:
-    """Returns EVENT_SCHEMA, and how many blocks and segments are older than the history."""
-    history = _frees_once(history.sort("timestamp_ns", maintain_order=True))
-    events = _numbered(history, 1, pool)
-    events = events.with_columns(extra=block_sequences(events.with_columns(allocation_id=pl.lit(0, dtype=pl.UInt64))))
-    # What is alive at the end and was allocated within the history.
-    ended = events.filter(pl.col("kind") == EventKind.FREE)["extra"]
-    alive = events.filter((pl.col("kind") == EventKind.MALLOC) & ~pl.col("sequence").is_in(ended.implode()))
-    older = _not_in_history(_numbered(present, 1, pool), alive)
-    first = history["timestamp_ns"].min() if len(history) else 0
-    older = older.with_columns(
-        timestamp_ns=pl.lit(first, dtype=pl.UInt64),
-        flags=pl.lit(int(EventFlag.SHADOW), dtype=pl.UInt8),
-        sequence=pl.int_range(1, len(older) + 1, dtype=pl.UInt64, eager=True),
-    )
-    events = pl.concat([older, _numbered(history, len(older) + 1, pool)])
-    extra = block_sequences(events.with_columns(allocation_id=pl.lit(0, dtype=pl.UInt64)))
-    events = events.with_columns(extra=extra)
-    return _with_reserved(events, pool), len(older)
-
-
-def _not_in_history(present: pl.DataFrame, alive: pl.DataFrame) -> pl.DataFrame:
-    """Returns what is alive at the end and was not allocated within the history.
-
-    Segments can grow piece by piece (expandable segments): only the rest of one is older than its pieces.
+def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind) -> _Paired:
+    """Returns the events of all devices in one order.
 
     Args:
-        present: Segments and blocks of the snapshot.
-        alive: The same according to the history.
+        history: ROW_SCHEMA: entries of each device in their order.
+        present: Likewise: what the snapshot itself has.
+        kind: Of the devices.
     """
-    place = ["device", "pool", "address"]
-    is_segment = pl.col("pool") == Pool.HAL
-    blocks = present.filter(~is_segment).join(alive.select(place).unique(), on=place, how="anti", maintain_order="left")
-    pieces = alive.filter(is_segment)
-    parts = [
-        _without_pieces(segments, pieces.filter(pl.col("device") == device))
-        for (device,), segments in present.filter(is_segment).group_by("device", maintain_order=True)
-    ]
-    return pl.concat([present.clear(), *parts, blocks])
-
-
-def _without_pieces(segments: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
-    """Returns the segments of a device without the bytes of the pieces that begin in them; none that has nothing left."""
-    ordered = pieces.sort("address")
-    sums = np.concatenate([[0], ordered["size"].cum_sum().to_numpy()])
-    begins, ends = (
-        ordered["address"].search_sorted(places, side="left").to_numpy()
-        for places in (segments["address"], segments["address"] + segments["size"].cast(pl.UInt64))
+    history = history.sort("timestamp_ns", maintain_order=True).with_row_index("row")
+    rows = pl.concat([history, present.with_row_index("row", offset=len(history))]).with_columns(
+        pl.col("row").cast(pl.Int64)
     )
-    left = segments["size"] - pl.Series(sums[ends] - sums[begins], dtype=pl.Int64)
-    return segments.with_columns(size=left).filter(pl.col("size") > 0)
-
-
-def _frees_once(history: pl.DataFrame) -> pl.DataFrame:
-    """Leaves out each `free_completed` that follows the `free_requested` of its block: the program's free counts."""
-    of_blocks = ~pl.col("action").str.starts_with(_SEGMENT) & (pl.col("address") != 0)
-    earlier = pl.when(of_blocks).then("action").shift(1).over("device", "address", of_blocks)
-    is_second = (pl.col("action") == "free_completed") & (earlier == "free_requested")
-    return history.filter(~is_second.fill_null(value=False))
-
-
-def _numbered(rows: pl.DataFrame, first: int, caching: Pool) -> pl.DataFrame:
-    """Returns rows as EVENT_SCHEMA."""
-    action = pl.col("action")
-    pool = (
-        pl.when(action.str.starts_with(_SEGMENT))
-        .then(int(Pool.HAL))
-        .when(action.is_in(["oom", "snapshot"]))
-        .then(0)
-        .otherwise(int(caching))
+    parts, first = [], 0
+    older = worked_out = odd = 0
+    for own in rows.partition_by("device", maintain_order=True):
+        in_history = pl.col("row") < len(history)
+        one = DeviceHistory(kind, own.filter(in_history), own.filter(~in_history))
+        events = one.events()
+        parts.append(events.with_columns(pl.col("begin") + first, number=pl.int_range(first, first + len(events))))
+        first += len(events)
+        older, worked_out, odd = older + one.older, worked_out + one.worked_out, odd + one.odd
+    events = pl.concat([EVENT_COLUMNS.to_frame().with_columns(number=pl.lit(0, pl.Int64)), *parts])
+    events = events.sort("place", maintain_order=True)
+    sequences = pl.int_range(1, len(events) + 1, dtype=pl.UInt64, eager=True)
+    order = pl.repeat(0, len(events), dtype=pl.UInt64, eager=True).scatter(events["number"].cast(pl.UInt32), sequences)
+    start = history["timestamp_ns"].min() or 0
+    times = pl.concat([rows["timestamp_ns"].head(len(history)), pl.Series([start], dtype=pl.UInt64)])
+    own = rows[events["row"].cast(pl.UInt32)]
+    frame = own.select(
+        "device", "stream_id", "pool_id", "free_bytes", "action", "name_id", "python_stack_id", "native_stack_id"
+    ).with_columns(
+        *events.select("kind", "pool", "flags", "address", "size", "requested_bytes", "has_stack").get_columns(),
+        sequence=sequences,
+        timestamp_ns=times.gather(events["place"] % len(times)),  # that of older ones stands last
+        thread_id=pl.lit(0, pl.UInt32),
+        extra=order.gather(events["begin"].cast(pl.UInt32)).fill_null(0),
     )
-    zeros = {name: pl.lit(0, dtype=dtype) for name, dtype in EVENT_SCHEMA.items() if name not in rows.columns}
-    return (
-        rows.with_columns(**zeros)
-        .with_columns(
-            kind=action.replace_strict({name: int(kind) for name, kind in KINDS.items()}, return_dtype=pl.UInt8),
-            pool=pool.cast(pl.UInt8),
-            sequence=pl.int_range(first, first + len(rows), dtype=pl.UInt64, eager=True),
-        )
-        .select(EVENT_SCHEMA.names())
-    )
+    stacks = pl.col("python_stack_id", "native_stack_id")
+    return _Paired(frame.with_columns(pl.when("has_stack").then(stacks).otherwise(0)), older, worked_out, odd)
 
 
-def _with_reserved(events: pl.DataFrame, caching: Pool) -> pl.DataFrame:
-    """Adds what the allocator holds of the driver's memory, after each change of its segments.
+def _attributes(events: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """Returns the `attribute_id` of events, and the attributes as ATTRIBUTE_SCHEMA.
 
-    The records take numbers of their own, so all are numbered anew.
+    Args:
+        events: `kind`, `pool`, `action` and the columns of attributes.
     """
-    is_segment = (pl.col("pool") == Pool.HAL) & ((pl.col("kind") == EventKind.MALLOC) | (pl.col("extra") != 0))
-    held = pl.when(pl.col("kind") == EventKind.MALLOC).then("size").otherwise(-pl.col("size"))
-    reserved = (
-        events.filter(is_segment)
-        .with_columns(
-            size=running_total(held, "device"),
-            kind=pl.lit(int(EventKind.RESERVED), dtype=pl.UInt8),
-            pool=pl.lit(int(caching), dtype=pl.UInt8),
-            address=pl.lit(0, dtype=pl.UInt64), extra=pl.lit(0, dtype=pl.UInt64), flags=pl.lit(0, dtype=pl.UInt8),
-            python_stack_id=pl.lit(0, dtype=pl.UInt32), native_stack_id=pl.lit(0, dtype=pl.UInt32),
-        )
-    )  # fmt: skip
-    joined = pl.concat([events, reserved]).sort("sequence", maintain_order=True)
-    numbers = pl.int_range(1, len(joined) + 1, dtype=pl.UInt64, eager=True)
-    is_event = joined["kind"] != EventKind.RESERVED
-    renumbered = pl.DataFrame({"extra": joined["sequence"].filter(is_event), "number": numbers.filter(is_event)})
-    return (
-        joined.join(renumbered, on="extra", how="left", maintain_order="left")
-        .with_columns(sequence=pl.lit(numbers), extra=pl.col("number").fill_null(0))
-        .select(EVENT_SCHEMA.names())
-    )
+    kind, action = pl.col("kind"), pl.col("action")
+    is_segment = (kind == EventKind.MALLOC) & (pl.col("pool") == Pool.HAL)
+    is_described = kind.is_in([int(EventKind.MALLOC), int(EventKind.OOM), int(EventKind.SNAPSHOT)])
+    known = events.select(
+        pl.when(is_described).then(pl.col("stream_id", "pool_id", "requested_bytes", "free_bytes")),
+        allocation_kind=pl.when(is_segment).then(
+            pl.when(action.is_in(["segment_map", "segment_unmap"])).then(pl.lit("map")).otherwise(pl.lit("alloc"))
+        ),
+    ).cast({"requested_bytes": pl.UInt64})
+    different = known.unique(maintain_order=True).filter(pl.any_horizontal(pl.all().is_not_null()))
+    different = different.with_columns(attribute_id=pl.int_range(1, len(different) + 1, dtype=pl.UInt32))
+    names = known.columns
+    ids = known.join(different, on=names, how="left", nulls_equal=True, maintain_order="left")["attribute_id"]
+    absent = {
+        name: pl.lit(None, dtype=dtype) for name, dtype in ATTRIBUTE_SCHEMA.items() if name not in different.columns
+    }
+    return ids.fill_null(0), different.with_columns(**absent).select(ATTRIBUTE_SCHEMA.names()).cast(ATTRIBUTE_SCHEMA)

@@ -15,43 +15,62 @@ from msmemscope.formats.event_log.event_segments import MOST_BYTES
 from msmemscope.formats.interning import Interner
 from msmemscope.formats.problems import Problems
 from msmemscope.model.devices import DeviceKind, device_number
-from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
-from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
+from msmemscope.model.events import OOM_SNAPSHOT_NAME
 
-KINDS: Final = {
-    "alloc": EventKind.MALLOC,
-    "free_requested": EventKind.FREE,
-    "free_completed": EventKind.FREE,
-    "segment_alloc": EventKind.MALLOC,
-    "segment_map": EventKind.MALLOC,
-    "segment_free": EventKind.FREE,
-    "segment_unmap": EventKind.FREE,
-    "oom": EventKind.OOM,
-    "snapshot": EventKind.SNAPSHOT,
-}
+ACTIONS: Final = frozenset(
+    {
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_alloc",
+        "segment_map",
+        "segment_free",
+        "segment_unmap",
+        "oom",
+        "snapshot",
+    }
+)
 """Actions of entries that are known."""
+SEGMENT_BEGINS: Final = frozenset({"segment_alloc", "segment_map"})
+SEGMENT_ENDS: Final = frozenset({"segment_free", "segment_unmap"})
+WAITING: Final = "waiting"
+"""Action of a block that was freed while its memory cannot be handed out yet: other streams still use it."""
 
-_ALIVE: Final = frozenset({"active_allocated", "active_awaiting_free", "active_pending_free"})
+_BLOCK_ACTIONS: Final = {
+    "active_allocated": "alloc",
+    "active_awaiting_free": WAITING,
+    "active_pending_free": WAITING,
+}
+"""By the state of a block."""
 _FEWEST_BYTES_OF_ROW: Final = 8
 """What any entry takes in a file at least."""
 _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
 _NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".so")
-_TOLD: Final = pl.Schema({name: ATTRIBUTE_SCHEMA[name] for name in ("attribute_id", "free_bytes")})
 ROW_SCHEMA: Final = pl.Schema(
     {
         "action": pl.String(),
         "device": pl.Int16(),
         "address": pl.UInt64(),
         "size": pl.Int64(),
+        "block_bytes": pl.Int64(),
         "timestamp_ns": pl.UInt64(),
         "python_stack_id": pl.UInt32(),
         "native_stack_id": pl.UInt32(),
         "name_id": pl.UInt32(),
-        "attribute_id": pl.UInt32(),
+        "stream_id": pl.UInt64(),
+        "pool_id": pl.String(),
+        "free_bytes": pl.UInt64(),
     }
 )
+"""size: of an entry of a history, and what was requested of a block that is alive; null where that is not known.
+block_bytes: of a block that is alive; null in a history, where it stands nowhere.
+free_bytes: of the device.
+"""
+_NOT_KNOWN: Final = frozenset({"block_bytes", "stream_id", "pool_id", "free_bytes"})
+"""Columns with nulls."""
+_MOST_NUMBER: Final = (1 << 63) - 1
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
@@ -76,6 +95,32 @@ def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
         message = f"{key} is no whole number but {type(value).__name__}"
         raise TypeError(message)
     return value
+
+
+def _stream(entry: dict[str, Any]) -> int | None:
+    """Returns the stream of an entry; older versions do not have it."""
+    if entry.get("stream") is None:
+        return None
+    stream = _number(entry, "stream")
+    if not 0 <= stream <= _MOST_NUMBER:
+        message = f"no stream: {stream}"
+        raise ValueError(message)
+    return stream
+
+
+def _pool_id(entry: dict[str, Any], key: str) -> str | None:
+    """Returns the two numbers of a pool as a text; older versions do not have them."""
+    numbers = entry.get(key)
+    if numbers is None:
+        return None
+    if not isinstance(numbers, (tuple, list)) or len(numbers) != len(("graph", "user")):
+        message = f"{key} is no pair of numbers"
+        raise TypeError(message)
+    for number in numbers:
+        if not (isinstance(number, int) and 0 <= number <= _MOST_NUMBER):
+            message = f"{key} is no pair of numbers"
+            raise TypeError(message)
+    return "/".join(f"{number:d}" for number in numbers)
 
 
 def _entries(value: Any, what: str) -> list[dict[str, Any]]:
@@ -108,18 +153,12 @@ class SnapshotRows:
         self._letters_left = _FEW_LETTERS + _LETTERS_PER_BYTE * size_bytes
         self._parts: list[pl.DataFrame] = [ROW_SCHEMA.to_frame()]
         self._unknown: dict[str, int] = {}
-        self._free: dict[int, int] = {}
 
     def take(self) -> pl.DataFrame:
         """Returns the rows so far, and forgets them; stacks stay."""
         rows = pl.concat(self._parts)
         self._parts = [ROW_SCHEMA.to_frame()]
         return rows
-
-    def attributes(self) -> pl.DataFrame:
-        """Returns what is told of devices beside events, as ATTRIBUTE_SCHEMA."""
-        table = pl.DataFrame({"attribute_id": list(self._free), "free_bytes": list(self._free.values())})
-        return pl.concat([ATTRIBUTE_SCHEMA.to_frame(), table.cast(_TOLD)], how="diagonal")
 
     def problems(self) -> list[str]:
         """Returns what was left out."""
@@ -131,13 +170,13 @@ class SnapshotRows:
     def add_history(self, trace: list[dict[str, Any]], device: int) -> None:
         """Adds the history of a device."""
         actions = [_text(entry, "action") for entry in _entries(trace, "device_traces")]
-        known = [entry for entry, action in zip(trace, actions, strict=True) if action in KINDS]
+        known = [entry for entry, action in zip(trace, actions, strict=True) if action in ACTIONS]
         if len(known) < len(trace):
             for action in actions:
-                if action not in KINDS:
+                if action not in ACTIONS:
                     self._unknown[action] = self._unknown.get(action, 0) + 1
         entries, free = self._with_states(known)
-        told = [0 if number is None else self._told(number) for number in free]
+        name_id = self.strings.id_of(OOM_SNAPSHOT_NAME) if any(number is not None for number in free) else 0
         self._add(
             {
                 "action": [entry["action"] for entry in entries],
@@ -146,60 +185,72 @@ class SnapshotRows:
                 "address": [_number(entry, "addr", 0) if entry["action"] != "oom" else 0 for entry in entries],
                 "size": [_number(entry, "size", 0) for entry in entries],
                 "timestamp_ns": [_number(entry, "time_us", 0) * 1000 for entry in entries],
-                "name_id": [self.strings.id_of(OOM_SNAPSHOT_NAME) if identity else 0 for identity in told],
-                "attribute_id": told,
+                "name_id": [0 if number is None else name_id for number in free],
+                "stream_id": [_stream(entry) for entry in entries],
+                "pool_id": [_pool_id(entry, "pool_id") for entry in entries],
+                "free_bytes": free,
             },
             [entry.get("frames") or () for entry in entries],
         )
 
     def add_segment(self, segment: dict[str, Any]) -> None:
-        """Adds a segment and the blocks that are alive in it."""
+        """Adds a segment and the blocks that are alive in it, or were freed and wait for other streams."""
         device = device_number(self._kind, _number(segment, "device", 0))
         address = _number(segment, "address", 0)
-        rows = [("segment_alloc", device, address, _number(segment, "total_size"), segment.get("frames", ()))]
+        size = _number(segment, "total_size")
+        # Expandable ones grow by pieces.
+        begin = "segment_map" if segment.get("is_expandable") is True else "segment_alloc"
+        rows: list[tuple[str, int, int | None, int | None, Any]] = [
+            (begin, address, size, None, segment.get("frames", ()))
+        ]
         for block in _entries(segment["blocks"], "blocks"):
             size = _number(block, "size")
-            if _text(block, "state") in _ALIVE:
+            action = _BLOCK_ACTIONS.get(_text(block, "state"))
+            if action is not None:
                 frames = block.get("frames")
                 if frames is None:  # as older versions have it
                     history = _entries(block.get("history") or (), "history")
                     frames = history[0].get("frames", ()) if history else ()
-                rows.append(("alloc", device, _number(block, "address", address), size, frames))
+                requested = _number(block, "requested_size") if "requested_size" in block else None
+                rows.append((action, _number(block, "address", address), requested, size, frames))
             address += size
-        actions, devices, addresses, sizes, stacks = zip(*rows, strict=True)
-        columns = {"action": actions, "device": devices, "address": addresses, "size": sizes}
-        self._add({name: list(values) for name, values in columns.items()}, [frames or () for frames in stacks])
-
-    def _told(self, free_bytes: int) -> int:
-        """Returns the id of the attributes of a device that has so much memory left."""
-        identity = self.strings.id_of(f"free:{free_bytes}")
-        self._free[identity] = free_bytes
-        return identity
+        actions, addresses, sizes, block_bytes, stacks = zip(*rows, strict=True)
+        same = {
+            "device": device,
+            "stream_id": _stream(segment),
+            "pool_id": _pool_id(segment, "segment_pool_id"),
+        }
+        columns = {"action": actions, "address": addresses, "size": sizes, "block_bytes": block_bytes}
+        self._add(
+            {name: list(values) for name, values in columns.items()}
+            | {name: [value] * len(rows) for name, value in same.items()},
+            [frames or () for frames in stacks],
+        )
 
     @staticmethod
     def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int | None]]:
-        """Puts the state of the device before each allocation that failed, as far as it is told: our own logs have it there.
+        """Puts the state of the device before each allocation that failed, as far as it is known: our own logs have it there.
 
         Returns:
             The entries, and how many bytes of the device each says are free; None but for those that were put in.
         """
         found: list[dict[str, Any]] = []
-        told: list[int | None] = []
+        free: list[int | None] = []
         for entry in entries:
             if entry["action"] == "oom" and "device_free" in entry:
                 found.append({"action": "snapshot", "time_us": entry.get("time_us", 0)})
-                told.append(_number(entry, "device_free"))
+                free.append(_number(entry, "device_free"))
             found.append(entry)
-            told.append(None)
-        return found, told
+            free.append(None)
+        return found, free
 
     def _add(self, columns: dict[str, list[Any]], stacks: list[Any]) -> None:
         self._rows_left -= len(stacks)
         if self._rows_left < 0:
             message = "it refers to its entries more often than its size allows"
             raise ValueError(message)
-        for size in columns["size"]:
-            if not 0 <= size <= MOST_BYTES:
+        for size in (*columns["size"], *columns.get("block_bytes", ())):
+            if size is not None and not 0 <= size <= MOST_BYTES:
                 message = f"no size of memory: {size}"
                 raise ValueError(message)
         for time_ns in columns.get("timestamp_ns", ()):
@@ -209,8 +260,8 @@ class SnapshotRows:
         ids = [self._stack_ids(frames) for frames in stacks]
         columns["python_stack_id"] = [python for python, _ in ids]
         columns["native_stack_id"] = [native for _, native in ids]
-        nothing = [0] * len(ids)
-        self._parts.append(pl.DataFrame({name: columns.get(name, nothing) for name in ROW_SCHEMA}, schema=ROW_SCHEMA))
+        absent = {name: [None if name in _NOT_KNOWN else 0] * len(ids) for name in ROW_SCHEMA if name not in columns}
+        self._parts.append(pl.DataFrame({name: (columns | absent)[name] for name in ROW_SCHEMA}, schema=ROW_SCHEMA))
 
     def _stack_ids(self, frames: Any) -> tuple[int, int]:
         known = self._known_lists.get(id(frames))
