@@ -26,6 +26,10 @@ std::atomic<bool> installed{false};
 // and an unloaded image leaves no gap: what came since are the last ones, at most as many as were added.
 std::uint64_t seen_additions = 0;
 
+// What the files of the Python extension are called; they differ behind it from one Python to another.
+constexpr const char* kExtensionName = "_native.";
+constexpr const char* kCoreLibraryName = "libmsmemscope_core.so";
+
 // Names that some hook is about, as a filter: most of the many symbols of a large library end here.
 constexpr std::size_t kFilterBits = 1024;
 bool name_filter[kFilterBits];
@@ -197,6 +201,12 @@ void patch_image(const ElfImage& image) noexcept {
 // Is this our own library? Its calls must stay as they are.
 bool is_ours(const ElfImage& image) noexcept { return image.contains(reinterpret_cast<std::uint64_t>(&patch_image)); }
 
+// What Python loads of us stands in stacks of the program where we call it.
+bool is_extension(const ElfImage& image) noexcept {
+    return std::strncmp(image.name(), kExtensionName, std::strlen(kExtensionName)) == 0 &&
+           image.needs(kCoreLibraryName);
+}
+
 // The loader's list: how many images are in it, and how many were ever added.
 struct List {
     std::uint64_t images;
@@ -266,11 +276,12 @@ void patch_new_images() noexcept {
         dl_iterate_phdr(copy_image, &part);
         for (std::size_t index = 0; index < part.count; ++index) {
             const ElfImage image(part.images[index]);
-            if (!is_ours(image)) {
+            const bool is_core = is_ours(image);
+            if (!is_core) {
                 patch_image(image);
             }
             note_module({image.path(), image.load_bias(), image.start(), image.end(), image.build_id(),
-                         image.build_id_bytes()});
+                         image.build_id_bytes(), is_core || is_extension(image)});
         }
         if (part.count == 0) {
             return;

@@ -14,7 +14,7 @@ bool replace(WrittenUsage& last, std::uint64_t epoch, std::uint64_t device, std:
 }  // namespace
 
 void append_usage(const RecordingScope& scope, format::Device device, WrittenUsage& last, std::uint64_t device_bytes,
-                  std::uint64_t process_bytes) noexcept {
+                  std::uint64_t process_bytes, const RecordPlace& place) noexcept {
     if ((device_bytes == kUnknownUsage && process_bytes == kUnknownUsage) ||
         !replace(last, recorder::epoch(), device_bytes, process_bytes)) {
         return;
@@ -23,7 +23,12 @@ void append_usage(const RecordingScope& scope, format::Device device, WrittenUsa
     event.device = device;
     event.size = static_cast<std::int64_t>(device_bytes);
     event.extra = process_bytes;
-    recorder::append(scope, event);
+    event.timestamp_ns = place.timestamp_ns;
+    if (place.sequence != 0) {
+        recorder::append_reserved(scope, event, place.sequence);
+    } else {
+        recorder::append(scope, event);
+    }
 }
 
 }  // namespace msmemscope

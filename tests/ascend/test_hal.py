@@ -123,6 +123,19 @@ def test_without_the_management_interface(
     assert "dcmi: libdcmi.so is not found" in seen.run.stderr
 
 
+def test_figures_are_those_of_their_row(observe_c: Observe) -> None:
+    """A row of a free shows what is in use once the block is gone; one of a block that is alive at a start, what is then."""
+    seen = observe_c(["--device=npu", "--collect-mode=deferred"], "driver_usage.py", variables=NO_OVERHEAD)
+    rows = [row["attributes"] for row in seen.of(0, event_type="HAL")]
+    in_use = [int(line.split()[1]) for line in seen.run.stdout.splitlines() if line.startswith(("malloc", "free"))]
+    # The free behind stop() has a row without figures, the block that came behind it one of the moment of start().
+    assert ["device_used" in row for row in rows] == [True, True, True, False, True, True, True, True]
+    assert "shadow" in rows[3]
+    assert "shadow" in rows[4]
+    assert [int(row.get("device_used", 0)) for row in rows] == in_use
+    assert [int(row.get("process_used", 0)) for row in rows] == in_use  # the last one is 0: no process is listed then
+
+
 SETTINGS = {
     "segments": {},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},

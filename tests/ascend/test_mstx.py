@@ -15,7 +15,7 @@ from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS
-from tests.support.recordings import assert_sound, count, events_of
+from tests.support.recordings import assert_sound, count, events_of, shadows
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
@@ -145,6 +145,22 @@ def test_only_the_chosen_steps_are_collected(observe: Observe, marks: str) -> No
     assert not {20480, 4096} & set(blocks.filter(~is_shadow)["size"].to_list())
 
 
+@pytest.mark.parametrize("marks", ["mstx", "torch_npu"])
+def test_what_came_before_step_1_is_not_collected(observe: Observe, marks: str) -> None:
+    """Step 1 begins with its range: what is alive then appears as existing, as with any other step."""
+    capture = observe(["--device=npu", "--steps=1"], PROGRAM, marks).run.capture
+    events = events_of(capture)
+    assert_sound(events)
+    assert messages(capture, EventKind.RANGE_START) == ["step start", "inner 1"]
+    assert len(messages(capture, EventKind.MARK)) == 2
+    assert check_totals(capture) == 2
+    alive = shadows(events, EventKind.MALLOC)
+    first_step = events.filter(pl.col("kind") == int(EventKind.RANGE_START))["sequence"].min()
+    assert alive["sequence"].max() < first_step
+    assert events["sequence"].min() > 1
+    assert shadows(events, EventKind.MALLOC).filter(pl.col("pool") == int(Pool.HAL)).height > 0
+
+
 def test_pools_of_mindspore_and_atb(compile_c: CompileC, observe_c: Observe) -> None:
     """Each tells its heaps and regions in its own way; a C program has steps and marks like any other."""
     program = compile_c("pools.c", "ascendcl", "ascend_hal", "ms_tools_ext")
@@ -163,6 +179,20 @@ def test_pools_of_mindspore_and_atb(compile_c: CompileC, observe_c: Observe) -> 
     assert {row["attributes"]["total"] for row in regions} == {"65536"}
     assert seen.live_bytes(1, "ATB") == 0
     assert [row["Name"].strip('"') for row in seen.of(1, event="MSTX", event_type="Mark")] == ["step 2", "step 4"]
+
+
+def test_no_frame_is_ours_and_every_end_has_its_row(compile_c: CompileC, observe_c: Observe) -> None:
+    """Functions that the tool stands in front of call each other; regions end by their handle or by their address."""
+    program = compile_c("pools.c", "ascendcl", "ascend_hal", "ms_tools_ext")
+    seen = observe_c(["--device=npu", "--call-stack=c"], program, "references")
+    stacks = [row["Call Stack(C)"] for row in seen.of(1) if row["Call Stack(C)"]]
+    assert any("aclrtSetDevice" in stack and "main+" in stack for stack in stacks)
+    assert not [stack for stack in stacks if "libmsmemscope_core" in stack]
+    freed = [row["attributes"] for row in seen.of(1, event="FREE", event_type="ATB")]
+    regions = [row["attributes"] for row in seen.of(1, event="MALLOC", event_type="ATB")]
+    assert len(regions) == 6 + 1 + 5000
+    assert sorted(int(block["allocation_id"]) for block in freed) == [int(block["allocation_id"]) for block in regions]
+    assert not [block for block in freed if "shadow" in block]
 
 
 def test_other_devices_are_left_out(compile_c: CompileC, observe_c: Observe) -> None:

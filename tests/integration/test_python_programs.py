@@ -123,3 +123,12 @@ def test_a_plain_python_program_runs_as_ever(run_under_tool: RunUnderTool) -> No
     assert run.returncode == 0, run.stderr
     assert run.stdout == "[]\n"
     assert run.captures == []
+
+
+def test_start_is_recorded_where_collection_is_on_already(run_under_tool: RunUnderTool) -> None:
+    """As its end is: the command line has begun, and start() says from where the program wants it; once."""
+    program = "import msmemscope as m; m.start(); m.start(); m.stop(); m.start(); m.stop()"
+    run = run_under_tool([sys.executable, "-c", program])
+    assert run.returncode == 0, run.stderr
+    kinds = events_of(run.capture)["kind"].to_list()
+    assert kinds == [int(EventKind.START_TRACE), int(EventKind.STOP_TRACE)] * 2

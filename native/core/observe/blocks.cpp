@@ -3,6 +3,7 @@
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
+#include "core/writer/steps.h"
 #include "core/writer/texts.h"
 
 namespace msmemscope::recorder {
@@ -91,34 +92,44 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
 
 namespace {
 
-// site: null if nobody told of the end of the block.
-__attribute__((always_inline)) inline void end_block(format::Pool pool, std::uint64_t address,
-                                                     const CallSite* site) noexcept {
-    const RecordingScope scope(false);
-    LiveBlock block{};
+// Takes a block out of those that are alive. False: it is not a block of this pool, or older than our observation.
+__attribute__((always_inline)) inline bool take_block(format::Pool pool, std::uint64_t address,
+                                                      LiveBlock& block) noexcept {
     if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block)) {
-        return;  // not a block of this pool, or older than our observation
+        return false;
     }
     const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
     if (__builtin_expect(listener != nullptr, 0)) {
         listener->block_ends(block);
     }
+    return true;
+}
+
+// Whether the end of a block is to be recorded; what is lost is counted.
+__attribute__((always_inline)) inline bool can_record_end(const RecordingScope& scope,
+                                                          const LiveBlock& block) noexcept {
     if (block.sequence == 0) {
-        return;  // never recorded
+        return false;  // never recorded
     }
     ProcessState& state = *process_state;
     if (!scope) {
         count(state.dropped.reentrant, &format::ProcessHeader::dropped_reentrant);
-        return;
+        return false;
     }
     if (state.failed.load(std::memory_order_relaxed)) {
         count_lost_event(state);
-        return;
+        return false;
     }
+    return true;
+}
+
+// site: null if nobody told of the end of the block.
+__attribute__((always_inline)) inline Event end_event(const RecordingScope& scope, const LiveBlock& block,
+                                                      const CallSite* site) noexcept {
     Event event{format::EventKind::kFree};
-    event.pool = pool;
+    event.pool = block.pool;
     event.device = block.device;
-    event.address = address;
+    event.address = block.address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
     event.extra = block.sequence;
     if (site == nullptr) {
@@ -132,7 +143,16 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
             event.flags |= format::kFlagShadow;
         }
     }
-    append_here(state, event);
+    return event;
+}
+
+__attribute__((always_inline)) inline void end_block(format::Pool pool, std::uint64_t address,
+                                                     const CallSite* site) noexcept {
+    const RecordingScope scope(false);
+    LiveBlock block{};
+    if (take_block(pool, address, block) && can_record_end(scope, block)) {
+        append_here(*process_state, end_event(scope, block, site));
+    }
 }
 
 }  // namespace
@@ -142,6 +162,44 @@ void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site
 }
 
 void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept { end_block(pool, address, nullptr); }
+
+bool begin_free(format::Pool pool, std::uint64_t address, const CallSite& site, EndingBlock& ending) noexcept {
+    const RecordingScope scope(false);
+    if (!take_block(pool, address, ending.block)) {
+        return false;
+    }
+    if (can_record_end(scope, ending.block)) {
+        ending.event = end_event(scope, ending.block, &site);
+        ending.event.timestamp_ns = clock_ns();
+        ending.number = process_state->sequence.fetch_add(2, std::memory_order_relaxed);
+    }
+    return true;
+}
+
+void finish_free(const EndingBlock& ending) noexcept {
+    const RecordingScope scope(true);
+    if (scope && ending.number != 0) {
+        append_reserved(scope, ending.event, ending.number + 1);
+    }
+}
+
+void undo_free(const EndingBlock& ending) noexcept {
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    ProcessState& state = *process_state;
+    const LiveBlock& block = ending.block;
+    if (!state.live_blocks.insert(block)) {
+        count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
+    } else if (block.sequence == 0) {
+        record_if_collection_began(scope, state, block);
+    }
+    const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
+    if (__builtin_expect(listener != nullptr, 0)) {
+        listener->block_begins(block);
+    }
+}
 
 bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
     const RecordingScope scope(false);
@@ -157,7 +215,7 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
         state.live_blocks.set_labels(block, texts::joined(block.labels, labels));
         return true;
     }
-    state.live_blocks.set_labels(block, labels);
+    state.live_blocks.set_labels(block, steps::are_undecided() ? texts::joined(block.labels, labels) : labels);
     Event event{format::EventKind::kOwner};
     event.pool = block.pool;
     event.device = block.device;

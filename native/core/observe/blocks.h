@@ -36,6 +36,23 @@ void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site
 // The same for a block whose end was not reported, found out when its address was given again.
 void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept;
 
+// A block that the allocator is taking back: a free that can fail, or whose record stands behind figures that are known
+// only when it is done.
+struct EndingBlock {
+    LiveBlock block;
+    Event event{format::EventKind::kFree};
+    // Of the record in front of that of the free, which it is for the source to write or to leave out; 0 if neither is
+    // wanted.
+    std::uint64_t number = 0;
+};
+
+// To be called before the real free, as observe_free. False for addresses that are no live block of the pool.
+bool begin_free(format::Pool pool, std::uint64_t address, const CallSite& site, EndingBlock& ending) noexcept;
+// The block is gone.
+void finish_free(const EndingBlock& ending) noexcept;
+// The block was not taken back, and lives on.
+void undo_free(const EndingBlock& ending) noexcept;
+
 // Gives labels (the number of a text) to the live block that contains this address, whatever its pool; false if none is
 // known. Costs little if these labels were the last that the block was given.
 bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;

@@ -26,6 +26,23 @@ char texts[kTextBytes];
 std::size_t text_bytes = 0;
 std::atomic<std::uint32_t> noted{0};
 
+// Where files of ours lie: the core, and what Python loads.
+struct OwnCode {
+    std::uint64_t start;
+    std::uint64_t end;
+};
+constexpr std::uint32_t kMostOwn = 8;
+OwnCode own_code[kMostOwn];
+std::atomic<std::uint32_t> own_count{0};
+
+void note_own_code(const MappedFile& file) noexcept {
+    const std::uint32_t index = own_count.load(std::memory_order_relaxed);
+    if (index < kMostOwn) {
+        own_code[index] = {file.start, file.end};
+        own_count.store(index + 1, std::memory_order_release);
+    }
+}
+
 // How many of them this process's capture has.
 std::atomic<std::uint64_t> defined_epoch{0};
 std::atomic<std::uint32_t> defined{0};
@@ -48,7 +65,20 @@ bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std
 
 }  // namespace
 
+bool is_own_code(std::uint64_t address) noexcept {
+    const std::uint32_t count = own_count.load(std::memory_order_acquire);
+    for (std::uint32_t index = 0; index < count; ++index) {
+        if (address >= own_code[index].start && address < own_code[index].end) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void note_module(const MappedFile& file) noexcept {
+    if (file.is_own) {
+        note_own_code(file);
+    }
     const std::uint32_t index = noted.load(std::memory_order_relaxed);
     char executable[4096];
     const char* path = file.path;

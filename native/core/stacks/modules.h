@@ -16,10 +16,14 @@ struct MappedFile {
     std::uint64_t end;  // exclusive
     const unsigned char* build_id;
     std::size_t build_id_bytes;
+    bool is_own;  // of this package: no frame of it belongs to the program
 };
 
 // Remembers the file; it is defined in the log as soon as native stacks are taken.
 void note_module(const MappedFile& file) noexcept;
+
+// Whether an address lies in a file of ours.
+bool is_own_code(std::uint64_t address) noexcept;
 
 // Defines what was noted and not yet defined in this process's capture.
 void define_modules(const RecordingScope& scope) noexcept;

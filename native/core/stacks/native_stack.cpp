@@ -103,6 +103,9 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
             return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
         }
     }
+    if (is_own_code(address)) {  // between two functions of the program, one of which we stand in front of
+        return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
+    }
     if (walk.count < NativeChain::kMostFrames) {
         // What the unwinder calls the CFA here is the stack pointer after the return into this frame.
         walk.slots[walk.count] = static_cast<std::uint64_t>(_Unwind_GetCFA(context)) - sizeof(std::uint64_t);

@@ -53,13 +53,19 @@ __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& st
     return sequence;
 }
 
-// The MALLOC of a block that was alive when collection began; its sequence number has been claimed.
-inline void write_existing(const RecordingScope& scope, ProcessState& state, const LiveBlock& block) noexcept {
+// A record whose sequence number was taken before.
+inline void write_numbered(ProcessState& state, const Event& event, std::uint64_t sequence) noexcept {
     ThreadState* const thread = this_thread(state);
     if (thread == nullptr || (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
         count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
         return;
     }
+    write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
+    thread->events.cursor += sizeof(format::Record);
+}
+
+// The MALLOC of a block that was alive when collection began; its sequence number has been claimed.
+inline void write_existing(const RecordingScope& scope, ProcessState& state, const LiveBlock& block) noexcept {
     Event event{format::EventKind::kMalloc};
     event.pool = block.pool;
     event.device = block.device;
@@ -68,8 +74,7 @@ inline void write_existing(const RecordingScope& scope, ProcessState& state, con
     event.size = static_cast<std::int64_t>(block.size_bytes);
     event.attribute_id = texts::id_in_log(scope, block.attributes);
     event.extra = texts::id_in_log(scope, block.labels);
-    write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, block.sequence);
-    thread->events.cursor += sizeof(format::Record);
+    write_numbered(state, event, block.sequence);
 }
 
 }  // namespace msmemscope

@@ -28,6 +28,9 @@ struct DeviceSupport {
     bool (*pool_of)(format::Device device, PoolBytes& bytes) noexcept;
     // From device memory into host memory; null where all of it is the host's.
     bool (*copy_to_host)(void* target, std::uint64_t source, std::size_t bytes) noexcept;
+    // Writes the figures that hold until they change (RESERVED, DEVICE_USAGE), as they are now, of the devices of which
+    // they have been written before. Called when collection begins.
+    void (*record_figures)(const RecordingScope& scope) noexcept;
     // Waits until the calling thread's device has done all it was given; null where nothing runs by itself.
     void (*synchronise)() noexcept;
 };

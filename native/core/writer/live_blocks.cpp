@@ -213,6 +213,22 @@ bool LiveBlocks::claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept
     return key > kFilling;
 }
 
+void LiveBlocks::forget_sequences() noexcept {
+    for (unsigned level = 0; level < kLevels; ++level) {
+        const Level view = level_view(level);
+        for (std::size_t bucket = 0; view.buckets != nullptr && bucket < view.count; ++bucket) {
+            for (unsigned slot = 0; slot < kSlots; ++slot) {
+                const std::uint64_t key = view.buckets[bucket].keys[slot].load(std::memory_order_acquire);
+                std::uint64_t sequence = view.buckets[bucket].sequences[slot].load(std::memory_order_acquire);
+                if (key > kFilling && sequence != 0 && sequence != kTaken) {
+                    view.buckets[bucket].sequences[slot].compare_exchange_strong(sequence, 0,
+                                                                                 std::memory_order_acq_rel);
+                }
+            }
+        }
+    }
+}
+
 bool LiveBlocks::claim_one(LiveBlock& block, std::uint64_t sequence) noexcept {
     Bucket* bucket = nullptr;
     unsigned slot = 0;

@@ -56,6 +56,9 @@ public:
     // Bytes of all live blocks of a pool on a device. Reads the whole table.
     std::uint64_t live_bytes(format::Pool pool, format::Device device) const noexcept;
 
+    // No block has a MALLOC record any more.
+    void forget_sequences() noexcept;
+
     // Gives a block that has no MALLOC record this sequence number. False if it is gone, or has one.
     bool claim_one(LiveBlock& block, std::uint64_t sequence) noexcept;
 

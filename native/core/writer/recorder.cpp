@@ -1,8 +1,10 @@
 #include "core/writer/recorder.h"
 
+#include <cinttypes>
 #include <cstdio>
 
 #include "core/writer/append.h"
+#include "core/writer/device_support.h"
 #include "core/writer/process_state.h"
 #include "core/writer/steps.h"
 #include "core/writer/texts.h"
@@ -108,6 +110,9 @@ void start_collecting(const RecordingScope& scope) noexcept {
     if ((current_settings.events & kSelectAlloc) == 0) {
         return;
     }
+    for (std::size_t number = 0; number < kDeviceSupports.count; ++number) {
+        kDeviceSupports.supports[number]->record_figures(scope);  // those that were recorded last are old
+    }
     // Whoever follows a block from here on sees that events are collected, or the block is found below.
     __sync_synchronize();
     state.live_blocks.claim_unrecorded(
@@ -125,9 +130,37 @@ void stop_collecting(const RecordingScope& scope) noexcept {
     process_state->collecting.store(0, std::memory_order_release);
 }
 
+void take_back(const RecordingScope& scope) noexcept {
+    static_cast<void>(scope);
+    ProcessState& state = *process_state;
+    if (state.phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+        return;  // there is nothing
+    }
+    state.live_blocks.forget_sequences();
+    ThreadState* const thread = this_thread(state);
+    if (thread == nullptr) {
+        return;
+    }
+    // Into this log alone: a forked child begins its own.
+    char line[64];
+    const int length = std::snprintf(line, sizeof(line), "events.from=%" PRIu64, next_sequence());
+    append_definition(state, *thread, format::DefinitionKind::kFact, 0, line, static_cast<std::size_t>(length), nullptr,
+                      0, false);
+}
+
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     static_cast<void>(scope);
     return append_here(*process_state, event);
+}
+
+std::uint64_t reserve_numbers(const RecordingScope& scope, std::uint64_t count) noexcept {
+    static_cast<void>(scope);
+    return process_state->sequence.fetch_add(count, std::memory_order_relaxed);
+}
+
+void append_reserved(const RecordingScope& scope, const Event& event, std::uint64_t sequence) noexcept {
+    static_cast<void>(scope);
+    write_numbered(*process_state, event, sequence);
 }
 
 std::uint64_t live_bytes(format::Pool pool, format::Device device) noexcept {

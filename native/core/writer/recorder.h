@@ -98,8 +98,17 @@ bool is_selected(EventSelection selection) noexcept;
 void start_collecting(const RecordingScope& scope) noexcept;
 void stop_collecting(const RecordingScope& scope) noexcept;
 
+// Nothing of what was recorded so far counts: it is not what was asked for. To be called while nothing is collected;
+// blocks that are alive are recorded as existing when collection begins again.
+void take_back(const RecordingScope& scope) noexcept;
+
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
+
+// Sequence numbers for records of this thread that are written later, in their order and before any other of this
+// thread. Returns the first one.
+std::uint64_t reserve_numbers(const RecordingScope& scope, std::uint64_t count) noexcept;
+void append_reserved(const RecordingScope& scope, const Event& event, std::uint64_t sequence) noexcept;
 
 // Bytes of the live blocks of a pool on a device. Reads the whole table of live blocks.
 std::uint64_t live_bytes(format::Pool pool, format::Device device) noexcept;

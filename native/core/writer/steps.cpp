@@ -26,9 +26,29 @@ struct OpenStep {
 constexpr std::size_t kMostOpenSteps = 64;
 OpenStep open_steps[kMostOpenSteps];
 
+// Until there are ranges, step 1 of msmemscope.step() may be running: what was collected for it is nothing that was
+// asked for where steps are ranges.
+void take_back_what_came_before() noexcept {
+    const RecordingScope scope(false);
+    if (!scope) {
+        return;
+    }
+    const BoundedLockGuard guard(process_state->step_lock);
+    if (guard && recorder::settings().step_count != 0 && recorder::is_collecting()) {
+        recorder::stop_collecting(scope);
+        recorder::take_back(scope);
+    }
+}
+
 bool is_source(Source wanted) noexcept {
     Source before = Source::kNone;
-    if (source.compare_exchange_strong(before, wanted, std::memory_order_acq_rel) || before == wanted) {
+    if (source.compare_exchange_strong(before, wanted, std::memory_order_acq_rel)) {
+        if (wanted == Source::kRanges) {
+            take_back_what_came_before();
+        }
+        return true;
+    }
+    if (before == wanted) {
         return true;
     }
     if (!other_source_told.exchange(true, std::memory_order_acq_rel)) {
@@ -148,6 +168,10 @@ void end_range(std::uint64_t range) noexcept {
             return;
         }
     }
+}
+
+bool are_undecided() noexcept {
+    return recorder::settings().step_count != 0 && source.load(std::memory_order_relaxed) == Source::kNone;
 }
 
 void note_extent() noexcept {

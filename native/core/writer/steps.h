@@ -2,7 +2,8 @@
 //
 // Steps come from one of two sources, whichever is used first: msmemscope.step(), which ends one step and begins the
 // next, so that the first began with the program; or mstx ranges with the message "step start", between which there is
-// no step. The other source is ignored, with one line.
+// no step. The other source is ignored, with one line. Until the first of the two comes it is step 1 that runs; if it
+// is a range, that was an error, and what was recorded is taken back.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,9 @@ std::uint32_t end_step(format::Device device) noexcept;
 void begin_range(std::uint64_t range) noexcept;
 // Other ranges are passed over.
 void end_range(std::uint64_t range) noexcept;
+
+// Whether steps were chosen and nothing says yet what the steps are: what is recorded now may be taken back.
+bool are_undecided() noexcept;
 
 // Where steps were chosen: notes how many have begun and ended, as facts.
 void note_extent() noexcept;

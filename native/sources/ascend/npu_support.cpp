@@ -40,8 +40,14 @@ void synchronise() noexcept {
     }
 }
 
+void record_figures(const RecordingScope& scope) noexcept {
+    hal::record_usage_again(scope);
+    mstx::record_reserved_again(scope);
+}
+
 }  // namespace
 
-const DeviceSupport kNpuSupport = {is_npu, hal::prepare_device_memory, memory_of, pool_of, copy_to_host, synchronise};
+const DeviceSupport kNpuSupport = {
+    is_npu, hal::prepare_device_memory, memory_of, pool_of, copy_to_host, record_figures, synchronise};
 
 }  // namespace msmemscope::ascend

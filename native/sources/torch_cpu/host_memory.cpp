@@ -66,17 +66,23 @@ bool pool_of(format::Device device, PoolBytes& bytes) noexcept {
     return bytes.reserved != kUnknownUsage;
 }
 
+void record_figures(const RecordingScope& scope) noexcept {
+    if (written.epoch.exchange(0, std::memory_order_relaxed) != 0) {
+        append_usage(scope, format::kDeviceCpu, written, kUnknownUsage, resident_bytes());
+    }
+}
+
 }  // namespace
 
-const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, nullptr, nullptr};
+const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, nullptr, record_figures, nullptr};
 
-void record_host_usage() noexcept {
+void record_host_usage(const RecordPlace& place) noexcept {
     if (!recorder::is_collecting()) {
         return;
     }
     const RecordingScope scope(false);
     if (scope) {
-        append_usage(scope, format::kDeviceCpu, written, kUnknownUsage, resident_bytes());
+        append_usage(scope, format::kDeviceCpu, written, kUnknownUsage, resident_bytes(), place);
     }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/writer/device_support.h"
+#include "sources/memory_usage.h"
 
 namespace msmemscope::torch_cpu {
 
@@ -9,6 +10,6 @@ namespace msmemscope::torch_cpu {
 extern const DeviceSupport kHostSupport;
 
 // Writes DEVICE_USAGE of the host if what this process has in memory has changed.
-void record_host_usage() noexcept;
+void record_host_usage(const RecordPlace& place = {}) noexcept;
 
 }  // namespace msmemscope::torch_cpu

@@ -242,7 +242,10 @@ class Recorded:
         return max((int(value) for value in values if WHOLE_NUMBER.fullmatch(value)), default=None)
 
     def _stretches(self) -> Iterator[str]:
-        if self._has({EventKind.START_TRACE, EventKind.STOP_TRACE}):
+        modes = self._settings("collect_mode")
+        # Where the command line has begun at once, start() begins nothing.
+        from_the_start = bool(modes) and modes[-1] == CollectMode.IMMEDIATE.value
+        if self._has({EventKind.STOP_TRACE}) or (self._has({EventKind.START_TRACE}) and not from_the_start):
             yield (
                 "collection was on for a part of the run only (msmemscope.start() and stop()): memory that came and "
                 "went outside of it is not here"

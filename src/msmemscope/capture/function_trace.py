@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any
 
 from msmemscope import _native
+from msmemscope.model.devices import DEVICE_CPU, device_name
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120 - no pathlib here
 
@@ -76,12 +77,22 @@ class FunctionTrace:
             self._settle()
             return
         _native.stop_function_trace()
+        _native.note_fact("python_trace.device", _device_in_use())
         _native.write_calls_always(False)
         if threading.getprofile() == _native.trace_this_thread:
             threading.setprofile(None)
 
     def _settle(self) -> None:
         _native.write_calls_always(any(one.is_unconditional for one in self._wanted_by))
+
+
+def _device_in_use() -> str:
+    """The device whose results the trace belongs to: the NPU that the program uses, whether it has rows or not."""
+    from msmemscope.capture.current_npu import current_npu
+
+    current = current_npu()
+    device = _native.physical_device(current) if current >= 0 else DEVICE_CPU
+    return device_name(device if device >= 0 else DEVICE_CPU)
 
 
 def _describe_program() -> None:

@@ -56,6 +56,7 @@ class Session:
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
+        self._start_is_recorded = False
         self._was_stopped = False
         self._awaits_start = False
         self._chosen_once: set[str] = set()
@@ -183,11 +184,14 @@ class Session:
         """Begin to collect. Blocks that are alive now appear as existing."""
         with self._lock:
             self.begin_launched()
+            if not self._is_tracing or not self._start_is_recorded:
+                # Also where the command line has begun before the program did.
+                self._start_is_recorded = True
+                _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             if self._is_tracing:
                 return
             self._is_tracing = True
             self._awaits_start = False
-            _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             _native.begin_tracing()
             self._begin_python_collection()
 

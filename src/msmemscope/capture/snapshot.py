@@ -43,8 +43,8 @@ def take_snapshot(device_mask: DeviceMask | None = None, name: str = DEFAULT_NAM
 
     Args:
         device_mask: The devices by the program's numbers: `0`, `[0, 1]`, `(0, 1)`. None stands for all devices of
-            `--device` (`config(device=...)`) that the program uses; for all that there are, if it uses none yet; and
-            for the cpu in a program without accelerator, or beside it if `--device` names it.
+            `--device` (`config(device=...)`); and for the cpu in a program without accelerator, or beside it if
+            `--device` names it.
         name: Column `Name` of the rows, at most 1024 characters. Control characters are written as escapes.
 
     Raises:
@@ -156,14 +156,7 @@ def _chosen(
         for device in range(accelerators.count())
         if is_observed(config, accelerators, accelerators.driver_number(device))
     ]
-    used = [device for device in observed if accelerators.is_used(device)]
-    if used and len(used) < len(observed):
-        left_out = ", ".join(str(device) for device in observed if device not in used)
-        tell_once(
-            f"snapshots leave out {accelerators.kind} {left_out}, which the program does not use (device_mask has them)"
-        )
-    devices = used or (observed if accelerators.kind == "npu" else ())
-    return devices, "cpu" in config.devices or not devices
+    return observed, "cpu" in config.devices or not observed
 
 
 def _checked_mask(mask: object) -> tuple[int, ...] | None:

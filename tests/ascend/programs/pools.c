@@ -3,6 +3,7 @@
    Fields that a producer leaves uninitialised are filled with garbage here. Prints what came back. */
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct {
     uint32_t device;
@@ -87,10 +88,36 @@ static void atb(void) {
     mstxMemHeapUnregister(domain, heap);
 }
 
+/* ATB: a region that ends by its address, and more of them at once than most programs have. */
+static void references(void) {
+    enum { MANY = 5000 };
+    static range_t ranges[MANY];
+    static void* handles[MANY];
+    static reference_t references[MANY];
+    void* domain = mstxDomainCreateA("atb");
+    void* heap = heap_of("atb", memory, sizeof(memory));
+    range_t range = {1, memory + 64, 64};
+    batch_t one = {heap, 0, 1, &range, handles};
+    mstxMemRegionsRegister(domain, &one);
+    references[0] = (reference_t){0, range.address};
+    end_t end = {1, references};
+    mstxMemRegionsUnregister(domain, &end);
+    for (int index = 0; index < MANY; ++index) {
+        ranges[index] = (range_t){1, memory + 128 * index, 128};
+    }
+    batch_t all = {heap, 0, MANY, ranges, handles};
+    mstxMemRegionsRegister(domain, &all);
+    for (int index = 0; index < MANY; ++index) {
+        references[index] = (reference_t){1, handles[index]};
+    }
+    end_t ends = {MANY, references};
+    mstxMemRegionsUnregister(domain, &ends);
+    mstxMemHeapUnregister(domain, heap);
+}
+
 int main(int argc, char** argv) {
     uint64_t tool = 0;
     void* stream = NULL;
-    (void)argv;
     if (aclInit(NULL) != 0 || aclrtSetDevice(1) != 0 || aclrtCreateStream(&stream) != 0) {
         return 1;
     }
@@ -103,6 +130,9 @@ int main(int argc, char** argv) {
         mstxMarkA(text, stream);
         if (step == 2 || argc > 1) {
             mindspore();
+        }
+        if (step == 3 && argc > 1 && strcmp(argv[1], "references") == 0) {
+            references();
         }
         if (step == 4) {
             atb();

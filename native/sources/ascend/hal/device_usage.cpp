@@ -151,7 +151,7 @@ std::uint64_t process_bytes(const Place& place) noexcept {
 
 }  // namespace
 
-void record_device_usage(unsigned device) noexcept {
+void record_device_usage(unsigned device, const RecordPlace& place) noexcept {
     if (device >= kMostDevices || !recorder::is_collecting()) {
         return;
     }
@@ -161,11 +161,25 @@ void record_device_usage(unsigned device) noexcept {
         const RecordingScope scope(false);
         if (scope && is_ready(recorder::epoch(), loaded) && places[device].known) {
             append_usage(scope, npu(static_cast<int>(device)), written[device], device_bytes(places[device]),
-                         process_bytes(places[device]));
+                         process_bytes(places[device]), place);
         }
     }
     if (loaded) {
         note_result();  // outside: facts are written in a scope of their own
+    }
+}
+
+void record_usage_again(const RecordingScope& scope) noexcept {
+    if (!was_loaded(recorder::epoch())) {
+        return;
+    }
+    for (unsigned device = 0; device < kMostDevices; ++device) {
+        // In an epoch that never was, nothing is as it was.
+        if (places[device].known && observes_npu(static_cast<int>(device)) &&
+            written[device].epoch.exchange(0, std::memory_order_relaxed) != 0) {
+            append_usage(scope, npu(static_cast<int>(device)), written[device], device_bytes(places[device]),
+                         process_bytes(places[device]));
+        }
     }
 }
 

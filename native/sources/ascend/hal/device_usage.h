@@ -7,12 +7,16 @@
 
 #include "core/writer/device_support.h"
 #include "core/writer/recorder.h"
+#include "sources/memory_usage.h"
 
 namespace msmemscope::hal {
 
 // Asks about a device and writes DEVICE_USAGE if the figures have changed. Loads DCMI at the first call. To be called
 // outside of any scope, right behind the driver's call.
-void record_device_usage(unsigned device) noexcept;
+void record_device_usage(unsigned device, const RecordPlace& place = {}) noexcept;
+
+// Writes the figures of all devices of which some were written before, as they are now.
+void record_usage_again(const RecordingScope& scope) noexcept;
 
 // Loads DCMI if that was not done yet. To be called outside of any scope.
 void prepare_device_memory() noexcept;

@@ -113,25 +113,24 @@ void note_out_of_memory(const char* function, const Allocation& allocation, std:
     }
 }
 
-void note_usage_after_end(const LiveBlock& block) noexcept {
-    if (!recorder::is_selected(kSelectFree)) {
+// What is in use once the block is gone stands in front of its FREE, which shows it.
+void note_usage_after_end(const recorder::EndingBlock& ending) noexcept {
+    if (ending.number == 0 || !recorder::is_selected(kSelectFree)) {
         return;
     }
-    if (block.device == format::kDeviceCpu) {
-        torch_cpu::record_host_usage();
+    const RecordPlace place{ending.number, ending.event.timestamp_ns};
+    if (ending.block.device == format::kDeviceCpu) {
+        torch_cpu::record_host_usage(place);
     } else {
-        record_device_usage(static_cast<unsigned>(format::index_of(block.device)));
+        record_device_usage(static_cast<unsigned>(format::index_of(ending.block.device)), place);
     }
 }
 
-// The end of a block is recorded before the real call, because another thread may be given the address right after it.
-// A block that the real function does not take back begins again.
+// The end of a block has its place among the records before the real call, because another thread may be given the
+// address right after it.
 int end_block(const Call<int(void*)>& call, void* address) noexcept {
-    LiveBlock block{};
-    const bool known = recorder::find_live_block(format::Pool::kHal, number_of(address), block);
-    if (known) {
-        recorder::observe_free(format::Pool::kHal, number_of(address), call.site);
-    }
+    recorder::EndingBlock ending{};
+    const bool known = recorder::begin_free(format::Pool::kHal, number_of(address), call.site, ending);
     int result = 0;
     {
         const CallUnderWay under_way;
@@ -140,10 +139,10 @@ int end_block(const Call<int(void*)>& call, void* address) noexcept {
     if (known) {
         const KeepErrno keep_errno;
         if (result == 0) {
-            note_usage_after_end(block);
+            note_usage_after_end(ending);
+            recorder::finish_free(ending);
         } else {
-            recorder::observe_allocation(block.pool, block.device, block.address, block.size_bytes, call.site,
-                                         block.attributes);
+            recorder::undo_free(ending);
         }
     }
     return result;

@@ -33,7 +33,7 @@ std::atomic<std::uint64_t> next_region{0};
 // A handle is its slot's turn and its slot's number; not null, because the turn is odd.
 constexpr unsigned kSlotBits = 12;
 static_assert(kRegions == std::size_t{1} << kSlotBits);
-// For regions beyond the table; no slot is ever at turn 0.
+// For regions that are not followed; no slot is ever at turn 0.
 void* const no_slot = reinterpret_cast<void*>(std::uintptr_t{1});
 
 }  // namespace
@@ -89,7 +89,7 @@ void* new_handle(void* address) noexcept {
             return reinterpret_cast<void*>(((turn + 1) << kSlotBits) | number);
         }
     }
-    return no_slot;
+    return address;  // beyond the table
 }
 
 void* take_handle(void* handle) noexcept {

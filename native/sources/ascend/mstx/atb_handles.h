@@ -20,6 +20,7 @@ bool forget_heap(const void* address, Heap& heap) noexcept;
 bool has_heap(int device) noexcept;
 
 // A handle unlike any other that is in use; never null. address: of the region, null for one that is not followed.
+// Where the table is full, the handle is the address.
 void* new_handle(void* address) noexcept;
 // The region's address, once; null for handles that are not in use, or whose region is not followed.
 void* take_handle(void* handle) noexcept;

@@ -65,6 +65,17 @@ int observed_device(const VirtualRange& range) noexcept {
     return observes_npu(device) ? device : -1;
 }
 
+void write_reserved(const RecordingScope& scope, Domain& domain, int device, std::int64_t bytes) noexcept {
+    Event event{format::EventKind::kReserved};
+    event.pool = domain.pool;
+    event.device = npu(device);
+    event.size = bytes;
+    if (recorder::append(scope, event) != 0) {
+        domain.written[device].store(bytes, std::memory_order_relaxed);
+        domain.written_epoch[device].store(recorder::epoch(), std::memory_order_relaxed);
+    }
+}
+
 // Writes what the domain has reserved on the device, if that is not in the log yet.
 void report_reserved(Domain& domain, int device) noexcept {
     const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
@@ -76,16 +87,8 @@ void report_reserved(Domain& domain, int device) noexcept {
         return;
     }
     const RecordingScope scope(true);
-    if (!scope) {
-        return;
-    }
-    Event event{format::EventKind::kReserved};
-    event.pool = domain.pool;
-    event.device = npu(device);
-    event.size = bytes;
-    if (recorder::append(scope, event) != 0) {
-        domain.written[device].store(bytes, std::memory_order_relaxed);
-        domain.written_epoch[device].store(recorder::epoch(), std::memory_order_relaxed);
+    if (scope) {
+        write_reserved(scope, domain, device, bytes);
     }
 }
 
@@ -238,9 +241,26 @@ void unregister_regions(void* handle, const RegionsUnregisterBatch* batch) {
     }
     for (std::size_t index = 0; index < batch->count; ++index) {
         void* const reference = batch->references[index].pointer_or_handle;
-        void* const pointer = domain->kind == Kind::kHeaps ? take_handle(reference) : reference;
+        // A region may be named by its address in any domain. No handle is the address of a block.
+        void* const address = domain->kind == Kind::kHeaps ? take_handle(reference) : nullptr;
+        void* const pointer = address != nullptr ? address : reference;
         if (pointer != nullptr) {
+            if (domain->kind == Kind::kHeaps && address == nullptr) {
+                retire_handles_of(pointer);
+            }
             end_block(*domain, pointer, &site);
+        }
+    }
+}
+
+void record_reserved_again(const RecordingScope& scope) noexcept {
+    for (Domain& domain : domains) {
+        for (std::size_t device = 0; device < kDevices && domain.is_known.load(std::memory_order_relaxed); ++device) {
+            const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
+            const bool was_written = domain.written_epoch[device].load(std::memory_order_relaxed) == recorder::epoch();
+            if ((bytes != 0 || was_written) && observes_npu(static_cast<int>(device))) {
+                write_reserved(scope, domain, static_cast<int>(device), bytes);
+            }
         }
     }
 }

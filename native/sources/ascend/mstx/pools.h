@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/format/record.h"
+#include "core/writer/recorder.h"
 #include "sources/ascend/mstx/protocol.h"
 
 namespace msmemscope::mstx {
@@ -21,6 +22,9 @@ void* register_heap(void* domain, const HeapDescription* description);
 void unregister_heap(void* domain, void* heap);
 void register_regions(void* domain, const RegionsRegisterBatch* batch);
 void unregister_regions(void* domain, const RegionsUnregisterBatch* batch);
+
+// Writes what pools have reserved, of all devices of which that was written before or is anything.
+void record_reserved_again(const RecordingScope& scope) noexcept;
 
 // What a pool holds on a device, as last told; device is the driver's number. False if nobody has such a pool.
 bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept;

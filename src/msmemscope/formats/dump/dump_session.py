@@ -31,7 +31,7 @@ from msmemscope.formats.dump.python_trace import PythonTraceCsv, trace_rows
 from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows
 from msmemscope.formats.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.formats.dump.sqlite_writer import SqliteDump
-from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.devices import CPU_WORD, DEVICE_CPU, parse_device_name
 from msmemscope.model.events import ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class _DumpSession:
         has_rows = capture.event_count() > sum(counts.get(kind, 0) for kind in ROWLESS_KINDS)
         # Events of no device go into the file of each; without any device, into that of the cpu.
         devices = capture.devices() or ((DEVICE_CPU,) if has_rows else ())
-        self._home = home_device(devices)
+        self._home = home_device(devices, _device_of_trace(capture, settings))
         self._base = resources.enter_context(OutputFolder(capture.directory))
         self._folders = {
             device: resources.enter_context(OutputFolder(capture.directory, device_folder(device), DUMP_FOLDER))
@@ -225,6 +225,13 @@ def _one_ahead(batches: Iterator[_RenderedBatch]) -> Generator[_RenderedBatch, N
         while (batch := waiting.result()) is not None:
             waiting = worker.submit(next, batches, None)
             yield batch
+
+
+def _device_of_trace(capture: Capture, settings: Config) -> int | None:
+    """Returns the device that the process used when its trace ended; None if it did not say, or that is not observed."""
+    name = capture.facts.get("python_trace.device", ("",))[-1]
+    is_observed = name == CPU_WORD or not {name, name.partition(":")[0]}.isdisjoint(settings.devices)
+    return parse_device_name(name) if is_observed else None
 
 
 def _free_timestamp(folders: Iterable[OutputFolder]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from msmemscope.model.events import MEMORY_KINDS, EventKind
+from msmemscope.model.events import MEMORY_KINDS, EventFlag, EventKind
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -35,12 +35,14 @@ class LastValues:
 
         Returns:
             Three columns of bytes: `reserved_bytes` that the event's pool held on its device, `process_used_bytes` and
-            `device_used_bytes` of its device. Null where nothing is known, and for events that are not about memory.
+            `device_used_bytes` of its device. Null where nothing is known, for events that are not about memory, and for
+            blocks that were freed while nothing was collected, these figures neither.
         """
         kinds = batch["kind"].to_numpy()
         devices = batch["device"].to_numpy().astype(np.int64)
         sizes = batch["size"].to_numpy()
-        is_memory = np.isin(kinds, [int(kind) for kind in MEMORY_KINDS])
+        is_unseen_end = (kinds == EventKind.FREE) & (batch["flags"].to_numpy() & int(EventFlag.SHADOW) != 0)
+        is_memory = np.isin(kinds, [int(kind) for kind in MEMORY_KINDS]) & ~is_unseen_end
         is_reserved = kinds == EventKind.RESERVED
         is_usage = kinds == EventKind.DEVICE_USAGE
         places = (devices << 8) | batch["pool"].to_numpy()

@@ -21,8 +21,15 @@ def device_folder(device: int) -> str:
     return f"device_{device_word(device).replace(':', '_')}"
 
 
-def home_device(devices: tuple[int, ...]) -> int:
-    """Returns the device in whose folder lies what belongs to the whole process: the first one, else the cpu."""
+def home_device(devices: tuple[int, ...], named: int | None = None) -> int:
+    """Returns the device in whose folder lies what belongs to the whole process.
+
+    Args:
+        devices: Those that have rows.
+        named: The one that the process itself has named, if it has; else it is the first one with rows, else the cpu.
+    """
+    if named is not None:
+        return named
     return devices[0] if devices else DEVICE_CPU
 
 

@@ -39,6 +39,7 @@ EVENT_LOG_DIRECTORY: Final = "event_log"
 
 DEFAULT_BATCH_ROWS: Final = 262_144
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
 
 
@@ -265,9 +266,15 @@ class Capture:
             return False  # it has ended; only its parent has not looked yet
         return int(fields[start_ticks_index]) == header.process_start_ticks
 
+    @property
+    def _first_sequence(self) -> int:
+        """The smallest number of an event that counts: what was recorded before can turn out not to have been asked for."""
+        values = self.facts.get("events.from", ())
+        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
+
     @cached_property
     def _survey(self) -> EventSurvey:
-        return survey_events(self._event_files, self._kept_files, self._memory)
+        return survey_events(self._event_files, self._kept_files, self._memory, self._first_sequence)
 
     @cached_property
     def _definitions(self) -> DefinitionTable:

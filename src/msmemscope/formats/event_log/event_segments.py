@@ -50,6 +50,8 @@ class EventSegment:
     file: SegmentFile
     in_order: bool
     """Sequence numbers rise from each committed record to the next."""
+    first: int = 0
+    """Records with a smaller sequence number do not count."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ class EventSurvey:
 
 
 def survey_events(
-    files: Sequence[SegmentFile], kept_files: Sequence[SegmentFile], memory: EventsInMemory | None = None
+    files: Sequence[SegmentFile],
+    kept_files: Sequence[SegmentFile],
+    memory: EventsInMemory | None = None,
+    first: int = 0,
 ) -> EventSurvey:
     """Reads every record once, to know how many there are and how they can be merged.
 
@@ -76,14 +81,16 @@ def survey_events(
         files: The `events` segments.
         kept_files: The `kept` segments.
         memory: Gets the events that are to stay in memory.
+        first: The smallest sequence number that counts.
     """
     # Where a record can be repeated, the merge has to find it: rare, and never large.
-    kept = [EventSegment(file, in_order=False) for file in kept_files]
+    kept = [EventSegment(file, in_order=False, first=first) for file in kept_files]
     try:
-        return _surveyed([*(EventSegment(file, in_order=True) for file in files), *kept], memory)
+        return _surveyed([*(EventSegment(file, in_order=True, first=first) for file in files), *kept], memory)
     except _OutOfOrderError:
         # Damaged, and read twice more: to see which segments are, and then with those sorted.
-        return _surveyed([*(EventSegment(file, in_order=_is_in_order(file)) for file in files), *kept], memory)
+        checked = [EventSegment(file, in_order=_is_in_order(file), first=first) for file in files]
+        return _surveyed([*checked, *kept], memory)
 
 
 def _surveyed(segments: Sequence[EventSegment], memory: EventsInMemory | None) -> EventSurvey:
@@ -109,7 +116,7 @@ def _surveyed(segments: Sequence[EventSegment], memory: EventsInMemory | None) -
 def _is_in_order(file: SegmentFile) -> bool:
     check = _Check()
     try:
-        for _ in _blocks(file, _SURVEY_ROWS, check, in_order=True):
+        for _ in _blocks(EventSegment(file, in_order=True), _SURVEY_ROWS, check):
             pass
     except _OutOfOrderError:
         return False
@@ -165,10 +172,7 @@ class _Cursor:
 
     def __init__(self, segment: EventSegment, block_rows: int, check: _Check | None) -> None:
         """Start before the first record; `refill` loads the first block."""
-        file = segment.file
-        self._blocks = (
-            _blocks(file, block_rows, check, in_order=True) if segment.in_order else _sorted_whole(file, check)
-        )
+        self._blocks = _blocks(segment, block_rows, check) if segment.in_order else _sorted_whole(segment, check)
         self.pending: Records = np.empty(0, dtype=RECORD)
         self.first = 0
         self.last = 0
@@ -211,25 +215,26 @@ def _in_order(parts: list[Records]) -> Records:
     return joined
 
 
-def _blocks(file: SegmentFile, rows: int, check: _Check | None, *, in_order: bool) -> Iterator[Records]:
-    """Yields the records of a segment that were committed and are not damaged, block by block; no block is empty.
+def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[Records]:
+    """Yields the records of a segment that count and are not damaged, block by block; no block is empty.
 
     Args:
-        file: The segment.
+        segment: If it is in order, sequence numbers must rise, where there is a check.
         rows: Most records of one block.
         check: Counts the damaged ones, if given.
-        in_order: Whether sequence numbers must rise, where there is a check.
     """
     previous = 0
-    for records in _committed_records(file, rows):
+    for records in _committed_records(segment.file, rows):
         block = _sound(records)
         if check is not None:
             check.damaged += len(records) - len(block)
-            if in_order and len(block):
+            if segment.in_order and len(block):
                 sequences = block["sequence"]
                 if previous >= int(sequences[0]) or not (sequences[1:] > sequences[:-1]).all():
                     raise _OutOfOrderError
                 previous = int(sequences[-1])
+        if segment.first:
+            block = block[block["sequence"] >= segment.first]
         if len(block):
             yield block
 
@@ -278,9 +283,9 @@ def _with_kinds(records: Records) -> Records:
     return changed
 
 
-def _sorted_whole(file: SegmentFile, check: _Check | None) -> Iterator[Records]:
+def _sorted_whole(segment: EventSegment, check: _Check | None) -> Iterator[Records]:
     """Yields all records of a segment at once, in order and each once."""
-    blocks = list(_blocks(file, _LARGEST_BLOCK_ROWS, check, in_order=False))
+    blocks = list(_blocks(segment, _LARGEST_BLOCK_ROWS, check))
     if blocks:
         records = np.concatenate(blocks)
         _, first_positions = np.unique(records["sequence"], return_index=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from msmemscope.configuration import DataFormat
 from tests.fakes.event_log_builder import ATEN_START, FUNCTION_CALL, NO_DEVICE, EventLogBuilder
 from tests.unit.formats.dump.conftest import csv_rows, db_rows
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.unit.formats.dump.conftest import Dump
 
 START_UNKNOWN, END_UNKNOWN = 2, 4
@@ -69,6 +69,21 @@ def test_db_has_a_table_beside_the_dump(builder: EventLogBuilder, dump: Dump) ->
     rows = [tuple(row.values()) for row in db_rows(files.db_files[0], "python_trace_4242")]
     assert rows == [(name, start, end, int(thread), 4242) for name, start, end, thread in EXPECTED]
     assert len(db_rows(files.db_files[0])) == 1
+
+
+@pytest.mark.parametrize("has_rows", [False, True])
+@pytest.mark.parametrize(("named", "folder"), [("npu:3", "device_3"), ("cpu", "device_cpu"), ("cuda:1", None)])
+def test_the_process_says_where_its_trace_lies(
+    builder: EventLogBuilder, dump: Dump, named: str, folder: str | None, *, has_rows: bool
+) -> None:
+    """Whether there are rows or not; a device that is not observed has no folder."""
+    builder.fact("python_trace.device", named)
+    add_calls(builder)
+    if has_rows:
+        builder.add(ATEN_START, device=1)
+    files = dump(devices=("npu",))
+    expected = folder or ("device_1" if has_rows else "device_cpu")
+    assert {path.parents[1].name for path in files.python_trace_files} == {expected}
 
 
 def test_trace_alone_lies_with_the_cpu(builder: EventLogBuilder, dump: Dump) -> None:

@@ -21,6 +21,7 @@ from tests.fakes.event_log_builder import (
     DEVICE_USAGE,
     FUNCTION_CALL,
     MALLOC,
+    MARK,
     PTA,
     RESERVED,
     STATE_OPEN,
@@ -428,3 +429,18 @@ def test_very_many_segments(builder: EventLogBuilder) -> None:
     capture = Capture(builder.write())
     assert sequences(capture, rows=64) == list(range(1, 2001))
     assert [segment.in_order for segment in capture._survey.segments] == [True] * 50
+
+
+def test_what_was_taken_back_does_not_count(builder: EventLogBuilder) -> None:
+    """The log says from which event on it counts; nothing before it is an event of the capture."""
+    early = builder.malloc(0x1000, 64)
+    builder.add(MARK, name_id=builder.string("early"), segment=1)
+    first = builder.malloc(0x1000, 64)
+    builder.add(MARK, name_id=builder.string("late"), segment=1)
+    builder.fact("events.from", str(first))
+    builder.fact("events.from", "no number")
+    capture = Capture(builder.write())
+    assert early < first
+    assert pl.concat(capture.event_batches())["sequence"].to_list() == [first, first + 1]
+    assert capture.event_count() == 2
+    assert capture.problems == ()
