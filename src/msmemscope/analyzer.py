@@ -41,24 +41,49 @@ def list_analyzers() -> list[str]:
     return list(QUESTIONS)
 
 
-def get_analyzer_config(type: str) -> dict[str, Any]:  # noqa: A002 - the published name of the argument
+def get_analyzer_config(
+    type: str | None = None,  # noqa: A002 - the published name of the argument
+    *,
+    analyzer_type: str | None = None,
+) -> dict[str, Any]:
     """Return what a question can be asked with.
+
+    Args:
+        type: One of `list_analyzers()`.
+        analyzer_type: The same by its other name.
 
     Returns:
         `config_class`, the dataclass of its options, and `parameters`, the names that `analyze` takes for it.
 
     Raises:
         ConfigurationError: there is no such question.
+        TypeError: no question is named, or two are.
     """
-    options = question_named(type).options
+    options = question_named(_the_type("get_analyzer_config", type, analyzer_type)).options
     return {"config_class": options, "parameters": ["input_path", *option_words(options)]}
 
 
-def analyze(type: str, *, quiet: bool = False, **parameters: Any) -> Any:  # noqa: A002 - the published name
+def _the_type(function: str, positional: str | None, keyword: str | None) -> str:
+    named = [name for name in (positional, keyword) if name is not None]
+    if len(named) != 1:
+        what = "no analysis is named" if not named else f"two analyses are named, {named[0]!r} and {named[1]!r}"
+        message = f"{function}: {what} (accepted: {', '.join(QUESTIONS)})"
+        raise TypeError(message)
+    return named[0]
+
+
+def analyze(
+    type: str | None = None,  # noqa: A002 - the published name
+    *,
+    analyzer_type: str | None = None,
+    quiet: bool = False,
+    **parameters: Any,
+) -> Any:
     """Ask a question by its name.
 
     Args:
         type: One of `list_analyzers()`.
+        analyzer_type: The same by its other name.
         quiet: True prints nothing.
         parameters: `input_path`, and options of the question, see `get_analyzer_config`.
 
@@ -71,11 +96,12 @@ def analyze(type: str, *, quiet: bool = False, **parameters: Any) -> Any:  # noq
         InputError: the input cannot be read.
         DumpError: a file cannot be written.
     """
-    question = question_named(type)
+    name = _the_type("analyze", type, analyzer_type)
+    question = question_named(name)
     given = {name: value for name, value in parameters.items() if name != "input_path"}
     if "input_path" not in parameters:
-        accepted = ", ".join(get_analyzer_config(type)["parameters"])
-        message = f"the analysis {type!r} needs the parameter 'input_path' (accepted: {accepted})"
+        accepted = ", ".join(get_analyzer_config(name)["parameters"])
+        message = f"the analysis {name!r} needs the parameter 'input_path' (accepted: {accepted})"
         raise TypeError(message)
     options = options_of(question, given)
     recording = _recording(parameters["input_path"], quiet=quiet)

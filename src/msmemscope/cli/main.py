@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import os
 import sys
@@ -15,7 +16,13 @@ from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import Config, with_options
-from msmemscope.errors import EXIT_STATUS_FAILURE, EXIT_STATUS_USAGE, MsmemscopeError
+from msmemscope.errors import (
+    EXIT_STATUS_FAILURE,
+    EXIT_STATUS_NOT_FOUND,
+    EXIT_STATUS_USAGE,
+    LaunchError,
+    MsmemscopeError,
+)
 from msmemscope.launch import faults, messages
 from msmemscope.launch.launch import launch
 
@@ -107,7 +114,14 @@ def _run(arguments: Sequence[str]) -> int:
         messages.failed("no program was given", hint="msmemscope python train.py")
         return EXIT_STATUS_USAGE
     make_stderr_patient()
-    return launch(request, config)
+    try:
+        return launch(request, config)
+    except LaunchError as error:
+        meant = difflib.get_close_matches(request.program[0], [command.name for command in COMMANDS], n=1, cutoff=0.8)
+        if error.hint is None and meant and error.exit_status == EXIT_STATUS_NOT_FOUND:
+            hint = f"did you mean msmemscope {meant[0]}?"
+            raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
+        raise
 
 
 def _help() -> str:

@@ -50,6 +50,13 @@ _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
 _ITEMS_NEEDED_TO_WATCH = _BOTH_BLOCK_EVENTS | {CollectionItem.LAUNCH}
 
 
+_LEVEL_OF_SWITCH: Mapping[str, LogLevel] = {
+    "quiet": LogLevel.ERROR,
+    "verbose": LogLevel.INFO,
+    "debug": LogLevel.DEBUG,
+}
+
+
 class OptionGroup(enum.Enum):
     """The headings of the help text."""
 
@@ -163,7 +170,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "analysis",
         OptionGroup.OUTPUT,
-        "The analyses to run; each brings the events that it needs. Empty: none.",
+        "The analyses to run; each collects what it needs, and decompose looks for leaks too. Empty: none.",
         "LIST",
         "leaks, decompose, inefficient, oom[:{1..1000}], separated by commas",
         "leaks",
@@ -192,7 +199,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "log-level",
         OptionGroup.OUTPUT,
-        "The least important messages to print.",
+        "The least important messages to print: info says what was observed and how, error leaves warnings out.",
         "LEVEL",
         values_of(LogLevel),
         "warn",
@@ -251,8 +258,11 @@ OPTIONS: tuple[Option, ...] = (
         "two dump files or capture folders, separated by a comma; :step=N behind one takes a step of it",
         other_spellings=("--input-path", "-i"),
     ),
+    Option("quiet", OptionGroup.GENERAL, "Print errors only: --log-level=error.", other_spellings=("-q",)),
+    Option("verbose", OptionGroup.GENERAL, "Print what was observed too: --log-level=info."),
+    Option("debug", OptionGroup.GENERAL, "Print everything: --log-level=debug."),
     Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",)),
-    Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v",)),
+    Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v", "-V")),
 )
 """Every option, in the order of the help text."""
 
@@ -275,8 +285,10 @@ class GivenOption:
 def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     """Apply options to a configuration; of an option that is given twice, the last holds.
 
-    An analysis that is asked for brings the events it needs. The analysis that runs by
-    default does not: where the events that are asked for leave out what it needs, it is off.
+    An analysis that is asked for brings the events it needs; those that were not chosen are not
+    written, except for inefficient memory, which is looked for in dumps too. The analysis that runs by
+    default brings none: where the events that are asked for leave out what it needs, it is off.
+    What memory is made of does not take the place of leaks: both are looked for.
 
     Raises:
         UsageError: If a value is not accepted.
@@ -285,16 +297,24 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     for one in given:
         if one.option.parse is not None:
             fields.update(one.option.parse(one.option.accepted, one.spelling, one.value))
-    events: frozenset[CollectionItem] = fields.get("events", base.events)
-    events = events.union(*(_IMPLIED_ITEMS.get(item, frozenset()) for item in events))
+        elif one.option.name in _LEVEL_OF_SWITCH:
+            fields["log_level"] = _LEVEL_OF_SWITCH[one.option.name]
+    written: frozenset[CollectionItem] = fields.get("events", base.events - base.unwritten)
+    written = written.union(*(_IMPLIED_ITEMS.get(item, frozenset()) for item in written))
+    events = written if "events" in fields else written | base.events
     analyses: frozenset[Analysis] = fields.get("analysis", base.analysis)
     if "analysis" in fields:
+        if Analysis.DECOMPOSE in analyses:
+            analyses |= {Analysis.LEAKS}
         events = events.union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
     else:
         analyses = frozenset(analysis for analysis in analyses if _ITEMS_NEEDED_BY_ANALYSIS[analysis] <= events)
+    if Analysis.INEFFICIENT in analyses:
+        written |= _ITEMS_NEEDED_BY_ANALYSIS[Analysis.INEFFICIENT]
     if fields.get("watch", base.watch):
-        events |= _ITEMS_NEEDED_TO_WATCH
-    fields.update(events=events, analysis=analyses)
+        written |= _ITEMS_NEEDED_TO_WATCH
+    events |= written
+    fields.update(events=events, unwritten=events - written, analysis=analyses)
     return dataclasses.replace(base, **fields)
 
 

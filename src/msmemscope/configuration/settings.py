@@ -88,8 +88,9 @@ class WatchChecksum(str, enum.Enum):
 
 
 class LogLevel(str, enum.Enum):
-    """The least important messages that are still printed."""
+    """The least important messages that are still printed; from the least to the most important."""
 
+    DEBUG = "debug"
     INFO = "info"
     WARN = "warn"
     ERROR = "error"
@@ -147,6 +148,8 @@ class Config:
     """Directory of the compiled extension where that is not the package: an installation for development."""
     events: frozenset[CollectionItem] = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH})
     """What is collected, couplings included."""
+    unwritten: frozenset[CollectionItem] = frozenset()
+    """What of it is collected for analyses alone: it is in no dump file."""
     level: frozenset[Level] = frozenset({Level.OP})
     collect_mode: CollectMode = CollectMode.IMMEDIATE
     devices: tuple[str, ...] = dataclasses.field(default_factory=observable_devices)
@@ -320,6 +323,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "package": _ANY_PATH,
     "native_directory": _ANY_PATH,
     "events": _enum_set_kind(CollectionItem),
+    "unwritten": _enum_set_kind(CollectionItem),
     "level": _enum_set_kind(Level),
     "collect_mode": _enum_kind(CollectMode),
     "devices": _SettingKind(ACCEPTED_DEVICES, ",".join, _decode_devices),

@@ -61,8 +61,9 @@ def launch(request: LaunchRequest, config: Config) -> int:
         UsageError: If the output root cannot be used; nothing was started.
         LaunchError: If the program cannot be started; nothing is left on disk.
     """
+    messages.print_from(config.log_level)
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
-    if request.taken_from_program and config.log_level is not LogLevel.ERROR:
+    if request.taken_from_program:
         taken = ", ".join(request.taken_from_program)
         messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
     config = dataclasses.replace(config, native_directory=native_directory(config.package))
@@ -76,9 +77,8 @@ def launch(request: LaunchRequest, config: Config) -> int:
 
 def _observe(program: str, arguments: tuple[str, ...], config: Config) -> ProgramEnd:
     root = prepare_output_root(config.output)
-    if config.log_level is not LogLevel.ERROR:
-        for warning in root.warnings:
-            messages.warning(warning)
+    for warning in root.warnings:
+        messages.warning(warning)
     launch_directory = create_launch_directory(config.output)
     session = new_session()
     config = dataclasses.replace(config, session=session, launch_directory=str(launch_directory))
@@ -147,7 +147,7 @@ def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, sin
     recorded = {*exported.process_ids.values(), *lost.values()}
     unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
     summary = RunSummary(
-        processes=exported.processes,
+        processes=_as_shown(exported.processes),
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
         unobservable=(
@@ -161,6 +161,13 @@ def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, sin
     render_run(summary, sys.stderr)
     _tell_enclosing_launch(exported.process_ids)
     return not exported.has_running
+
+
+def _as_shown(processes: Iterable[ProcessSummary]) -> tuple[ProcessSummary, ...]:
+    """What was observed, and by which library, is for those who ask how the tool did it."""
+    if messages.are_printed(LogLevel.INFO):
+        return tuple(processes)
+    return tuple(dataclasses.replace(process, observed=()) for process in processes)
 
 
 @dataclasses.dataclass(frozen=True)

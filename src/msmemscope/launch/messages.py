@@ -6,8 +6,24 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from msmemscope.configuration import LogLevel
+
 if TYPE_CHECKING:
     from msmemscope.errors import MsmemscopeError
+
+
+_LEVELS = tuple(LogLevel)
+_least = [LogLevel.WARN]
+
+
+def print_from(level: LogLevel) -> None:
+    """Leave out what is less important from now on."""
+    _least[0] = level
+
+
+def are_printed(level: LogLevel) -> bool:
+    """Whether messages of this importance are printed."""
+    return _LEVELS.index(level) >= _LEVELS.index(_least[0])
 
 
 def _say(kind: str, text: str, hint: str | None = None) -> None:
@@ -31,9 +47,11 @@ def failed(text: str, hint: str | None = None) -> None:
 
 def warning(text: str, hint: str | None = None) -> None:
     """Print what the user should know, although the run goes on."""
-    _say("warning: ", text, hint)
+    if are_printed(LogLevel.WARN):
+        _say("warning: ", text, hint)
 
 
 def note(text: str) -> None:
-    """Print what the user may want to know."""
-    _say("", text)
+    """Print what the user may want to know, as long as anything but errors is printed."""
+    if are_printed(LogLevel.WARN):
+        _say("", text)

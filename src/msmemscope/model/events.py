@@ -149,5 +149,7 @@ LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)
 """Kinds that tell a value which holds until the next of them."""
 ACCESS_KINDS: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
 """Kinds that tell of a use of memory."""
+LAUNCH_KINDS: Final = tuple(kind for kind, word in EVENT_WORDS.items() if word in {"OP_LAUNCH", "KERNEL_LAUNCH"})
+"""Operators and kernels."""
 MSTX_KINDS: Final = (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)
 """Kinds whose name is free text of the observed program."""

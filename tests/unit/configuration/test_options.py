@@ -95,6 +95,40 @@ def test_an_analysis_that_is_asked_for_brings_events_that_are_left_out() -> None
     assert configured(analysis="inefficient", events="").events == {ALLOC, FREE, LAUNCH, ACCESS}
 
 
+def test_events_that_analyses_bring_are_not_written() -> None:
+    """What is collected for them alone stays out of the dump files; inefficient memory is looked for in those too."""
+    assert configured(events="launch", analysis="leaks").unwritten == {ALLOC, FREE}
+    assert configured(events="launch", analysis="decompose").unwritten == {ALLOC, FREE, ACCESS}
+    assert configured(analysis="decompose").unwritten == {ACCESS}
+    assert configured(analysis="inefficient", events="").unwritten == frozenset()
+    assert configured(events="access", analysis="decompose").unwritten == {LAUNCH}
+    assert configured(events="", analysis="leaks", watch="op").unwritten == frozenset()
+    assert configured().unwritten == frozenset()
+    # What a program chooses under the command line begins from there.
+    launched = configured(analysis="decompose")
+    assert with_keywords(launched, {"log_level": "info"}).unwritten == {ACCESS}
+    assert with_keywords(launched, {"events": "access,launch"}).unwritten == frozenset()
+
+
+def test_decomposition_does_not_take_the_place_of_leaks() -> None:
+    """It says whose memory is, not what is wrong with it."""
+    assert configured(analysis="decompose").analysis == {Analysis.DECOMPOSE, Analysis.LEAKS}
+    assert configured(analysis="oom").analysis == {Analysis.OOM}
+
+
+@pytest.mark.parametrize(
+    ("spelling", "level"),
+    [("-q", LogLevel.ERROR), ("--quiet", LogLevel.ERROR), ("--verbose", LogLevel.INFO), ("--debug", LogLevel.DEBUG)],
+)
+def test_switches_of_messages(spelling: str, level: LogLevel) -> None:
+    """They are values of --log-level; the last one holds."""
+    switch = GivenOption(OPTION_BY_SPELLING[spelling], spelling, "")
+    assert with_options(Config(), [switch]).log_level is level
+    warn = GivenOption(OPTION_BY_SPELLING["--log-level"], "--log-level", "warn")
+    assert with_options(Config(), [switch, warn]).log_level is LogLevel.WARN
+    assert with_options(Config(), [warn, switch]).log_level is level
+
+
 def test_the_default_analysis_gives_way_to_chosen_events() -> None:
     """Nobody asked for leaks: collecting what was not chosen would be worse than not analysing it."""
     config = configured(events="launch")

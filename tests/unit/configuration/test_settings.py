@@ -30,6 +30,7 @@ KEYS = [
     "package",
     "native_directory",
     "events",
+    "unwritten",
     "level",
     "collect_mode",
     "devices",

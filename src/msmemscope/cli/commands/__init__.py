@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, NoReturn, Protocol
+import difflib
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from msmemscope.cli.commands.analyze import AnalyzeCommand
 from msmemscope.cli.commands.compare import CompareCommand
@@ -47,6 +48,14 @@ class _Parser(argparse.ArgumentParser):
         """Leave messages and exit statuses to the caller."""
         msg = f"{self.prog}: {message}"
         raise UsageError(msg, hint=f"{self.prog} --help lists what is accepted")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Say which word may have been meant, where one is near."""
+        closest = difflib.get_close_matches(str(value), list(action.choices or ()), n=1)
+        if action.choices is not None and value not in action.choices and closest:
+            msg = f"{self.prog}: {value!r} is no {action.metavar}"
+            raise UsageError(msg, hint=f"did you mean {self.prog} {closest[0]}?")
+        super()._check_value(action, value)
 
 
 def run_command(name: str, arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from msmemscope.errors import EXIT_STATUS_FAILURE, MsmemscopeError, UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
 
@@ -33,7 +33,7 @@ class AnalyzeCommand:
     """Analyse what was recorded, by us or by MindStudio msMemScope.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
-    torch. The result goes to stdout. The exit status is 0, or 2 if the input or an option is not accepted.
+    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. The exit status is 0, or 2 if the input or an option is not accepted.
     """
 
     name = "analyze"
@@ -48,7 +48,10 @@ class AnalyzeCommand:
         for name, question in QUESTIONS.items():
             own = kinds.add_parser(name, help=question.summary, description=question.summary, allow_abbrev=False)
             own.add_argument(
-                "path", metavar="PATH", help="a capture folder, a folder of several, or a dump (CSV or DB)"
+                "path",
+                metavar="PATH",
+                nargs="?",
+                help="a capture folder, a folder of several, or a dump (CSV or DB); default: the latest run",
             )
             words_of = option_words(question.options)
             for field in dataclasses.fields(question.options):
@@ -73,17 +76,37 @@ class AnalyzeCommand:
         question = QUESTIONS[arguments.kind]
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
-        if not arguments.path:
+        if arguments.path == "":
             message = "names nothing"
             raise UsageError(message, option="PATH", value="", accepted="a capture folder, or a dump file")
         with contextlib.suppress(ValueError):  # only the main thread may
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        path = Path(arguments.path).expanduser()
-        findings = _analyze(question, path, options, as_json=arguments.json)
+        path, folders = _chosen(arguments.path)
+        findings = _analyze(question, path, folders, options, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
         # What could not be looked at has not passed.
         return 0 if findings == 0 else EXIT_STATUS_FAILURE
+
+
+def _chosen(given: str | None) -> tuple[Path, Sequence[Path]]:
+    """Return what a command line names, and the captures in it, if it is a folder of several.
+
+    Raises:
+        UsageError: If nothing is named, and there is no run.
+    """
+    if given is None:
+        from msmemscope.configuration import Config
+        from msmemscope.launch import messages
+        from msmemscope.launch.latest_runs import latest_runs
+
+        output = Path(Config().output)
+        (run,) = latest_runs(output)
+        messages.note(f"the latest run: {run}")
+        return (run.captures[0] if len(run.captures) == 1 else output), run.captures
+    path = Path(given).expanduser()
+    is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
+    return path, sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
 
 
 def _help(words: OptionWords, default: object) -> str:
@@ -108,8 +131,17 @@ def _given(question: Question[Any, Any], arguments: argparse.Namespace) -> dict[
     return found
 
 
-def _analyze(question: Question[Any, Any], path: Path, options: QuestionOptions, *, as_json: bool) -> int | None:
+def _analyze(
+    question: Question[Any, Any], path: Path, folders: Sequence[Path], options: QuestionOptions, *, as_json: bool
+) -> int | None:
     """Analyse every process at a path.
+
+    Args:
+        question: What is asked.
+        path: What was named.
+        folders: The captures in it, where it is a folder of several.
+        options: Of the question.
+        as_json: Whether stdout gets JSON instead of text.
 
     Returns:
         How much was found that should not be; None if the question was answered for no process.
@@ -128,7 +160,7 @@ def _analyze(question: Question[Any, Any], path: Path, options: QuestionOptions,
     found: list[tuple[int, pl.DataFrame]] = []
     analyzed = answered = 0
     writer = ReportWriter(sys.stdout)
-    for recording, is_one_of_several in _recordings(path, failures):
+    for recording, is_one_of_several in _recordings(folders or [path], failures):
         try:
             with (
                 _options_as_typed(question),
@@ -203,11 +235,11 @@ def _content(question: Question[Any, Any], result: Result, recording: Recording)
     }
 
 
-def _recordings(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[Recording, bool]]:
-    """Read the processes at a path, one after the other, so that not all of them need fit into memory.
+def _recordings(paths: Sequence[Path], failures: list[MsmemscopeError]) -> Iterator[tuple[Recording, bool]]:
+    """Read the processes at some paths, one after the other, so that not all of them need fit into memory.
 
     Args:
-        path: What was given.
+        paths: What was given.
         failures: Gets the captures that cannot be read.
 
     Yields:
@@ -216,9 +248,7 @@ def _recordings(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[R
     from msmemscope.formats.reading import load_all
     from msmemscope.launch.faults import faults_as_errors
 
-    is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
-    folders = sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
-    for folder in folders or [path]:
+    for folder in paths:
         try:
             with _shown(folder), faults_as_errors(during=str(folder), send=str(folder)):
                 recordings = load_all(folder)
@@ -226,7 +256,7 @@ def _recordings(path: Path, failures: list[MsmemscopeError]) -> Iterator[tuple[R
             failures.append(error)
             continue
         for recording in recordings:
-            yield recording, len(folders) > 1 or len(recordings) > 1
+            yield recording, len(paths) > 1 or len(recordings) > 1
 
 
 @contextlib.contextmanager

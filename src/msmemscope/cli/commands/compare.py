@@ -38,7 +38,8 @@ class Input(NamedTuple):
 class CompareCommand:
     """Compare the memory of two runs, or of two steps, operator by operator or kernel by kernel.
 
-    A side is a dump file (CSV or DB), a capture folder (msmemscope_*_ascend), or either with `:step=N` behind it. The
+    A side is a dump file (CSV or DB), a capture folder (msmemscope_*_ascend), or either with `:step=N` behind it. Without
+    COMPARE it is the latest run in the output folder, and without BASE the one before that is the base. The
     rows go to compare/memory_compare_{timestamp}.csv in the output folder; peaks and the largest differences are shown.
     """
 
@@ -47,8 +48,8 @@ class CompareCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.add_argument("base", metavar="BASE", help="what is compared against")
-        parser.add_argument("compare", metavar="COMPARE", help="what may be different")
+        parser.add_argument("base", metavar="BASE", nargs="?", help="what is compared against")
+        parser.add_argument("compare", metavar="COMPARE", nargs="?", help="what may be different")
         for spelling in ("--level", "--output"):
             option = OPTION_BY_SPELLING[spelling]
             names = (spelling, *option.other_spellings)
@@ -69,8 +70,32 @@ class CompareCommand:
             if (value := getattr(arguments, name)) is not None
         ]
         config = with_options(Config(), given)
-        sides = [_input(text, option) for text, option in ((arguments.base, "BASE"), (arguments.compare, "COMPARE"))]
+        named = [
+            (text, option) for option in ("BASE", "COMPARE") if (text := getattr(arguments, option.lower())) is not None
+        ]
+        sides = [_input(text, option) for text, option in named]
+        sides += _latest(Path(config.output), _INPUTS - len(sides))
         return compare_inputs(sides, config, fail_on=arguments.fail_on, as_json=arguments.json)
+
+
+def _latest(output: Path, count: int) -> list[Input]:
+    """Return the latest runs as the sides that are not named.
+
+    Raises:
+        UsageError: There are not so many, or one has several processes.
+    """
+    if count == 0:
+        return []
+    from msmemscope.launch import messages
+    from msmemscope.launch.latest_runs import latest_runs
+
+    runs = latest_runs(output, count)
+    for run, word in zip(runs, ("the run before it", "the latest run")[-count:], strict=True):
+        if len(run.captures) > 1:
+            message = f"{word} has {len(run.captures)} processes, of which one must be named"
+            raise UsageError(message, hint=f"msmemscope compare BASE COMPARE, for example {run.captures[0]}")
+        messages.note(f"{word}: {run}")
+    return [Input(run.captures[0], None) for run in runs]
 
 
 def compare_by_options(request: LaunchRequest) -> int:

@@ -20,7 +20,7 @@ _EVENT_BITS: Final[Sequence[Enum]] = (
 )  # fmt: skip
 _LEVEL_BITS: Final[Sequence[Enum]] = (Level.OP, Level.KERNEL)
 _ANALYSIS_BITS: Final[Sequence[Enum]] = (Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.INEFFICIENT, Analysis.OOM)
-_LOG_LEVELS: Final = (LogLevel.INFO, LogLevel.WARN, LogLevel.ERROR)
+_LOG_LEVELS: Final = {LogLevel.DEBUG: 0, LogLevel.INFO: 0, LogLevel.WARN: 1, LogLevel.ERROR: 2}
 _STEP_LIST_LENGTH: Final = 5
 _NPU_SLOTS: Final = 32
 _OUTPUT_ID_UNSET: Final = 0xFFFFFFFF
@@ -41,7 +41,6 @@ def config_content(settings: Config) -> Mapping[str, object]:
     all_npus = "npu" in settings.devices
     slots = [int(device.partition(":")[2]) for device in settings.devices if device.startswith("npu:")]
     steps = [*settings.steps, *[0] * _STEP_LIST_LENGTH][:_STEP_LIST_LENGTH]
-    events = _mask(settings.events, _EVENT_BITS)
     return {
         "SelectedStepList": {"stepCount": len(settings.steps), "stepIdList": steps},
         "analysisType": _mask(settings.analysis, _ANALYSIS_BITS),
@@ -50,14 +49,14 @@ def config_content(settings: Config) -> Mapping[str, object]:
         "collectCpu": "cpu" in settings.devices,
         "collectMode": int(settings.collect_mode == CollectMode.DEFERRED),
         "dataFormat": int(settings.data_format == DataFormat.DB),
-        "dumpEventType": events,
+        "dumpEventType": _mask(settings.events - settings.unwritten, _EVENT_BITS),
         "enableCStack": settings.native_stack,
         "enableCompare": False,
         "enablePyStack": settings.python_stack,
-        "eventType": events,
+        "eventType": _mask(settings.events, _EVENT_BITS),
         "isEffective": True,
         "levelType": _mask(settings.level, _LEVEL_BITS),
-        "logLevel": _LOG_LEVELS.index(settings.log_level),
+        "logLevel": _LOG_LEVELS[settings.log_level],
         "oomTopK": settings.oom_top or DEFAULT_OOM_TOP,
         "npuSlots": (1 << _NPU_SLOTS) - 1 if all_npus else sum(1 << slot for slot in set(slots)),
         "outputDir": str(settings.output),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.configuration import CollectionItem
 from msmemscope.formats.dump.attributes import AttributeForm, attribute_texts, pointer_text
 from msmemscope.formats.dump.block_column import BlockColumn
 from msmemscope.formats.dump.inefficient_attribute import KEY
@@ -19,6 +20,7 @@ from msmemscope.model.events import (
     ACCESS_KINDS,
     EVENT_TYPE_WORDS,
     EVENT_WORDS,
+    LAUNCH_KINDS,
     MEMORY_KINDS,
     MSTX_KINDS,
     OOM_TRIGGER_NAME,
@@ -34,6 +36,13 @@ if TYPE_CHECKING:
 
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
+_KINDS_OF_ITEMS: Final = {
+    CollectionItem.ALLOC: (EventKind.MALLOC,),
+    CollectionItem.FREE: (EventKind.FREE,),
+    CollectionItem.ACCESS: ACCESS_KINDS,
+    CollectionItem.LAUNCH: LAUNCH_KINDS,
+}
+"""The events that a choice of `--events` stands for; those of tracebacks are no rows."""
 _KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.OOM)
 """Kinds some of whose rows have a name that is no text of the log."""
 
@@ -79,6 +88,7 @@ class DumpRows:
         self._last_values = LastValues()
         self._pinned = PinnedMemory(capture)
         self._findings = (BlockColumn("owner", findings.owners, form), BlockColumn(KEY, findings.inefficient, form))
+        self._unwritten = [int(kind) for item in settings.unwritten for kind in _KINDS_OF_ITEMS.get(item, ())]
         self._columns = _column_expressions(capture.header.process_id)
 
     def render(self, batch: pl.DataFrame) -> pl.DataFrame:
@@ -94,6 +104,8 @@ class DumpRows:
         batch = batch.with_columns(self._last_values.at_each(batch))
         if batch["kind"].is_in([*ROWLESS_KINDS]).any():
             batch = batch.filter(~pl.col("kind").is_in([*ROWLESS_KINDS]))
+        if self._unwritten:
+            batch = batch.filter(~pl.col("kind").is_in(self._unwritten))
         # An allocation that failed is a row where the analysis oom was asked for.
         batch = batch.filter((pl.col("kind") != EventKind.OOM) | (pl.col("extra") > 0))
         batch = batch.with_columns(

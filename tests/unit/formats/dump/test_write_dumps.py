@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.configuration import Config, DataFormat
+from msmemscope.configuration import CollectionItem, Config, DataFormat
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture
 from tests.fakes.event_log_builder import (
@@ -294,3 +294,18 @@ def test_config_is_written_once(builder: EventLogBuilder, dump: Dump) -> None:
     assert json.loads(files.config_file.read_text(encoding="utf-8"))["enablePyStack"] is True
     again = dump(python_stack=False)
     assert json.loads((again.config_file or files.csv_files[0]).read_text(encoding="utf-8"))["enablePyStack"] is True
+
+
+def test_events_that_only_analyses_need_are_not_written(builder: EventLogBuilder, dump: Dump) -> None:
+    """What was collected beside what was chosen is in the log, and in no dump."""
+    block = builder.malloc(0x1000, 64)
+    builder.add(ATEN_START, name_id=builder.string("aten.add"))
+    builder.access(block, 0x1000)
+    builder.add(ATEN_END, name_id=builder.string("aten.add"))
+    builder.free(block, 0x1000, 64)
+    alone = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.ACCESS})
+    for data_format in DataFormat:
+        files = dump(data_format, unwritten=alone)
+        (path,) = files.csv_files or files.db_files
+        rows = csv_rows(path) if files.csv_files else db_rows(path)
+        assert [row["Event"] for row in rows] == ["OP_LAUNCH", "OP_LAUNCH"]

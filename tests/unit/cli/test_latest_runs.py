@@ -1,0 +1,105 @@
+"""What verbs are about where no path is given, and words that are nearly right."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.cli.main import main
+from msmemscope.launch.latest_runs import runs_in
+from tests.fakes.event_log_builder import ATEN_END, EventLogBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_process(output: Path, number: int, *, session: int, start: int) -> Path:
+    """The capture of a process of one operator."""
+    fields = {"session": session, "start_ns": 1_700_000_000_000_000_000 + start}
+    log = EventLogBuilder(output, process_id=number, header_fields=fields)
+    log.malloc(0x1000 * number, 64 * number)
+    log.add(ATEN_END, name_id=log.string("aten.add"))
+    return log.write()
+
+
+@pytest.fixture
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two launches, the first one of two processes that began before and after each other, and a process without one."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "memscopeDumpResults"
+    a_process(folder, 11, session=7, start=1)
+    a_process(folder, 13, session=0, start=3)
+    a_process(folder, 10, session=7, start=4)
+    a_process(folder, 12, session=8, start=5)
+    (folder / "msmemscope_99_20990101000000_ascend").mkdir()  # without a log
+    return folder
+
+
+def names(paths: tuple[Path, ...]) -> list[str]:
+    """The process numbers in the names of captures."""
+    return [path.name.split("_")[1] for path in paths]
+
+
+def test_runs_are_grouped_by_session(output: Path) -> None:
+    """In the order of their start; a process that was not launched is a run of its own."""
+    assert [names(run.captures) for run in runs_in(output)] == [["11", "10"], ["13"], ["12"]]
+
+
+def test_analyze_takes_the_latest_run(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All processes of it, and says on stderr which one that is."""
+    assert main(["analyze", "peak", "--json"]) == 0
+    seen = capsys.readouterr()
+    assert [process["process_id"] for process in json.loads(seen.out)["processes"]] == [12]
+    assert seen.err.startswith(f"msmemscope: the latest run: {output}/msmemscope_12_")
+    a_process(output, 14, session=8, start=9)
+    assert main(["analyze", "peak", "--json"]) == 0
+    seen = capsys.readouterr()
+    assert [process["process_id"] for process in json.loads(seen.out)["processes"]] == [12, 14]
+    assert "and 1 more of the same run" in seen.err
+
+
+def test_compare_takes_the_two_latest_runs(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The later one is compared to the one before it; a base can be named."""
+    assert main(["compare", "--json"]) == 0
+    seen = capsys.readouterr()
+    assert "the run before it: " in seen.err
+    assert "msmemscope_13_" in seen.err
+    assert "the latest run: " in seen.err
+    (base,) = output.glob("msmemscope_10_*")
+    assert main(["compare", str(base), "--json"]) == 0
+    assert "the run before it" not in capsys.readouterr().err
+    a_process(output, 14, session=8, start=9)
+    assert main(["compare"]) == 2
+    assert "the latest run has 2 processes, of which one must be named" in capsys.readouterr().err
+
+
+def test_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing to take."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["analyze", "leaks"]) == 2
+    assert f"no path was given, and no run lies in {tmp_path}/memscopeDumpResults" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "hint"),
+    [
+        (["analyse", "leaks"], 127, "did you mean msmemscope analyze?"),
+        (["analyze", "peek"], 2, "did you mean msmemscope analyze peak?"),
+        (["recovr"], 127, "did you mean msmemscope recover?"),
+    ],
+)
+def test_words_that_are_nearly_right(
+    line: list[str], status: int, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error names what was meant."""
+    assert main([f"--output={tmp_path}", *line] if status == 127 else line) == status
+    assert f"hint: {hint}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("spelling", ["-V", "-v", "--version"])
+def test_version(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By each of its names."""
+    assert main([spelling]) == 0
+    assert capsys.readouterr().out.startswith("msmemscope version ")
