@@ -31,6 +31,7 @@ NEEDED_PATTERNS = (
     r"msmemscope/_native\..*so",
     r"msmemscope/cli/main\.py",
     r"msleaks/__init__\.py",
+    r"msmemscope-[\d.]+\.data/scripts/msmemscope",
     r"msmemscope-[\d.]+\.dist-info/entry_points\.txt",
     r"msmemscope-[\d.]+\.dist-info/licenses/LICENSE",
 )

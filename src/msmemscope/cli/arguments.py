@@ -24,6 +24,7 @@ from msmemscope.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+_SOURCED = frozenset({"--load-api-env", "--unload-api-env"})
 _AFTER_PROGRAM = frozenset({"--watch", "--analysis"})
 _STEPS_AFTER_PROGRAM = "--steps"
 _LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
@@ -149,6 +150,9 @@ def _split_option(argument: str) -> tuple[str, str | None]:
     short = argument[:2]
     if not argument.startswith("--") and short in OPTION_BY_SPELLING and OPTION_BY_SPELLING[short].metavar:
         return short, argument[2:]
+    if spelling in _SOURCED:
+        message = "changes the shell's environment, which only a file that is sourced can do"
+        raise UsageError(message, option=spelling, hint=f"source msmemscope {spelling}")
     message = f"unknown option {spelling!r}"
     raise UsageError(message, hint=_closest_hint(spelling))
 

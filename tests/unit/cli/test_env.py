@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sysconfig
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,3 +89,28 @@ def test_without_the_native_library(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "the native library is missing" in captured.err
+
+
+def test_bash_can_source_the_command() -> None:
+    """The installed file is a command, and sourced it changes the shell; all of it is taken back."""
+    script = """
+        export LD_LIBRARY_PATH=/keep
+        show() { echo "$1 [${LD_PRELOAD-unset}] ${LD_LIBRARY_PATH-unset}"; }
+        source msmemscope --load-api-env; loaded=$LD_PRELOAD; show $?
+        source msmemscope --unload-api-env; show $?
+        source msmemscope --other; show $?
+        type -t __msmemscope_source
+        msmemscope --load-api-env; echo $?
+    """
+    search = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"PATH": search}
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=environment)
+    loaded, unloaded, refused, executed = run.stdout.splitlines()
+    assert all(loaded.count(f"/{name}") == 1 for name in HOOK_LIBRARIES), run.stderr
+    assert loaded.startswith("0 [/")
+    assert loaded.endswith("/msmemscope/lib64:/keep")
+    assert unloaded == "0 [unset] /keep"
+    assert refused == "1 [unset] /keep"
+    assert executed == "2"
+    assert "only --load-api-env and --unload-api-env can be sourced, not '--other'" in run.stderr
+    assert "hint: source msmemscope --load-api-env" in run.stderr
