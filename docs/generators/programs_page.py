@@ -11,8 +11,9 @@ HEAD = """\
 
 A program behaves under msmemscope as it does without. `make test` tries it with {count} programs: each runs bare, and under
 the tool with nearly every option: all events, kernels, Python and C call stacks, all analyses, automatic watching, a
-database; programs with torch run with the default options on the CPU. `make test-nightly` runs every program with the
-default options, with nearly every option, and with the trace of Python functions.
+database; programs with torch run with the default options on the CPU, and a few of each kind on the virtual NPU.
+`make test-nightly` runs every program in every place with the default options, with nearly every option, and with the trace
+of Python functions.
 
 Compared are the exit status or the signal that ended it, everything on stdout, and everything on stderr but the lines of
 the tool. The programs print what they computed, with all digits, what their children returned, and what they found around

@@ -149,6 +149,29 @@ def observe(output: Path, vnpu_environment: dict[str, str]) -> Observe:
     return _observe(output, vnpu_environment)
 
 
+@pytest.fixture(scope="module")
+def observe_once(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]) -> Observe:
+    """The same, once for all tests of a module that ask for the same run."""
+    seen: dict[str, Observation] = {}
+
+    def run(
+        options: Sequence[str],
+        program: object,
+        *arguments: object,
+        variables: Mapping[str, str] | None = None,
+        expected_status: int = 0,
+        timeout_s: float = tool.TIMEOUT_S,
+    ) -> Observation:
+        key = repr((list(options), program, arguments, variables, expected_status))
+        if key not in seen:
+            seen[key] = _observe(tmp_path_factory.mktemp("once") / "output", vnpu_environment)(
+                options, program, *arguments, variables=variables, expected_status=expected_status, timeout_s=timeout_s
+            )
+        return seen[key]
+
+    return run
+
+
 @pytest.fixture
 def observe_c(output: Path, cann_environment: dict[str, str]) -> Observe:
     """Run a program without torch under the tool, with results in a folder of its own."""

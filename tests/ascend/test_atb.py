@@ -6,6 +6,7 @@ is recorded, its results must be those of a run without the tool.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import tempfile
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.watching import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.ascend.conftest import Observe
     from tests.support.ascend import Observation
@@ -56,14 +58,21 @@ def _compile(*command: object) -> None:
     assert run.returncode == 0, run.stderr
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(1, False), (1, True), (0, False), (0, True)],
-    ids=lambda layout: f"abi_{layout[0]}, {'older' if layout[1] else 'newer'} pack",
-)
-def fake_atb(build_folder: Path, request: pytest.FixtureRequest) -> FakeAtb:
-    """Build the stand-in in one of its layouts."""
-    abi, older = request.param
+LAYOUTS: Final = [(1, False), (1, True), (0, False), (0, True)]
+"""The C++ interface of the compiler, and whether the structures are those of an older release."""
+
+
+def _layout_id(layout: tuple[int, bool]) -> str:
+    return f"abi_{layout[0]}, {'older' if layout[1] else 'newer'} pack"
+
+
+@pytest.fixture(scope="module")
+def build_fake_atb(build_folder: Path) -> Callable[[int, bool], FakeAtb]:
+    """Build the stand-in in a layout, once for each."""
+    return functools.cache(functools.partial(_build, build_folder))
+
+
+def _build(build_folder: Path, abi: int, older: bool) -> FakeAtb:  # noqa: FBT001 - a layout is given as it stands in the list
     folder = build_folder / f"{abi}{int(older)}"
     folder.mkdir()
     layout = [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
@@ -79,6 +88,24 @@ def fake_atb(build_folder: Path, request: pytest.FixtureRequest) -> FakeAtb:
     _compile(*shared, "-Wl,-z,lazy", SOURCES / "driver.cpp", library, *rpath, "-o", driver, "-ldl")
     _compile("gcc", *FLAGS, SOURCES / "host.c", "-o", folder / "host", "-ldl")
     return FakeAtb(folder / "host", driver)
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=_layout_id)
+def every_layout(build_fake_atb: Callable[[int, bool], FakeAtb], request: pytest.FixtureRequest) -> FakeAtb:
+    """The stand-in in each of its layouts, for what is read from its structures."""
+    return build_fake_atb(*request.param)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(layout, marks=[nightly] if layout != LAYOUTS[0] else [], id=_layout_id(layout))
+        for layout in LAYOUTS
+    ],
+)
+def fake_atb(build_fake_atb: Callable[[int, bool], FakeAtb], request: pytest.FixtureRequest) -> FakeAtb:
+    """The stand-in in one layout, for what does not depend on it; at night in each."""
+    return build_fake_atb(*request.param)
 
 
 def _run_alone(
@@ -100,10 +127,10 @@ def _told(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def test_operators_kernels_and_tensors(
-    fake_atb: FakeAtb, observe_c: Observe, cann_environment: dict[str, str], output: Path
+    every_layout: FakeAtb, observe_c: Observe, cann_environment: dict[str, str], output: Path
 ) -> None:
     """Every operator and kernel has its start and its end, with the tensors of both times between them."""
-    observation = observe_c(EVERYTHING, fake_atb.host, *fake_atb.command(executions=1)[1:])
+    observation = observe_c(EVERYTHING, every_layout.host, *every_layout.command(executions=1)[1:])
     rows = _rows(observation)
     report, addresses = observation.run.reports
     process = rows[0]["Process Id"]
@@ -146,7 +173,7 @@ def test_operators_kernels_and_tensors(
     )
     assert of_kernel["attributes"]["size"] == "24"
 
-    assert report == _run_alone(fake_atb, cann_environment, output, executions=1)
+    assert report == _run_alone(every_layout, cann_environment, output, executions=1)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +227,9 @@ def test_nothing_is_saved_while_kernels_are_collected(fake_atb: FakeAtb, observe
     assert report["executed"] == "8"
 
 
-def test_more_tensors_than_the_pack_has_room_for(fake_atb: FakeAtb, observe_c: Observe) -> None:
+def test_more_tensors_than_the_pack_has_room_for(every_layout: FakeAtb, observe_c: Observe) -> None:
     """From the 65th on the tensors of an operator lie on the heap."""
-    observation = observe_c(EVERYTHING, fake_atb.host, *fake_atb.command(inputs=100, executions=1)[1:])
+    observation = observe_c(EVERYTHING, every_layout.host, *every_layout.command(inputs=100, executions=1)[1:])
     of_operator = [row for row in _rows(observation) if row["Name"] == "ElewiseOperation"]
     assert sum(row["Event Type"] == "UNKNOWN" for row in of_operator) == 200
     assert sum(row["Event Type"] == "WRITE" for row in of_operator) == 2

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.nightly import nightly
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 KERNELS: Final = ("--device=npu", "--level=kernel", "--events=launch")
 CHIPS: Final = ("Ascend910B1", "Ascend950PR_9599")
+ONE_CHIP_BY_DAY: Final = (CHIPS[0], pytest.param(CHIPS[1], marks=nightly))
 EVERY_FUNCTION: Final = {
     "by_stub": 0,
     "by_stub_with_flag": 1,
@@ -92,7 +95,7 @@ def test_every_launch_function(observe_c: Observe, kernels: Path, chip: str) -> 
     assert launches == {rows[0]["Process Id"]}
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("chip", ONE_CHIP_BY_DAY)
 def test_streams_of_several_threads(observe_c: Observe, kernels: Path, chip: str) -> None:
     """Launches of four threads are told apart, and none is lost."""
     seen = observe_c(KERNELS, kernels, "threads", variables={"VNPU_SOC": chip})
@@ -155,7 +158,7 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("chip", ONE_CHIP_BY_DAY)
 def test_threads_that_launch_while_recording_begins(observe_c: Observe, compile_c: CompileC, chip: str) -> None:
     """One thread has the runtime begin to report, which takes a while: launches of the others are not lost."""
     program = compile_c(SLOW_BEGIN, "runtime", "ascendcl", "ascend_hal", "profapi")
@@ -273,7 +276,10 @@ def losses(observation: Observation) -> list[str]:
     return [line for line in observation.run.stdout.splitlines() if line[:1].isdigit() and "." in line]
 
 
-@pytest.mark.parametrize("variables", [{"TASK_QUEUE_ENABLE": "0"}, {"TASK_QUEUE_ENABLE": "2"}, {"VNPU_SOC": CHIPS[1]}])
+@pytest.mark.parametrize(
+    "variables",
+    [pytest.param({"TASK_QUEUE_ENABLE": "0"}, marks=nightly), {"TASK_QUEUE_ENABLE": "2"}, {"VNPU_SOC": CHIPS[1]}],
+)
 def test_training(observe: Observe, variables: Mapping[str, str]) -> None:
     """The operators of a training run are launches, on the thread and the stream that has them."""
     seen = observe(KERNELS, "kernels.py", variables=variables)

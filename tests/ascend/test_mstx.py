@@ -15,6 +15,7 @@ from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, count, events_of, shadows
 from tests.support.targets import environment
 
@@ -30,6 +31,8 @@ MODES = {
     "task queue 2": {"TASK_QUEUE_ENABLE": "2"},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
+MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1")
+"""The default, which most other tests run in, and the one that makes the same calls on the thread of the program."""
 HOOK_LIBRARY = Path(msmemscope.__file__).parent / "lib64" / "libascend_kernel_hook.so"
 
 
@@ -58,7 +61,9 @@ def check_totals(capture: Capture) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[nightly] if mode in MODES_OF_THE_NIGHT else []) for mode in MODES]
+)
 def test_totals_are_those_of_torch(observe: Observe, mode: str) -> None:
     """At each mark, live and reserved bytes are what torch says; workspace is a pool of its own in mode 2 alone."""
     seen = observe(["--device=npu"], PROGRAM, "mstx", variables=MODES[mode])
@@ -128,7 +133,7 @@ def test_marks_of_torch_npu(observe: Observe) -> None:
     assert rows["outer"]["Attr"] == ""
 
 
-@pytest.mark.parametrize("marks", ["mstx", "torch_npu"])
+@pytest.mark.parametrize("marks", [pytest.param("mstx", marks=nightly), "torch_npu"])
 def test_only_the_chosen_steps_are_collected(observe: Observe, marks: str) -> None:
     """Ranges named "step start" are the steps; what was alive before appears as existing."""
     seen = observe(["--device=npu", "--steps=2,4"], PROGRAM, marks)

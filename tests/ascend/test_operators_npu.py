@@ -24,9 +24,9 @@ def accesses_of(observation: Observation, device: int | str, operator: str) -> l
     return observation.of(device, event="ACCESS", name=PREFIX + operator)
 
 
-def test_operators_are_recorded_where_they_work(observe: Observe) -> None:
+def test_operators_are_recorded_where_they_work(observe_once: Observe) -> None:
     """Of every NPU by default, those of autograd's own threads and of a current device that is not named included."""
-    observation = observe([ALL_EVENTS], "operators.py")
+    observation = observe_once([ALL_EVENTS], "operators.py")
     on_first = operators_on(observation, 0)
     assert on_first[:5] == ["ones.default", "slice.Tensor", "add_.Tensor", "_to_copy.default", "ones.default"]
     assert {"matmul.default", "matmul_backward.default"} <= set(on_first)
@@ -42,9 +42,9 @@ def test_operators_are_recorded_where_they_work(observe: Observe) -> None:
         assert len(starts) == len(ends)
 
 
-def test_an_access_falls_into_the_block_that_holds_it(observe: Observe) -> None:
+def test_an_access_falls_into_the_block_that_holds_it(observe_once: Observe) -> None:
     """Also of a view: its own address and size, the block of its storage."""
-    observation = observe([ALL_EVENTS], "operators.py")
+    observation = observe_once([ALL_EVENTS], "operators.py")
     report = observation.run.report
     blocks = {row["Ptr"]: row["attributes"] for row in observation.of(0, event="MALLOC", event_type="PTA")}
     block = blocks[f"{int(report['block'], 16):#018x}"]
@@ -69,14 +69,14 @@ def test_an_access_falls_into_the_block_that_holds_it(observe: Observe) -> None:
     assert {row["attributes"]["type"] for row in every} == {"PTA"}
 
 
-def test_devices_can_be_chosen(observe: Observe) -> None:
+def test_devices_can_be_chosen(observe_once: Observe) -> None:
     """One NPU, or the CPU alone: operators of the others are not there, those that touch it are."""
-    assert set(observe([ALL_EVENTS, "--device=npu:1"], "operators.py").rows) == {"1"}
+    assert set(observe_once([ALL_EVENTS, "--device=npu:1"], "operators.py").rows) == {"1"}
 
 
-def test_cpu_alone_on_a_machine_with_npus(observe: Observe) -> None:
+def test_cpu_alone_on_a_machine_with_npus(observe_once: Observe) -> None:
     """Operators of NPU tensors are not taken for operators of the CPU."""
-    observation = observe([ALL_EVENTS, "--device=cpu"], "operators.py")
+    observation = observe_once([ALL_EVENTS, "--device=cpu"], "operators.py")
     assert set(observation.rows) == {"cpu"}
     names = operators_on(observation, "cpu")
     assert "full.default" in names
@@ -84,24 +84,24 @@ def test_cpu_alone_on_a_machine_with_npus(observe: Observe) -> None:
     assert {row["attributes"]["type"] for row in observation.of("cpu", event="ACCESS")} == {"HOST"}
 
 
-def test_both(observe: Observe) -> None:
+def test_both(observe_once: Observe) -> None:
     """CPU tensors have their own dump beside those of the devices."""
-    observation = observe([ALL_EVENTS, "--device=npu,cpu"], "operators.py")
+    observation = observe_once([ALL_EVENTS, "--device=npu,cpu"], "operators.py")
     assert set(observation.rows) == {"0", "1", "cpu"}
     assert "full.default" in operators_on(observation, "cpu")
 
 
-def test_device_numbers_are_those_of_the_driver(observe: Observe) -> None:
+def test_device_numbers_are_those_of_the_driver(observe_once: Observe) -> None:
     """The program's device 0 is another one where ASCEND_RT_VISIBLE_DEVICES says so."""
-    observation = observe([ALL_EVENTS], "operators.py", variables={"ASCEND_RT_VISIBLE_DEVICES": "3,5"})
+    observation = observe_once([ALL_EVENTS], "operators.py", variables={"ASCEND_RT_VISIBLE_DEVICES": "3,5"})
     assert set(observation.rows) == {"3", "5"}
     assert operators_on(observation, 5) == ["zeros.default"]
     assert all(row["attributes"]["allocation_id"] != "0" for row in observation.of(3, event="ACCESS"))
 
 
-def test_the_summary_tells_of_npus(observe: Observe) -> None:
+def test_the_summary_tells_of_npus(observe_once: Observe) -> None:
     """Peaks per device and pool: by operator and source line, the driver's by module."""
-    text = observe([], "operators.py").run.stderr
+    text = observe_once([], "operators.py").run.stderr
     flowing = " ".join(text.split())
     assert "Peak on npu:0 (PTA)" in flowing
     assert "Peak on npu:1 (HAL)" in flowing

@@ -13,6 +13,7 @@ from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplana
 from msmemscope.formats.reading import load
 from msmemscope.reports.peak_report import render_peak
 from tests.support.ascend import PROGRAMS
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +49,9 @@ def line_of(text: str) -> int:
     return number
 
 
-def test_fragmentation(observe: Observe) -> None:
+def test_fragmentation(observe_once: Observe) -> None:
     """Half of three segments is free in holes of one block each: enough for what is asked, and of no use."""
-    seen = observe(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
+    seen = observe_once(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
     found = explained(seen)
     device, cause = failure_of(found)
     assert cause.cause is Cause.FRAGMENTATION
@@ -80,9 +81,9 @@ def test_fragmentation(observe: Observe) -> None:
     assert "Out of memory on npu:0: 252 MiB asked for, 300 MiB in 15 blocks in use" in text.getvalue()
 
 
-def test_fragmentation_from_a_dump(observe: Observe) -> None:
+def test_fragmentation_from_a_dump(observe_once: Observe) -> None:
     """A CSV dump has the same facts."""
-    seen = observe(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
+    seen = observe_once(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
     (dump,) = seen.run.output.glob("msmemscope_*_ascend*/device_0/dump/memscope_dump_*.csv")
     _, cause = failure_of(explain_peak(load(dump)))
     assert cause.cause is Cause.FRAGMENTATION
@@ -99,7 +100,9 @@ def test_fragmentation_of_expandable_segments(observe: Observe) -> None:
     assert any("lie in no known block of the driver" in line for line in found.coverage.limits)
 
 
-@pytest.mark.parametrize("variables", [{}, EXPANDABLE], ids=["plain", "expandable"])
+@pytest.mark.parametrize(
+    "variables", [pytest.param({}, id="plain"), pytest.param(EXPANDABLE, id="expandable", marks=nightly)]
+)
 def test_real_shortage(observe: Observe, variables: dict[str, str]) -> None:
     """Tensors, the driver's own memory and what is asked for are more than the device has."""
     _, cause = failure_of(explained(observe(OPTIONS, PROGRAM, "shortage", variables=SMALL | variables)))

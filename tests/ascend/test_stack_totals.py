@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tests.support.ascend import PROGRAMS, attributes
+from tests.support.nightly import nightly
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MODES = {
     "task queue 2": {"TASK_QUEUE_ENABLE": "2"},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
+MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1")
+"""The default, which most other tests run in, and the one that makes the same calls on the thread of the program."""
 EVENTS = "--events=alloc,free,launch"
 
 
@@ -60,7 +63,9 @@ def check_totals(observation: Observation, process: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[nightly] if mode in MODES_OF_THE_NIGHT else []) for mode in MODES]
+)
 def test_two_devices(observe: Observe, mode: str) -> None:
     """One process trains on two devices, one after the other."""
     observation = observe([EVENTS, "--device=npu"], "stack_totals.py", 2, variables=MODES[mode])

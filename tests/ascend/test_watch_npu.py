@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.model.events import EventFlag
+from tests.support.nightly import nightly
 from tests.support.watching import changes, checksums
 
 if TYPE_CHECKING:
@@ -25,10 +26,23 @@ def overrun(call: int, size: int = 128) -> dict[str, str]:
     return {"VNPU_FAULTS": f"overrun:aclnnAdds:{call}:{size}"}
 
 
-@pytest.mark.parametrize("blocking", ["0", "1"])
 @pytest.mark.parametrize(
-    "how, call", [("tensor", 3), ("tensor", 4), ("address", 2), ("window", 5), ("auto", 1), ("auto", 4)]
-)
+    "how, call, blocking",
+    [
+        ("tensor", 3, "0"),
+        ("address", 2, "1"),
+        ("window", 5, "0"),
+        ("auto", 1, "1"),
+        ("auto", 4, "0"),
+        *(
+            pytest.param(*case, marks=nightly)
+            for case in (
+                ("tensor", 3, "1"), ("tensor", 4, "0"), ("tensor", 4, "1"), ("address", 2, "0"), ("window", 5, "1"),
+                ("auto", 1, "0"), ("auto", 4, "1"),
+            )
+        ),
+    ],
+)  # fmt: skip
 def test_an_overrun_is_put_down_to_its_operator(observe: Observe, how: str, call: int, blocking: str) -> None:
     """The operator, the number of its call, and the bytes that were hit."""
     variables = overrun(call) | {"ASCEND_LAUNCH_BLOCKING": blocking}

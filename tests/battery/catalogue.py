@@ -191,7 +191,7 @@ def _instruments() -> Iterator[Program]:
     for source, way in (("images.c", "chain"), ("signals.c", "children"), ("ends.cpp", "exceptions")):
         yield Program(
             "Allocators", f"AddressSanitizer: {way}", f"built with AddressSanitizer: {source}, {way}",
-            ("{built}", way, "5"), source, sanitizer="address", needs=("gcc",),
+            ("{built}", way, "5"), source, sanitizer="address", needs=("gcc",), nightly=way == "children",
         )  # fmt: skip
     for stream, number in (("input", 0), ("output", 1), ("errors", 2)):
         closed = f'exec "$@" {number}>&-'

@@ -11,7 +11,7 @@ import pytest
 from tests.battery import running
 from tests.battery.catalogue import CATALOGUE, Place, Program
 from tests.support.ascend import NotInstalledError
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,13 @@ TOGETHER = [program for program in CATALOGUE if program.command[0] == "with_torc
 ENDED_BY_THE_KERNEL = (-signal.SIGKILL, -signal.SIGSEGV)
 """Statuses of programs with a known difference: a forbidden system call, or a clock that was taken away."""
 
-FOR_THE_NIGHT = ("Processes", "Ends")
+ON_THE_NPU_BY_DAY = {
+    ("Processes", "shell"), ("Coroutines", "makecontext"), ("Signals", "cancelled"), ("Ends", "return"), ("Ends", "fault"),
+    ("Surroundings", "daemonised"),
+}  # fmt: skip
+"""Native programs that run on the virtual NPU by day: a few of each kind, since nothing but the allocator differs."""
+
+FOR_THE_NIGHT = ("Processes", "Ends", "Coroutines", "Instruments")
 """Families that only make test-nightly runs on the virtual NPU."""
 
 
@@ -45,7 +51,8 @@ def _alone() -> Iterator[object]:
         if program in TOGETHER:
             continue
         for place in program.places:
-            marks = [pytest.mark.skipif(program.nightly and not NIGHT, reason="run by make test-nightly")]
+            is_by_day = place is Place.CPU or (program.family, program.name) in ON_THE_NPU_BY_DAY
+            marks = [nightly] if program.nightly or not (program.with_torch or is_by_day) else []
             if program.with_torch:
                 marks.append(pytest.mark.torch)
             name = f"{program.family}, {program.name}{' with torch' if program.with_torch else ''}, {place.value}"

@@ -20,6 +20,7 @@ import pytest
 
 import msmemscope
 from tests.support.ascend import NotInstalledError, Observation, attributes, virtual_npu_environment
+from tests.support.nightly import nightly
 from tests.support.seed_samples import Workplace, read_samples
 
 pytestmark = pytest.mark.slow
@@ -273,7 +274,7 @@ for step in range(1, 5):
 """
 
 
-@pytest.mark.parametrize("key", ["001 online-leaks", "001 offline-leaks-command"])
+@pytest.mark.parametrize("key", ["001 online-leaks", pytest.param("001 offline-leaks-command", marks=nightly)])
 def test_plain_command(workplace: Workplace, key: str) -> None:
     """Without an option: every event of the pools, and the marks that leak analysis needs, in a CSV file."""
     workplace.write("user_program.py", STEPS_PROGRAM)
@@ -465,7 +466,15 @@ def watch_files(output: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (output / "watch_dump").iterdir()}
 
 
-@pytest.mark.parametrize("key", ["000 watch-tensor", "000 watch-address", "001 watch-tensor", "001 watch-address"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "000 watch-tensor",
+        "001 watch-address",
+        pytest.param("000 watch-address", marks=nightly),
+        pytest.param("001 watch-tensor", marks=nightly),
+    ],
+)
 def test_watch_from_python(workplace: Workplace, key: str) -> None:
     """A table of the device's checksums; dump_nums=2 ends it after the first operator, changes are found all the same."""
     program = SAMPLES[key].filled({"...\n": WATCHED_ACTIONS})
@@ -491,7 +500,7 @@ def test_watch_from_python(workplace: Workplace, key: str) -> None:
     assert f"{changes} by operators that may write it: {', '.join(writers)}." in text, "mul_ ran after remove"
 
 
-@pytest.mark.parametrize("key", ["000 watch-command", "001 watch-command"])
+@pytest.mark.parametrize("key", [pytest.param("000 watch-command", marks=nightly), "001 watch-command"])
 def test_watch_from_the_command_line(workplace: Workplace, key: str) -> None:
     """From the end of the first operator to that of the last one, a file of contents for each look."""
     program = "import threading\nimport torch\nimport torch_npu\n"

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.labels import LabelLevel, decode_labels
 from tests.support.accounting import Action, Targets, programs
+from tests.support.nightly import NIGHT
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
 from tests.support.tool import run
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+STARTS = 4000 if NIGHT else 600
+"""How often collection begins while other threads allocate."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +50,7 @@ def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action
 
 def test_blocks_that_other_threads_allocate_while_collection_begins(output: Path) -> None:
     """A thread is in the middle of an allocation when start() comes: its block is recorded all the same."""
-    ran = run([sys.executable, SOURCES / "accounting_race.py", output, 4000], output=output)
+    ran = run([sys.executable, SOURCES / "accounting_race.py", output, STARTS], output=output)
     assert ran.returncode == 0, ran.stderr
     events = events_of(ran.capture)
     assert_sound(events)
@@ -55,7 +59,7 @@ def test_blocks_that_other_threads_allocate_while_collection_begins(output: Path
     alive = np.concatenate([[0], np.cumsum(memory["size"].to_numpy() * signs)])
     places = np.searchsorted(memory["sequence"].to_numpy(), [int(report["sequence"]) for report in ran.reports])
     missing = np.array([int(report["held"]) for report in ran.reports]) - alive[places]
-    assert len(missing) == 4000
+    assert len(missing) == STARTS
     assert (missing == 0).all(), f"{np.count_nonzero(missing)} starts missed a block: {np.unique(missing)} bytes"
 
 

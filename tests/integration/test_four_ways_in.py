@@ -17,6 +17,7 @@ from msmemscope.configuration import Level
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.ways_in import (
     OPTIONS,
     PROGRAM,
@@ -152,7 +153,7 @@ def test_the_program_has_every_fault(ended: Run) -> None:
     assert found["operators.rows"].height > 50 * STEPS
 
 
-@pytest.mark.parametrize("run", ["ended", "killed", "killed_between"])
+@pytest.mark.parametrize("run", ["ended", pytest.param("killed", marks=nightly), "killed_between"])
 def test_log_csv_and_db_of_one_run_give_equal_results(run: str, request: pytest.FixtureRequest) -> None:
     """Sequence numbers, addresses, times, call sites: every column of every result, but for those that are named."""
     given: Run = request.getfixturevalue(run)
@@ -161,7 +162,7 @@ def test_log_csv_and_db_of_one_run_give_equal_results(run: str, request: pytest.
     assert differences(log, csv, (*OF_EACH_INPUT, *OF_THE_LOG_ALONE)) == []
 
 
-@pytest.mark.parametrize("run", ["ended", "killed", "killed_between"])
+@pytest.mark.parametrize("run", ["ended", pytest.param("killed", marks=nightly), "killed_between"])
 def test_blocks_of_one_run_are_equal(run: str, request: pytest.FixtureRequest) -> None:
     """Of an event, dumps lack only that it was part of a backward pass; in return they have the owners' texts."""
     given: Run = request.getfixturevalue(run)

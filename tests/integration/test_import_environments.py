@@ -13,12 +13,14 @@ import msmemscope
 from msmemscope import _native
 from msmemscope.model.events import EventKind
 from tests.support import tool
+from tests.support.nightly import NIGHT
 from tests.support.recordings import assert_sound, count, events_of, shadows, unmatched_frees
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.support.targets import Builder
     from tests.support.tool import ToolRun
 
 BYTES = 1_000_064
@@ -46,6 +48,25 @@ kept = torch.empty({BYTES}, dtype=torch.uint8)
 msmemscope.stop()
 print("result=1")
 """
+
+ONE_BLOCK = f"""
+import msmemscope
+import ctypes
+library = ctypes.CDLL(LIBRARY)
+library.fake_tensor_allocate.restype = ctypes.c_void_p
+library.fake_tensor_allocate.argtypes = [ctypes.c_size_t]
+msmemscope.start()
+kept = library.fake_tensor_allocate({BYTES})
+msmemscope.stop()
+print("result=1")
+"""
+"""The same of the stand-in for torch's allocator, which is loaded in no time."""
+
+
+@pytest.fixture
+def one_tensor(target_builder: Builder) -> str:
+    """A program for what does not depend on torch: with the stand-in by day, at night with torch itself."""
+    return ONE_TENSOR if NIGHT else ONE_BLOCK.replace("LIBRARY", repr(str(target_builder.library())))
 
 
 @pytest.fixture
@@ -176,7 +197,7 @@ msmemscope.stop()
         "anew",
     ],
 )
-def test_imports_again(tmp_path: Path, again: str) -> None:
+def test_imports_again(tmp_path: Path, one_tensor: str, again: str) -> None:
     """Reloaded, under its older name, or with all its modules forgotten, it goes on with the same recording."""
     how = {
         "reload": "import importlib; importlib.reload(msmemscope)",
@@ -184,7 +205,7 @@ def test_imports_again(tmp_path: Path, again: str) -> None:
         "anew": "import sys\nfor name in [name for name in sys.modules if name.startswith('msmemscope')]:\n"
         "    del sys.modules[name]\nimport msmemscope",
     }[again]
-    code = f"import msmemscope\nimport torch\nmsmemscope.config(events='alloc,free')\n{how}\n{ONE_TENSOR}"
+    code = f"import msmemscope\n{'import torch' if NIGHT else ''}\nmsmemscope.config(events='alloc,free')\n{how}\n{one_tensor}"
     assert_recorded(run_code(code, tmp_path, timeout_s=60))
 
 
@@ -192,9 +213,9 @@ def test_imports_again(tmp_path: Path, again: str) -> None:
 
 
 @pytest.mark.torch
-def test_a_thread_that_is_not_the_main_thread(tmp_path: Path) -> None:
+def test_a_thread_that_is_not_the_main_thread(tmp_path: Path, one_tensor: str) -> None:
     """Imported, started and stopped there."""
-    indented = ONE_TENSOR.replace("\n", "\n    ")
+    indented = one_tensor.replace("\n", "\n    ")
     code = f"import threading\ndef work():\n    {indented}\nthread = threading.Thread(target=work)\nthread.start()\nthread.join()"
     run = run_code(code, tmp_path)
     assert_recorded(run)
@@ -286,7 +307,7 @@ def test_a_notebook(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("order", ["before", "after"])
-def test_handlers_at_exit(tmp_path: Path, order: str) -> None:
+def test_handlers_at_exit(tmp_path: Path, one_tensor: str, order: str) -> None:
     """stop(), step() and start() may be called while the interpreter shuts down, whichever handler comes first."""
     handler = """
 import atexit
@@ -307,9 +328,9 @@ def finish():
 
 
 @pytest.mark.torch
-def test_objects_that_die_last(tmp_path: Path) -> None:
+def test_objects_that_die_last(tmp_path: Path, one_tensor: str) -> None:
     """Labels, snapshots and stop() in __del__ of an object that the interpreter destroys at its very end."""
-    code = f"""{ONE_TENSOR.replace("msmemscope.stop()", "")}
+    code = f"""{one_tensor.replace("msmemscope.stop()", "")}
 from msmemscope import describe
 class Last:
     def __del__(self, msmemscope=msmemscope, describer=describe.describer):
@@ -327,9 +348,9 @@ sys.last_object = Last()
 
 
 @pytest.mark.torch
-def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written(tmp_path: Path, one_tensor: str) -> None:
     """Nothing can be recorded in the current directory: one line says so, and the program goes on."""
-    run = run_code(ONE_TENSOR, Path("/proc"))
+    run = run_code(one_tensor, Path("/proc"))
     assert run.report == {"result": "1"}
     said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
     assert said, run.stderr
@@ -338,37 +359,38 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone(tmp_path: Path, one_tensor: str) -> None:
     """The current directory was removed while the program ran in it; an absolute output works all the same."""
     work = tmp_path / "work"
     work.mkdir()
     output = tmp_path / "memscopeDumpResults"
-    leave = "import os, torch\nos.rmdir(os.getcwd())\n"  # torch itself cannot be imported there
+    # torch itself cannot be imported there
+    leave = f"import os\n{'import torch' if NIGHT else ''}\nos.rmdir(os.getcwd())\n"
     settle = f"msmemscope.config(output={str(output)!r})\nmsmemscope.start()"
-    run = run_code(leave + ONE_TENSOR.replace("msmemscope.start()", settle), work)
+    run = run_code(leave + one_tensor.replace("msmemscope.start()", settle), work)
     assert run.report == {"result": "1"}
     assert_recorded(tool.run(["true"], output=output))
 
 
 @pytest.mark.torch
-def test_without_a_home(tmp_path: Path) -> None:
+def test_without_a_home(tmp_path: Path, one_tensor: str) -> None:
     """Neither HOME nor USER nor a temporary directory is set."""
     command = ["bash", "-c", 'cd "$0" && exec env -u HOME -u USER -u LOGNAME -u TMPDIR "$@"', tmp_path]
-    run = tool.run([*command, sys.executable, "-c", ONE_TENSOR], output=tmp_path / "memscopeDumpResults")
+    run = tool.run([*command, sys.executable, "-c", one_tensor], output=tmp_path / "memscopeDumpResults")
     assert_recorded(succeed(run))
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams(tmp_path: Path, closed: str) -> None:
+def test_closed_streams(tmp_path: Path, one_tensor: str, closed: str) -> None:
     """No file of the recording takes the number of a stream, and nothing fails because nobody can be told."""
-    assert_recorded(run_code(ONE_TENSOR.rpartition("print")[0], tmp_path, behind=closed))
+    assert_recorded(run_code(one_tensor.rpartition("print")[0], tmp_path, behind=closed))
     assert [path.name for path in tmp_path.iterdir()] == ["memscopeDumpResults"]
 
 
 @pytest.mark.torch
-def test_streams_of_the_program(tmp_path: Path) -> None:
+def test_streams_of_the_program(tmp_path: Path, one_tensor: str) -> None:
     """sys.stdout and sys.stderr are objects of the program, without a descriptor: results are written all the same."""
     assert_recorded(
-        run_code(f"import io, sys\nsys.stdout, sys.stderr = io.StringIO(), io.StringIO()\n{ONE_TENSOR}", tmp_path)
+        run_code(f"import io, sys\nsys.stdout, sys.stderr = io.StringIO(), io.StringIO()\n{one_tensor}", tmp_path)
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import tool
+from tests.support.warm import WITH_TORCH, run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.support.tool import ToolRun
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("IPython", reason="IPython is not installed in this environment")
@@ -38,15 +39,14 @@ for cell in json.load(open(sys.argv[1])):
 """
 
 
-def run_cells(tmp_path: Path, *cells: str) -> tuple[list[dict[str, Any]], tool.ToolRun]:
+def run_cells(tmp_path: Path, *cells: str) -> tuple[list[dict[str, Any]], ToolRun]:
     """Run cells in a shell of their own, after the extension was loaded and torch imported; one state per cell."""
     (tmp_path / "cells.json").write_text(
         json.dumps(["%load_ext msmemscope.integrations.ipython\nimport torch", *cells])
     )
     variables = {"TMPDIR": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
-    run = tool.run(
-        [sys.executable, "-c", SHELL, tmp_path / "cells.json"], output=tmp_path / "output", variables=variables
-    )
+    words = ("-c", SHELL, tmp_path / "cells.json")
+    run = run_python(words, output=tmp_path / "output", variables=variables, modules=(*WITH_TORCH, "IPython"))
     assert run.returncode == 0, run.stderr
     assert not list(tmp_path.glob("msmemscope_*")), "the scratch folder was left behind"
     states = [json.loads(line[5:]) for line in run.stdout.splitlines() if line.startswith("STATE")]

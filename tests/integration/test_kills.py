@@ -9,11 +9,12 @@ import pytest
 from msmemscope.model.pools import Pool
 from tests.support.ascend import NotInstalledError, virtual_npu_environment
 from tests.support.kills import build_for_cpu, build_for_npu, kill_many
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from tests.support.targets import Builder
 
-KILLS = 15
+KILLS = 250 if NIGHT else 10
 
 
 @pytest.mark.parametrize("rotates", [False, True], ids=["whole", "rotating"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.targets import environment
 from tests.support.tool import TOOL
 
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ENDING_SIGNALS = [
-    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGABRT, signal.SIGKILL, signal.SIGUSR1, signal.SIGSEGV,
-    signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM, signal.SIGXFSZ,
-]  # fmt: skip
+ENDING_SIGNALS = [signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM]
+MORE_ENDING_SIGNALS = [signal.SIGQUIT, signal.SIGABRT, signal.SIGUSR1, signal.SIGALRM, signal.SIGXFSZ]
 
 DISPOSITIONS = """
 import re, sys
@@ -77,13 +76,17 @@ def finished(command: list[str], **options: object) -> subprocess.CompletedProce
     return result
 
 
-@pytest.mark.parametrize("status", [0, 1, 2, 42, 126, 127, 255])
+@pytest.mark.parametrize("status", [0, 1, 127, *(pytest.param(status, marks=nightly) for status in (2, 42, 126, 255))])
 def test_exit_status(command: list[str], status: int) -> None:
     """Every status is the program's own."""
     assert finished([*command, "sh", "-c", f"exit {status}"]).returncode == status
 
 
-@pytest.mark.parametrize("number", ENDING_SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [*ENDING_SIGNALS, *(pytest.param(number, marks=nightly) for number in MORE_ENDING_SIGNALS)],
+    ids=lambda number: number.name,
+)
 def test_death_by_signal(command: list[str], number: signal.Signals) -> None:
     """Our parent sees the same signal, and no core file of ours."""
     result = finished([*command, "sh", "-c", f"kill -{int(number)} $$"], preexec_fn=limit_core_files)

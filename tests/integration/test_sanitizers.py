@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -23,22 +24,29 @@ GCC, CLANG = "gcc", "clang"
 REPORT = re.compile(r"(?:ERROR|WARNING|SUMMARY): \w+Sanitizer: [a-z- ]+")
 
 
-def built(compiler: str, sanitizer: str, folder: Path) -> Path:
-    """Compile the program, or skip where this machine cannot."""
+@functools.cache
+def built(compiler: str, sanitizer: str, folder: Path) -> Path | str:
+    """Compile the program, or return why this machine cannot."""
     found = shutil.which(compiler) or next(
         (path for n in range(30, 10, -1) if (path := shutil.which(f"{compiler}-{n}"))), None
     )
     if found is None:
-        pytest.skip(f"no {compiler} on PATH")
-    program = folder / "faulty"
+        return f"no {compiler} on PATH"
+    program = folder / f"faulty_{compiler}_{sanitizer}"
     source = str(SOURCES / "faulty.c")
     command = [found, "-g", f"-fsanitize={sanitizer}", "-pthread", source, "-o", str(program), "-ldl"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)
     if compiled.returncode != 0:
-        pytest.skip(f"{compiler} cannot build with -fsanitize={sanitizer} here: {compiled.stderr.splitlines()[0]}")
+        return f"{compiler} cannot build with -fsanitize={sanitizer} here: {compiled.stderr.splitlines()[0]}"
     if run([program, "none"], output=folder).returncode != 0:
-        pytest.skip(f"a program with -fsanitize={sanitizer} does not run here")
+        return f"a program with -fsanitize={sanitizer} does not run here"
     return program
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the programs lie, each of them compiled once."""
+    return tmp_path_factory.mktemp("sanitizers")
 
 
 @pytest.mark.parametrize("fault", ["none", "overflow", "leak", "race", "uninitialised"])
@@ -58,13 +66,16 @@ def test_the_same_faults_are_found(
     target_builder: Builder,
     run_under_tool: RunUnderTool,
     run_alone: RunUnderTool,
-    tmp_path: Path,
+    folder: Path,
     compiler: str,
     sanitizer: str,
     fault: str,
 ) -> None:
     """Same exit status, same output, same findings; and the allocations that happened before are recorded."""
-    command = [built(compiler, sanitizer, tmp_path), fault, target_builder.library()]
+    program = built(compiler, sanitizer, folder)
+    if isinstance(program, str):
+        pytest.skip(program)
+    command = [program, fault, target_builder.library()]
     observed, alone = run_under_tool(command), run_alone(command)
     assert (observed.returncode, observed.stdout) == (alone.returncode, alone.stdout), observed.stderr
     assert REPORT.findall(observed.stderr) == REPORT.findall(alone.stderr)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import msmemscope
+from msmemscope.cli.main import main
 from tests.support import tool
 from tests.support.targets import environment
 
@@ -17,35 +21,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.conftest import RunUnderTool
     from tests.support.targets import Builder
 
 NONE_FOUND = ("No leaks", "No inefficient", "No growth", "No allocation failed", "No memory leaks", "Memory changes")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def steps_under_tool(
-    python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
+    python_target: Callable[..., list[str | Path]],
+    target_builder: Builder,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., tool.ToolRun]:
-    """Run five steps that leak, with options of the tool."""
+    """Run five steps that leak, with options of the tool: once for all tests that ask for the same options."""
 
-    def run(*options: str, arguments: tuple[str, ...] = ()) -> tool.ToolRun:
-        command = python_target("leaky_steps", str(target_builder.library()), "5", *arguments)
-        return run_under_tool(command, *options)
+    @functools.cache
+    def run(*options: str) -> tool.ToolRun:
+        output = tmp_path_factory.mktemp("steps") / "output"
+        command = python_target("leaky_steps", str(target_builder.library()), "5")
+        return tool.run([*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", *command], output=output)
 
     return run
 
 
 def analyzed(path: Path, kind: str, *options: str) -> tuple[int, str, dict[str, Any]]:
     """The exit status and the text of `analyze`, and its JSON for the one process."""
-    line = [*tool.TOOL, "analyze", kind, str(path), *options]
-    text, data = (
-        subprocess.run([*line, *more], capture_output=True, text=True, check=False, env=environment(), timeout=120)
-        for more in ([], ["--json"])
-    )
-    assert "Traceback" not in text.stderr + data.stderr
-    (process,) = json.loads(data.stdout)["processes"]
-    return text.returncode, " ".join(text.stdout.split()), process
+    status, text = asked(["analyze", kind, str(path), *options])
+    _, data = asked(["analyze", kind, str(path), *options, "--json"])
+    (process,) = json.loads(data)["processes"]
+    return status, " ".join(text.split()), process
+
+
+def asked(arguments: list[str]) -> tuple[int, str]:
+    """The exit status and the output of a command, which is run in this process."""
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(io.StringIO()) as errors:
+        status = main(arguments)
+    assert "Traceback" not in errors.getvalue()
+    return status, output.getvalue()
 
 
 @pytest.mark.parametrize(

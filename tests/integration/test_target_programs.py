@@ -11,6 +11,7 @@ from msmemscope.formats.event_log.layout import CaptureState
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, bytes_alive, count, events_of, never_freed, unmatched_frees
 from tests.support.targets import Binding
 
@@ -162,7 +163,7 @@ def test_a_static_program_is_run_and_said_to_be_unobservable(
     assert run.captures == []
 
 
-@pytest.mark.parametrize("status", [0, 1, 2, 77, 255])
+@pytest.mark.parametrize("status", [0, 77, *(pytest.param(status, marks=nightly) for status in (1, 2, 255))])
 def test_status_and_streams_are_the_programs_own(
     build_target: BuildTarget, run_under_tool: RunUnderTool, status: int
 ) -> None:

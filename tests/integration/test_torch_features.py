@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.forked import run_forked
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import RunUnderTool
+    from tests.support.tool import ToolRun
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -24,18 +27,45 @@ WITHOUT_MEMORY = {"meta_device"}
 """Features that allocate nothing that is observed."""
 
 
+EVERYTHING = ("--events=alloc,free,launch,access", "--call-stack=python:20,c:5")
+"""Everything is collected that can be."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ToolRun, ToolRun]]:
+    """Each feature under the tool and without it, in forked processes."""
+    source = str(SOURCES / "torch_features.py")
+    programs = {
+        name: f"import runpy, sys\nsys.argv[1:] = [{name!r}]\nrunpy.run_path({source!r}, run_name='__main__')\n"
+        for name in FEATURES
+    }
+    observed = run_forked(programs, tmp_path_factory.mktemp("observed"), EVERYTHING)
+    alone = run_forked(programs, tmp_path_factory.mktemp("alone"))
+    return {name: (observed[name], alone[name]) for name in FEATURES}
+
+
 @pytest.mark.parametrize("name", FEATURES)
-def test_the_result_is_the_same(
+def test_the_result_is_the_same(runs: dict[str, tuple[ToolRun, ToolRun]], name: str) -> None:
+    """Bit for bit, with everything collected that can be; and the recording is sound."""
+    check(name, *runs[name])
+
+
+@nightly
+@pytest.mark.parametrize("name", FEATURES)
+def test_the_result_is_the_same_in_a_process_of_its_own(
     python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool, run_alone: RunUnderTool, name: str
 ) -> None:
-    """Bit for bit, with everything collected that can be; and the recording is sound."""
+    """Where torch is imported under the tool for this feature alone."""
     command = python_target("torch_features", name)
-    alone = run_alone(command)
+    check(name, run_under_tool(command, *EVERYTHING), run_alone(command))
+
+
+def check(name: str, observed: ToolRun, alone: ToolRun) -> None:
+    """Compare a run under the tool with one without it."""
     assert alone.returncode == 0, alone.stderr
-    run = run_under_tool(command, "--events=alloc,free,launch,access", "--call-stack=python:20,c:5")
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == alone.stdout
-    assert "msmemscope: operators are not collected" not in run.stderr
-    for capture in run.captures:
+    assert observed.returncode == 0, observed.stderr
+    assert observed.stdout == alone.stdout
+    assert "msmemscope: operators are not collected" not in observed.stderr
+    for capture in observed.captures:
         assert_sound(events_of(capture))
-    assert run.captures or name in WITHOUT_MEMORY
+    assert observed.captures or name in WITHOUT_MEMORY

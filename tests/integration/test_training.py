@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from msmemscope.model.events import ACCESS_KINDS, EventKind
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
 from tests.support.tool import run as run_command
@@ -24,14 +25,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt.py"
 
 MODES = [
     pytest.param((), id="defaults"),
-    pytest.param(("--call-stack=",), id="no stacks"),
-    pytest.param(("--call-stack=python,c",), id="both stacks"),
-    pytest.param(("--events=alloc,free,launch,access",), id="accesses"),
+    pytest.param(("--call-stack=",), id="no stacks", marks=nightly),
+    pytest.param(("--call-stack=python,c",), id="both stacks", marks=nightly),
+    pytest.param(("--events=alloc,free,launch,access",), id="accesses", marks=nightly),
     pytest.param(("--events=alloc,free,launch,access,traceback", "--call-stack=python"), id="everything"),
     pytest.param(("--collect-mode=deferred",), id="deferred, and never started"),
     pytest.param(("--max-size=1M",), id="flight recorder"),
-    pytest.param(("--steps=2",), id="one step"),
-    pytest.param(("--data-format=db",), id="database"),
+    pytest.param(("--steps=2",), id="one step", marks=nightly),
+    pytest.param(("--data-format=db",), id="database", marks=nightly),
 ]
 
 _alone: dict[tuple[str, ...], str] = {}

@@ -10,13 +10,15 @@ import pytest
 
 from msmemscope.model.events import EventFlag, EventKind
 from tests.support import tool
+from tests.support.nightly import nightly
+from tests.support.warm import run_observed
 from tests.support.watch_checksum import hash64
 from tests.support.watching import changes, checksums, watch_events
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 FAULTY = """
 import ctypes, sys
@@ -69,7 +71,16 @@ for step in range(3):
 
 
 def run_program(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
-    """Run a program under the tool."""
+    """Run a program under the tool; only the event log of it can be looked at."""
+    program = tmp_path / "program.py"
+    program.write_text(text)
+    run = run_observed([program], *options, output=tmp_path / "output")
+    assert run.returncode == 0, run.stderr
+    return run
+
+
+def run_anew(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
+    """Run a program under the tool, with a folder of watched memory and a summary of its own."""
     program = tmp_path / "program.py"
     program.write_text(text)
     output = tmp_path / "output"
@@ -83,7 +94,7 @@ def run_program(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
     "how",
     ["tensor", "address", "window", "auto"],
 )
-@pytest.mark.parametrize("call", [2, 5])
+@pytest.mark.parametrize("call", [2, pytest.param(5, marks=nightly)])
 def test_a_wrong_write_is_put_down_to_its_operator(tmp_path: Path, how: str, call: int) -> None:
     """However the memory was chosen, one change is found, and it names the operator, its call and the bytes."""
     watching = {
@@ -157,7 +168,7 @@ def test_legitimate_writes_of_watched_memory(tmp_path: Path) -> None:
 
 def test_automatic_watching_gives_no_false_report(tmp_path: Path) -> None:
     """Nothing is found in a clean run, and the log says how much was looked at."""
-    run = run_program(tmp_path, "WATCHES = False\n" + EVERYTHING_LEGITIMATE, "--watch=auto")
+    run = run_anew(tmp_path, "WATCHES = False\n" + EVERYTHING_LEGITIMATE, "--watch=auto")
     assert changes(run.capture) == []
     (coverage,) = run.capture.facts["watch.coverage"]
     figures = dict(part.split("=") for part in coverage.split(","))
@@ -173,7 +184,7 @@ fault.update(address=blocks[5].data_ptr() + 4096, call=14)
 for _ in range(40):
     torch.ops.faulty.scale(x)
 """
-    (change,) = changes(run_program(tmp_path, program, "--watch=auto", "--watch-budget=3M").capture)
+    (change,) = changes(run_anew(tmp_path, program, "--watch=auto", "--watch-budget=3M").capture)
     assert change.size == 1 << 20
     assert (change.attributes["first"], change.attributes["granularity"]) == ("4096", "1024")
     since, until = int(change.attributes["previous_call"]), change.culprit[1]
@@ -233,7 +244,7 @@ d = torch.cos(b)
 print(f"thread={threading.get_native_id()}")
 """
     options = "--watch=torch._ops.aten.add.Tensor:out0,torch._ops.aten.sin.default,full-content"
-    run = run_program(tmp_path, program, options)
+    run = run_anew(tmp_path, program, options)
     thread, watched = run.report["thread"], "torch._ops.aten.add.Tensor_0"
     looks = ["add.Tensor_1", "clone.default_1", "t.default_1", "mul_.Tensor_1", "sin.default_1"]
     expected = {
@@ -266,7 +277,7 @@ del parameter
 torch.ones(3)
 a.add_(1)
 """
-    run = run_program(tmp_path, program)
+    run = run_anew(tmp_path, program)
     import torch
 
     a = torch.arange(3000, dtype=torch.int32).reshape(50, 60)
@@ -294,7 +305,7 @@ import torch, msmemscope
 msmemscope.watcher.watch(bytes_of := torch.tensor(list(b"123456789"), dtype=torch.uint8), name="digits")
 torch.ones(3)
 """
-    run = run_program(tmp_path, program, "--watch-checksum=crc64")
+    run = run_anew(tmp_path, program, "--watch-checksum=crc64")
     assert {checksum for _, checksum in checksums(run.output)} == {"b86883e6fa710a9f"}
 
 
@@ -316,7 +327,7 @@ del b, shared
 torch.ones(3)
 msmemscope.watcher.remove(torch.zeros(4))
 """
-    run = run_program(tmp_path, program)
+    run = run_anew(tmp_path, program)
     events = watch_events(run.capture)
     started = [event.name for event in events if event.kind is EventKind.WATCH_START]
     ended = {event.name: event.attributes["reason"] for event in events if event.kind is EventKind.WATCH_STOP}
@@ -335,7 +346,7 @@ msmemscope.watcher.watch(victim, name="large")
 for _ in range(5):
     torch.ops.faulty.scale(x)
 """
-    run = run_program(tmp_path, program, "--watch=torch._ops.aten.none.default,full-content", "--watch-max-size=3M")
+    run = run_anew(tmp_path, program, "--watch=torch._ops.aten.none.default,full-content", "--watch-max-size=3M")
     files = list((run.output / "watch_dump").iterdir())
     assert len(files) == 3
     assert sum(file.stat().st_size for file in files) == 3 << 20
@@ -375,28 +386,35 @@ watch, tensor = msmemscope.watcher.watch, torch.zeros(4)
 """
 
 
-@pytest.mark.parametrize(
-    "call, kind, words",
-    [
-        ("watch(tensor)", "TypeError", "'name'"),
-        ("watch(tensor, name=3)", "TypeError", "name must be str"),
-        ("watch(tensor, name='')", "ConfigurationError", "empty"),
-        ("watch(tensor, name='é' * 33)", "ConfigurationError", "66 bytes"),
-        ("watch(tensor, name='x', dump_nums='2')", "TypeError", "dump_nums must be int"),
-        ("watch(tensor.data_ptr(), name='x')", "TypeError", "needs length="),
-        ("watch(tensor, length=4, name='x')", "TypeError", "address must be int"),
-        ("watch(tensor.data_ptr(), length=0, name='x')", "ConfigurationError", "not a length"),
-        ("watch(8, length=8, name='x')", "ConfigurationError", "cannot be read: '0x8'"),
-        ("watch([1.0], name='x')", "TypeError", "cannot watch list"),
-        ("watch(torch.empty(0), name='x')", "ConfigurationError", "no elements"),
-        ("watch(torch.empty(4, device='meta'), name='x')", "ConfigurationError", "type meta"),
-        ("watch(tensor.to_sparse(), name='x')", "ConfigurationError", "sparse or nested"),
-        ("msmemscope.watcher.remove('x')", "TypeError", "cannot watch str"),
-        ("watch(tensor.as_strided((2, 2), (2, 1)), name='x', dump_nums=-5)", "none", "none"),
-    ],
-)
-def test_arguments(tmp_path: Path, call: str, kind: str, words: str) -> None:
+CALLS = [
+    ("watch(tensor)", "TypeError", "'name'"),
+    ("watch(tensor, name=3)", "TypeError", "name must be str"),
+    ("watch(tensor, name='')", "ConfigurationError", "empty"),
+    ("watch(tensor, name='é' * 33)", "ConfigurationError", "66 bytes"),
+    ("watch(tensor, name='x', dump_nums='2')", "TypeError", "dump_nums must be int"),
+    ("watch(tensor.data_ptr(), name='x')", "TypeError", "needs length="),
+    ("watch(tensor, length=4, name='x')", "TypeError", "address must be int"),
+    ("watch(tensor.data_ptr(), length=0, name='x')", "ConfigurationError", "not a length"),
+    ("watch(8, length=8, name='x')", "ConfigurationError", "cannot be read: '0x8'"),
+    ("watch([1.0], name='x')", "TypeError", "cannot watch list"),
+    ("watch(torch.empty(0), name='x')", "ConfigurationError", "no elements"),
+    ("watch(torch.empty(4, device='meta'), name='x')", "ConfigurationError", "type meta"),
+    ("watch(tensor.to_sparse(), name='x')", "ConfigurationError", "sparse or nested"),
+    ("msmemscope.watcher.remove('x')", "TypeError", "cannot watch str"),
+    ("watch(tensor.as_strided((2, 2), (2, 1)), name='x', dump_nums=-5)", "none", "none"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+    """What became of each call, in one program."""
+    program = BAD_CALLS + "".join(f"tell(lambda: {call})\n" for call, _, _ in CALLS)
+    return run_program(tmp_path_factory.mktemp("calls"), program).reports
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)), ids=[call for call, _, _ in CALLS])
+def test_arguments(answers: list[dict[str, str]], number: int) -> None:
     """What cannot be watched is an error that says why; nothing of it is silent."""
-    report = run_program(tmp_path, BAD_CALLS + f"tell(lambda: {call})\n").report
-    assert report["kind"] == kind
-    assert words.replace(" ", "_") in report["text"]
+    _, kind, words = CALLS[number]
+    assert answers[number]["kind"] == kind
+    assert words.replace(" ", "_") in answers[number]["text"]

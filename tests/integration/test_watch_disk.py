@@ -16,7 +16,7 @@ from tests.support.watching import changes
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 DISK_MIB = 24
 TENSOR_BYTES = 4 << 20

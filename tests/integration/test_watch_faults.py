@@ -14,7 +14,7 @@ from tests.support.watching import check_seeded_runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 SEEDS = 20
 PROGRAM = SOURCES / "watched_faults.py"

@@ -13,7 +13,7 @@ from tests.support import tool
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
 
 PROGRAM = """
 import ctypes

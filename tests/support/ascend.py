@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -60,6 +61,12 @@ def virtual_npu_environment(*, with_torch: bool) -> dict[str, str]:
     Raises:
         NotInstalledError: If the virtual NPU or torch_npu is missing.
     """
+    return dict(_printed_variables(os.environ.get("PYTHONPATH", ""), with_torch=with_torch))
+
+
+@functools.cache
+def _printed_variables(python_path: str, *, with_torch: bool) -> Mapping[str, str]:
+    """What `vnpu env` prints, asked for once."""
     if importlib.util.find_spec("virtual_npu") is None:
         message = "the virtual NPU is not installed in this environment (make test-npu installs it)"
         raise NotInstalledError(message)
@@ -70,7 +77,7 @@ def virtual_npu_environment(*, with_torch: bool) -> dict[str, str]:
             message = "PyTorch is not installed in this environment"
             raise NotInstalledError(message)
         options = ["--compute=cpu"]
-        folders = [str(torch_npu_folder()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        folders = [str(torch_npu_folder()), *filter(None, python_path.split(os.pathsep))]
         changes["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(folders))
     printed = subprocess.run(
         [sys.executable, "-m", "virtual_npu", "env", *options],

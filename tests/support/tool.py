@@ -34,6 +34,8 @@ class ToolRun:
     """The output root that was asked for; it need not exist."""
     reports: list[dict[str, str]] = field(default_factory=list)
     """The lines of key=value pairs on stdout."""
+    process_id: int = 0
+    """Of the one process that is meant, where the command ran several programs; 0 for all."""
 
     @cached_property
     def captures(self) -> list[Capture]:
@@ -41,7 +43,8 @@ class ToolRun:
         from msmemscope.formats.event_log import Capture
 
         found = [Capture(path) for path in sorted(self.output.glob("msmemscope_*_ascend*"))]
-        return sorted(found, key=lambda capture: capture.header.start_ns)
+        chosen = [each for each in found if self.process_id in {0, each.header.process_id}]
+        return sorted(chosen, key=lambda capture: capture.header.start_ns)
 
     @property
     def capture(self) -> Capture:

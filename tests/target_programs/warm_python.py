@@ -1,0 +1,90 @@
+"""Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm.py.
+
+Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the environment
+and the files for stdout and stderr; the line that answers it has the number of the process and the status. It ends with stdin.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+LIMIT_S = 180
+
+
+def run_in_child(program: dict[str, Any]) -> int:
+    """Make this process one that runs a program, and run it; return its status."""
+    signal.alarm(LIMIT_S)  # a program that hangs is ended, and found by its status
+    os.chdir(program["folder"])
+    if program["environment"]:
+        os.environ.clear()
+        os.environ.update(program["environment"])
+    for descriptor, path in enumerate((os.devnull, program["stdout"], program["stderr"])):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, descriptor)
+        os.close(file)
+    try:
+        run_words(program["words"])
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            return end.code
+        if end.code is not None:
+            sys.stderr.write(f"{end.code}\n")
+        return int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def run_words(words: list[str]) -> None:
+    """Do what `python WORDS` does: `-c CODE`, `-m MODULE` or a file, and arguments."""
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        sys.path[0] = str(Path.cwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        return
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    if words[0] == "-c":
+        sys.argv, sys.path[0], text, name = ["-c", *words[2:]], "", words[1], "<string>"
+    else:
+        sys.argv, sys.path[0], name = words, str(Path(words[0]).parent), words[0]
+        text = Path(name).read_text(encoding="utf-8")
+        main.__file__ = name
+    exec(compile(text, name, "exec"), main.__dict__)  # noqa: S102 - this is what it is for
+
+
+def main() -> None:
+    """Import the modules, and run what comes."""
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+    answers = os.fdopen(os.dup(1), "w")
+    commands = os.fdopen(os.dup(0))
+    for line in commands:
+        child = os.fork()
+        if child == 0:
+            status = run_in_child(json.loads(line))
+            # What is to be done at exit is done; taking the modules apart, which takes a second, is left out.
+            threading._shutdown()
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+        _, status = os.waitpid(child, 0)
+        answers.write(json.dumps([child, os.waitstatus_to_exitcode(status)]) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
