@@ -61,7 +61,7 @@ test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations test-native test-
 # a failure once more: make test-nightly NIGHT=20261231
 NIGHT ?= $(shell date +%Y%m%d)
 test-nightly: ## run all tests at full size, for hours: a million damaged inputs among them
-	MSMEMSCOPE_NIGHTLY=$(NIGHT) $(MAKE) test PYTEST_OPTIONS="$(PYTEST_OPTIONS) --timeout=0"
+	MSMEMSCOPE_NIGHTLY=$(NIGHT) VNPU_NIGHTLY=$(NIGHT) $(MAKE) test PYTEST_OPTIONS="$(PYTEST_OPTIONS) --timeout=0"
 
 test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests of the virtual NPU
 	$(WITH_NPU) python -m pytest $(PYTEST_OPTIONS) vnpu/tests

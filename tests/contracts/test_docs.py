@@ -14,6 +14,7 @@ import pytest
 
 from msmemscope.cli.commands import COMMANDS
 from msmemscope.configuration.options import OPTIONS, Option
+from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
@@ -39,13 +40,17 @@ RUN_ELSEWHERE = {
 }
 """Commands of the documents that this file does not run, and where they are run."""
 
-TRAIN = """
-import sys, torch
-print("training", sys.argv[1:])
+TRAIN_WITHOUT_TORCH = 'import sys\nprint("training", sys.argv[1:])\n'
+TRAIN = f"""
+{TRAIN_WITHOUT_TORCH}
+import torch
 weight = torch.ones(8, 8, requires_grad=True)
 for _ in range(3):
     (weight @ torch.ones(8)).sum().backward()
 """
+
+
+EARLIER = "msmemscope python train.py"
 
 
 def commands_of(page: Path) -> list[str]:
@@ -81,28 +86,47 @@ def test_every_command_is_run_somewhere() -> None:
     assert not gone, f"{gone} are listed in RUN_ELSEWHERE, but no document has them"
 
 
+def run_as_written(line: str, folder: Path) -> None:
+    """Run a line of a shell as a user does."""
+    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    run = subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env=environment(PATH=here),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"
+
+
+@pytest.fixture(scope="module")
+def earlier_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a train.py that uses torch, and its results."""
+    folder = tmp_path_factory.mktemp("earlier")
+    (folder / "train.py").write_text(TRAIN, encoding="utf-8")
+    run_as_written(EARLIER, folder)
+    return folder
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("command", TOOL_COMMANDS)
-def test_commands_of_the_tool_work_as_written(command: str, tmp_path: Path) -> None:
-    """Run in a folder with a train.py and a user.sh, and with the results of an earlier run where they are named."""
-    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
-    (tmp_path / "user.sh").write_text("python train.py\n", encoding="utf-8")
-    commands = [command]
+def test_commands_of_the_tool_work_as_written(command: str, tmp_path: Path, earlier_run: Path) -> None:
+    """Run in a folder with a train.py and a user.sh, and with the results of an earlier run where they are named.
+
+    By day train.py uses torch where operators are watched; programs with torch are observed with each option elsewhere.
+    """
+    if command == EARLIER:
+        return  # it was run by the fixture
     if "memscopeDumpResults" in command:
-        commands.insert(0, "msmemscope python train.py")
-    here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    for line in commands:
-        run = subprocess.run(
-            ["bash", "-c", line],
-            cwd=tmp_path,
-            env=environment(PATH=here),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-        )
-        assert run.returncode == 0, f"{line}\n{run.stdout}\n{run.stderr}"
+        shutil.copytree(earlier_run, tmp_path, dirs_exist_ok=True)
+    else:
+        uses_torch = NIGHT or "--watch" in command
+        (tmp_path / "train.py").write_text(TRAIN if uses_torch else TRAIN_WITHOUT_TORCH, encoding="utf-8")
+    (tmp_path / "user.sh").write_text("python train.py\n", encoding="utf-8")
+    run_as_written(command, tmp_path)
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

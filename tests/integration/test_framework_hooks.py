@@ -12,8 +12,11 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.labels import decode_labels
 from tests.support.frameworks import PACKAGES
 from tests.support.recordings import assert_sound, events_of
+from tests.support.warm import run_observed, run_python
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from msmemscope.formats.event_log import Capture
     from tests.conftest import RunUnderTool
 
@@ -163,11 +166,11 @@ def owners(capture: Capture) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_fsdp2_memory_is_labelled_by_phase(run_under_tool: RunUnderTool, run_alone: RunUnderTool) -> None:
+def test_fsdp2_memory_is_labelled_by_phase(output: Path) -> None:
     """Sharded weights to the byte; gathers and gradients by their functions; the results are those without the tool."""
-    alone = run_alone([sys.executable, "-c", FSDP2])
+    alone = run_python(["-c", FSDP2], output=output, variables={})
     assert alone.returncode == 0, alone.stderr
-    run = run_under_tool([sys.executable, "-c", FSDP2], "--analysis=decompose")
+    run = run_observed(["-c", FSDP2], "--analysis=decompose", output=output)
     assert run.returncode == 0, run.stderr
     assert run.report["result"] == alone.report["result"]
     found = owners(run.capture)
@@ -183,11 +186,11 @@ def test_fsdp2_memory_is_labelled_by_phase(run_under_tool: RunUnderTool, run_alo
 
 
 @pytest.mark.slow
-def test_fsdp1_memory_is_labelled_by_phase(run_under_tool: RunUnderTool, run_alone: RunUnderTool) -> None:
+def test_fsdp1_memory_is_labelled_by_phase(output: Path) -> None:
     """The flat parameter to the byte, and what the forward makes."""
-    alone = run_alone([sys.executable, "-c", FSDP1])
+    alone = run_python(["-c", FSDP1], output=output, variables={})
     assert alone.returncode == 0, alone.stderr
-    run = run_under_tool([sys.executable, "-c", FSDP1], "--analysis=decompose")
+    run = run_observed(["-c", FSDP1], "--analysis=decompose", output=output)
     assert run.returncode == 0, run.stderr
     assert run.report["result"] == alone.report["result"]
     found = owners(run.capture)
@@ -197,11 +200,11 @@ def test_fsdp1_memory_is_labelled_by_phase(run_under_tool: RunUnderTool, run_alo
 
 
 @pytest.mark.slow
-def test_compiled_programs_are_compiled_as_before(run_under_tool: RunUnderTool, run_alone: RunUnderTool) -> None:
+def test_compiled_programs_are_compiled_as_before(output: Path) -> None:
     """As many graph breaks, the same result, and labels of what the hooked functions allocate."""
-    alone = run_alone([sys.executable, "-c", COMPILED])
+    alone = run_python(["-c", COMPILED], output=output, variables={})
     assert alone.returncode == 0, alone.stderr
-    run = run_under_tool([sys.executable, "-c", COMPILED], "--analysis=decompose")
+    run = run_observed(["-c", COMPILED], "--analysis=decompose", output=output)
     assert run.returncode == 0, run.stderr
     assert run.report == alone.report
     found = owners(run.capture)

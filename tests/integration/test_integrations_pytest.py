@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.warm import run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +44,13 @@ def run_pytest(tmp_path: Path, tests: str, *options: str, launcher: tuple[str, .
     folder.mkdir(exist_ok=True)
     (folder / "test_memory.py").write_text(TESTS + tests)
     plugin = () if IS_INSTALLED else ("-p", "pytest_msmemscope")
-    pytest_command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options)
-    command = (*launcher, *pytest_command, f"--rootdir={folder}", folder)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, f"--rootdir={folder}", folder)
     variables = {"TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = tool.run(command, output=tmp_path / "output", variables=variables)
+    output = tmp_path / "output"
+    if launcher:
+        run = tool.run((*launcher, sys.executable, *words), output=output, variables=variables)
+    else:
+        run = run_python(words, output=output, variables=variables)
     assert not list(tmp_path.glob("msmemscope_*")), "the scratch folder was left behind"
     return run
 

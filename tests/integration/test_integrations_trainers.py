@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from msmemscope.model.events import EventKind
-from tests.support import tool
+from tests.support import tool, warm
 from tests.support.recordings import events_of
 
 pytestmark = pytest.mark.torch
@@ -26,16 +26,23 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"not installed in this environment: {', '.join(missing)}")
 
 
+INSTALLED = tuple(name for name in (*warm.WITH_TORCH, "transformers", "lightning") if importlib.util.find_spec(name))
+"""What programs import, some of it for seconds."""
+
 needs_transformers = needs("transformers", "accelerate")
 needs_lightning = needs("lightning")
 
 
-def run_python(tmp_path: Path, *words: object, before: tuple[object, ...] = ()) -> tool.ToolRun:
+def run_python(
+    tmp_path: Path, *words: object, before: tuple[object, ...] = (), imported: tuple[str, ...] | None = None
+) -> tool.ToolRun:
     """Run Python on a program, in an environment without torch_npu: transformers loads it where it is importable."""
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     kept = os.pathsep.join(folder for folder in folders if not (Path(folder) / "torch_npu").is_dir())
     variables = {"PYTHONPATH": kept, "TMPDIR": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
-    return tool.run([*before, sys.executable, *words], output=tmp_path / "output", variables=variables)
+    if before:
+        return tool.run([*before, sys.executable, *words], output=tmp_path / "output", variables=variables)
+    return warm.run_python(words, output=tmp_path / "output", variables=variables, modules=imported or INSTALLED)
 
 
 def steps_of(run: tool.ToolRun) -> list[int]:
@@ -178,7 +185,7 @@ def test_without_the_package_only_the_use_fails(tmp_path: Path, framework: str) 
         f"from msmemscope.integrations.{framework} import MsmemscopeCallback\n"
         "try:\n    MsmemscopeCallback()\nexcept ImportError as error:\n    print(error)\n"
     )
-    run = run_python(tmp_path, program)
+    run = run_python(tmp_path, program, imported=warm.WITH_TORCH)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"msmemscope.integrations.{framework}.MsmemscopeCallback needs {framework}")
     assert f"hint: pip install {framework}" in run.stdout
@@ -205,7 +212,7 @@ def test_the_example_of_the_pytest_plugin_passes(tmp_path: Path) -> None:
 
     plugin = () if IS_INSTALLED else ("-p", "pytest_msmemscope")
     options = ("-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", *plugin)
-    run = run_python(tmp_path, "-m", "pytest", *options, EXAMPLES / "test_memory.py")
+    run = run_python(tmp_path, "-m", "pytest", *options, EXAMPLES / "test_memory.py", imported=warm.WITH_TORCH)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "2 passed" in run.stdout
 

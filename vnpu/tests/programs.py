@@ -9,8 +9,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 TARGET_PROGRAMS = Path(__file__).parent / "target_programs"
 REPOSITORY = Path(__file__).parents[2]
+nightly = pytest.mark.skipif(not os.environ.get("VNPU_NIGHTLY"), reason="run at night, a variant of what runs by day")
+"""For a case of which another one shows the same by day; the variable is set by `make test-nightly`."""
 MARGIN_S = 240  # no program here needs more than some seconds; this is for a busy machine
 
 

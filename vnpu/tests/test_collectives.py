@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from vnpu.tests.programs import TARGET_PROGRAMS, run_good
+from vnpu.tests.programs import TARGET_PROGRAMS, nightly, run_good
 from vnpu.tests.ranks import EndedRank, assert_good, run_ranks
 
 pytest.importorskip("torch")
@@ -20,6 +20,7 @@ SET_UPS = {
     "three ranks, A3, task queue 2": (3, ["--soc=Ascend910_9391"], {"TASK_QUEUE_ENABLE": "2"}),
     "two ranks, no task queue": (2, [], {"TASK_QUEUE_ENABLE": "0"}),
 }
+SET_UPS_BY_DAY_AND_NIGHT = [pytest.param(set_up, marks=nightly if set_up == "two ranks" else []) for set_up in SET_UPS]
 
 
 def checks_of(program: str) -> list[str]:
@@ -42,7 +43,7 @@ def outcomes(set_up: str) -> tuple[EndedRank, ...]:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("check", checks_of("collectives.py"))
-@pytest.mark.parametrize("set_up", SET_UPS)
+@pytest.mark.parametrize("set_up", SET_UPS_BY_DAY_AND_NIGHT)
 def test_collective(set_up: str, check: str) -> None:
     for number, rank in enumerate(outcomes(set_up)):
         said = {line["check"]: line["error"] for line in rank.lines()}
@@ -51,7 +52,7 @@ def test_collective(set_up: str, check: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("set_up", SET_UPS)
+@pytest.mark.parametrize("set_up", SET_UPS_BY_DAY_AND_NIGHT)
 def test_ranks_end_well(set_up: str) -> None:
     assert_good(list(outcomes(set_up)))
 

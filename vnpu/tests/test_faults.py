@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vnpu.tests.programs import run_good, run_program
+from vnpu.tests.programs import nightly, run_good, run_program
 
 
 def program(folder: Path, text: str) -> Path:
@@ -100,7 +100,7 @@ print(last.splitlines()[-1])
 """
 
 
-@pytest.mark.parametrize("queue", ["0", "1", "2"])
+@pytest.mark.parametrize("queue", ["0", pytest.param("1", marks=nightly), "2"])
 def test_after_a_failed_task_every_call_raises(tmp_path: Path, queue: str) -> None:
     """Only the data shows that an index is out of range, so the failure comes with the kernel, later than the call."""
     text = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
+import subprocess
 
 import pytest
 
-from vnpu.tests.programs import TARGET_PROGRAMS, run_good
+from vnpu.tests.programs import TARGET_PROGRAMS, run_program
 
 PROGRAM = TARGET_PROGRAMS / "memory_checks.py"
 CHECKS = [
@@ -21,12 +23,19 @@ SEGMENT_INDEPENDENT = [
 ]  # fmt: skip
 
 
+@functools.cache
+def outcomes(checks: tuple[str, ...], **environment: str) -> subprocess.CompletedProcess[str]:
+    """What became of some checks: torch is imported once, and each runs in a process that is forked after that."""
+    return run_program(PROGRAM, *checks, options=["--devices=2"], environment=environment)
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_memory(check: str) -> None:
-    assert f"{check} ok" in run_good(PROGRAM, check, options=["--devices=2"])
+    ended = outcomes(tuple(CHECKS))
+    assert f"{check} ok" in ended.stdout.splitlines(), ended.stderr
 
 
 @pytest.mark.parametrize("check", SEGMENT_INDEPENDENT)
 def test_memory_of_expandable_segments(check: str) -> None:
-    environment = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
-    assert f"{check} ok" in run_good(PROGRAM, check, options=["--devices=2"], environment=environment)
+    ended = outcomes(tuple(SEGMENT_INDEPENDENT), PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    assert f"{check} ok" in ended.stdout.splitlines(), ended.stderr

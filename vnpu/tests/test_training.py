@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vnpu.tests.programs import REPOSITORY, clean_environment, run_good
+from vnpu.tests.programs import REPOSITORY, clean_environment, nightly, run_good
 
 EXAMPLE = REPOSITORY / "examples" / "train_gpt.py"
 STEPS = 50
@@ -22,6 +22,8 @@ MODES = {
     "blocking": {"ASCEND_LAUNCH_BLOCKING": "1"},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
+MODES_BY_DAY = ("task queue 2", "blocking", "expandable segments")
+"""Queues 0 and 1 make the same calls as these; 1 is what other tests run with."""
 
 
 def losses_of(said: str) -> list[float]:
@@ -38,7 +40,7 @@ def expected() -> list[float]:
     return losses_of(ended.stdout)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=[] if mode in MODES_BY_DAY else nightly) for mode in MODES])
 def test_losses_equal_those_of_the_cpu(expected: list[float], mode: str) -> None:
     losses = losses_of(run_good(EXAMPLE, *SGD, environment=MODES[mode]))
     assert len(losses) == len(expected) == STEPS
@@ -51,7 +53,7 @@ def test_the_example_runs_on_the_npu_by_itself() -> None:
     assert "device npu" in run_good(EXAMPLE, "--steps=2")
 
 
-@pytest.mark.parametrize("soc", ["Ascend910B1", "Ascend910_9391"])
+@pytest.mark.parametrize("soc", [pytest.param("Ascend910B1", marks=nightly), "Ascend910_9391"])
 def test_both_generations_train_with_adamw(soc: str) -> None:
     losses = losses_of(run_good(EXAMPLE, "--steps=30", options=[f"--soc={soc}"]))
     assert losses[-1] < 0.8 * losses[0]
