@@ -136,11 +136,18 @@ class Trace:
         """The operator that an event is inside of."""
         return next((operator for operator in self.operators if operator.holds(row)), None)
 
+    def owner(self, row: Row, device: int) -> Operator | None:
+        """The operator of a device that an allocation or a free belongs to: around it, else the last one before it."""
+        around = self.operator_of(row)
+        before = [one for one in self.operators if device in one.devices and one.begin < row.sequence]
+        return around or max(before, key=lambda operator: operator.begin, default=None)
+
     def between(self, first: Row, second: Row, device: int) -> list[Operator]:
-        """The operators of a device strictly between two events."""
-        before, after = self.operator_of(first), self.operator_of(second)
-        begin = before.begin if before else first.sequence
-        end = after.begin if after else second.sequence
+        """The operators of a device strictly between two events; an event outside of operators stands for itself."""
+        return self.between_moments(self.begin_of(first), self.begin_of(second), device)
+
+    def between_moments(self, begin: int, end: int, device: int) -> list[Operator]:
+        """The operators of a device that begin strictly between two moments."""
         return [operator for operator in self.operators if device in operator.devices and begin < operator.begin < end]
 
     def pool(self, block: Block) -> list[Block]:
@@ -233,12 +240,14 @@ def _of_block(trace: Trace, identity: int, block: Block, threshold: int) -> list
         frees = [other.free for other in others if other.free] + [
             row for row in trace.strays if (row.device, row.pool) == (device, block.malloc.pool)
         ]
-        if any(operator.holds(row) for operator in between for row in frees if not row.is_shadow):
+        owners = [trace.owner(row, device) for row in frees if not row.is_shadow]
+        if any(operator in owners for operator in between):
             add("early_allocation", between)
     if block.free is not None and not block.free.is_shadow:
-        between = trace.between(block.accesses[-1], block.free, device)
-        mallocs = [other.malloc for other in others if not other.malloc.is_shadow]
-        if any(operator.holds(row) for operator in between for row in mallocs):
+        freeing = trace.owner(block.free, device)
+        between = trace.between_moments(trace.begin_of(block.accesses[-1]), freeing.begin if freeing else 0, device)
+        owners = [trace.owner(other.malloc, device) for other in others if not other.malloc.is_shadow]
+        if any(operator in owners for operator in between):
             add("late_deallocation", between)
     if len(block.accesses) > 1:
         first, second = _longest_pause(trace, block)

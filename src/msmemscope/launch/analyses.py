@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.coverage import recorded_coverage, summary_limits
@@ -21,6 +22,7 @@ from msmemscope.formats.dump import BlockFindings
 from msmemscope.formats.event_log.events_in_memory import KindsInMemory
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.launch.faults import fault_text, show_traceback
+from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
 from msmemscope.units import format_count
 
@@ -132,7 +134,7 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
     if capture.is_running():
         remarks = [*first.remarks]
         return RunAnalyses(decomposition=_decomposition(capture, first, remarks), remarks=tuple(remarks))
-    remarks = list(summary_limits(Recorded.of_capture(capture)))
+    remarks = [*summary_limits(Recorded.of_capture(capture)), *_queue_remarks(capture)]
     leaks = watch = None
     if Analysis.LEAKS.value in _asked(capture):
         with _surviving(Analysis.LEAKS.value, capture, remarks):
@@ -159,6 +161,20 @@ def kinds_in_memory(capture: Capture) -> KindsInMemory:
     }
     needed = (kind for word in (*asked, _WATCH) for kind in kinds.get(word, ()))
     return KindsInMemory(frozenset(map(int, SUMMARY_KINDS)), frozenset(map(int, needed)), MOST_EVENTS)
+
+
+def _queue_remarks(capture: Capture) -> list[str]:
+    """Says that kernels were launched out of order, if a queue may have done it."""
+    names = KIND_NAMES[DeviceKind.NPU]
+    launchers = capture.facts.get("observed.kernel_launch", ())
+    is_queued = any(names.extension in path for path in launchers) and os.environ.get(names.queue_variable) != "0"
+    if not is_queued or not capture.kind_counts().get(EventKind.KERNEL_LAUNCH, 0):
+        return []
+    line = (
+        "kernels: the task queue launches them on a thread of its own, so steps and allocations of each are approximate; "
+        f"record with {names.queue_variable}=0 to compare kernels"
+    )
+    return [line]
 
 
 def _asked(capture: Capture) -> list[str]:

@@ -52,6 +52,8 @@ class KindNames(NamedTuple):
     """What people are told of memory of the driver."""
     look_at_device: str
     """A command that shows who uses a device."""
+    queue_variable: str
+    """The environment variable that is 0 for launches on the thread that asks for them; empty where all are."""
 
 
 KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
@@ -65,6 +67,7 @@ KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
         "torch.npu",
         "HAL",
         "npu-smi info",
+        "TASK_QUEUE_ENABLE",
     ),
     DeviceKind.CUDA: KindNames(
         "cuda",
@@ -76,6 +79,7 @@ KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
         "torch.cuda",
         "driver",
         "nvidia-smi",
+        "",
     ),
     DeviceKind.XPU: KindNames(
         "xpu",
@@ -87,6 +91,7 @@ KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
         "torch.xpu",
         "driver",
         "xpu-smi ps",
+        "",
     ),
     DeviceKind.MPS: KindNames(
         "mps",
@@ -98,6 +103,7 @@ KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
         "torch.mps",
         "driver",
         "top -o mem",
+        "",
     ),
 }
 _KIND_OF_WORD: Final = {names.word: kind for kind, names in KIND_NAMES.items()}

@@ -181,25 +181,27 @@ def holds_tensors(pool: int) -> bool:
     return pool not in {Pool.NONE, Pool.HAL, Pool.PTA_WORKSPACE}
 
 
-def operator_names(recording: Recording, uses: BlockUses, rows: IntegerArray, prefix: str) -> pl.DataFrame:
-    """Tell the operator that each row is inside of.
+def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArray, prefix: str) -> pl.DataFrame:
+    """Tell the name and the place of operators.
 
     Args:
-        recording: What the rows are of.
-        uses: Of the recording.
-        rows: Rows of events, NOWHERE for none.
+        recording: What the operators are of.
+        order: Of the device.
+        numbers: Of operators in that order, 0 for none.
         prefix: Begins the names of the columns.
 
     Returns:
-        `{prefix}` (its name, null outside of operators) and `{prefix}_sequence` (u64, that of its start).
+        `{prefix}` (its name), `{prefix}_sequence` (u64, that of its start) and `{prefix}_index` (i64, the number); null
+        for none.
     """
-    inside = np.where(rows == NOWHERE, NOWHERE, taken(uses.operators.of_row, rows))
-    starts = np.where(inside == NOWHERE, NOWHERE, taken(uses.operators.begin_rows, inside))
+    begins = np.append(NOWHERE, order.operators.begin_rows[order.members])[numbers]
     # A null index gives a null.
-    index = pl.Series(starts, dtype=pl.Int64).to_frame("row").select(pl.when(pl.col("row") >= 0).then("row"))["row"]
+    index = pl.Series(begins, dtype=pl.Int64).to_frame("row").select(pl.when(pl.col("row") >= 0).then("row"))["row"]
     names = recording.events["name_id"].gather(index).alias("id").to_frame()
     return names.join(recording.strings, on="id", how="left", maintain_order="left").select(
-        pl.col("text").alias(prefix), recording.events["sequence"].gather(index).alias(f"{prefix}_sequence")
+        pl.col("text").alias(prefix),
+        recording.events["sequence"].gather(index).alias(f"{prefix}_sequence"),
+        pl.Series(f"{prefix}_index", numbers, dtype=pl.Int64).set(pl.Series(numbers == 0), None),
     )
 
 

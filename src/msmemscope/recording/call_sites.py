@@ -2,8 +2,8 @@
 
 A call site is the path through the program itself: the frames of its Python stack that belong neither to PyTorch, nor
 to Python's library, nor to msmemscope. Two allocations deep inside the same operator, called from the same lines, are of
-one site; the same helper called from two places is two sites. Without a Python stack the native stack takes its place,
-without any stack the outermost operator.
+one site; the same helper called from two places is two sites. Without a Python stack the native stack takes its place if
+a function of the program is in it, else the outermost operator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.recording.source_lines import line_text, program_frames, stack_frames
+from msmemscope.recording.source_lines import is_foreign_file, line_text, program_frames, stack_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ NO_CALL_SITE: Final = "(no call site)"
 
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
-    r"|leaks)[^/(]*|ld-linux[^/(]*|_native[.][^/(]*|_C[.][^/(]*)\("
+    r"|leaks)[^/(]*|ld-linux[^/(]*|python[0-9.]*|_native[.][^/(]*|_C[.][^/(]*)\("
 )
 
 
@@ -47,17 +47,30 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
     stacks = blocks.select(STACK_COLUMNS).unique()
     python = _described(stacks["python_stack_id"], recording.python_stacks, _python_site)
     native = _described(stacks["native_stack_id"], recording.native_stacks, _native_site)
+    # Frames of libraries alone tell less than the operator.
+    foreign = _described(stacks["native_stack_id"], recording.native_stacks, _foreign_native_site)
     names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("operator"))
     found = (
         stacks.join(python, left_on="python_stack_id", right_on="id", how="left")
         .join(native, left_on="native_stack_id", right_on="id", how="left", suffix="_native")
+        .join(foreign, left_on="native_stack_id", right_on="id", how="left", suffix="_foreign")
         .join(names, on="name_id", how="left")
     )
     return found.select(
         *STACK_COLUMNS,
-        pl.coalesce("site", "site_native", "operator", pl.lit(NO_CALL_SITE)).alias("site"),
-        pl.coalesce("site_path", "site_path_native", "operator", pl.lit(NO_CALL_SITE)).alias("site_path"),
+        pl.coalesce("site", "site_native", "operator", "site_foreign", pl.lit(NO_CALL_SITE)).alias("site"),
+        pl.coalesce("site_path", "site_path_native", "operator", "site_path_foreign", pl.lit(NO_CALL_SITE)).alias(
+            "site_path"
+        ),
     )
+
+
+def is_of_program(site: str) -> bool:
+    """Whether a site is a line, or a native function, of the program: no operator, and nothing inside of a library of torch."""
+    frame = next(iter(stack_frames(site) or stack_frames(f"{site}: ")), None)
+    if frame is not None:
+        return not is_foreign_file(frame.file)
+    return "(" in site and site != NO_CALL_SITE and _FOREIGN_MODULE.search(site) is None
 
 
 def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
@@ -80,9 +93,14 @@ def _python_site(text: str) -> tuple[str, str] | None:
 
 
 def _native_site(text: str) -> tuple[str, str] | None:
-    lines = text.splitlines()
-    own = [line for line in lines if not _FOREIGN_MODULE.search(line)]
-    chosen: Sequence[str] = own or lines
+    return _shown([line for line in text.splitlines() if not _FOREIGN_MODULE.search(line)])
+
+
+def _foreign_native_site(text: str) -> tuple[str, str] | None:
+    return _shown(text.splitlines())
+
+
+def _shown(lines: Sequence[str]) -> tuple[str, str] | None:
     # Without the address: it differs from run to run.
-    shown = [line.partition(" [")[0] for line in chosen]
+    shown = [line.partition(" [")[0] for line in lines]
     return (shown[0], "\n".join(shown)) if shown else None

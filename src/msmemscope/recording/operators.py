@@ -74,6 +74,14 @@ class DeviceOrder:
         inside = self.operators.of_row[rows]
         return np.where(inside == NOWHERE, 0, self._positions_or_zero(inside))
 
+    def owners_of(self, rows: IntegerArray) -> IntegerArray:
+        """Returns the number of the operator that each allocation or free belongs to, 0 before the first operator.
+
+        That is the one that the row is inside of; for a row outside of operators, the last one that began before it:
+        what Python frees when a name goes out of scope was decided right after that operator.
+        """
+        return self._last_up_to(rows)
+
     def first_after(self, rows: IntegerArray) -> IntegerArray:
         """Returns the number of the first operator that is strictly after each row.
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from msmemscope.analysis.compare.comparison import Comparison, DevicePeak
 
 MOST_DIFFERENCES: Final = 10
+OUTSIDE: Final = "(outside of operators and kernels)"
+"""Name of what belongs to none."""
 _ABSENT: Final = "-"
 
 
@@ -46,47 +48,72 @@ def render_comparison(
         )
     for remark in comparison.remarks:
         writer.sentence(remark, style=QUIET)
+    for peak in comparison.peaks:
+        parts = comparison.peak_parts.filter((pl.col("device") == peak.device) & (pl.col("difference_bytes") != 0))
+        if peak.difference_bytes == 0 or parts.is_empty():
+            continue
+        writer.line()
+        where = f"{device_name(peak.device)}, {_signed(peak.difference_bytes)}"
+        writer.line(f"What the peaks are made of on {where} (compare - base):", HEADING)
+        _differences(writer, parts, "blocks", "allocated at")
     groups = largest_differences(comparison)
     if groups.is_empty():
         writer.line("No operator or kernel changed memory differently.")
         return
     writer.line()
     writer.line("Largest differences (compare - base, all occurrences of a name at a call site):", HEADING)
+    _differences(writer, groups, "times", "call site")
+
+
+def _differences(writer: ReportWriter, groups: pl.DataFrame, counts: str, sites: str) -> None:
+    """Write a table whose differences, with those of its last line, sum to the whole."""
     writer.table(
-        ("difference", "base", "compare", "times", "name", "call site"),
+        ("difference", "base", "compare", counts, "name", sites),
         [
             (
                 _signed(row["difference_bytes"]),
                 format_bytes(row["base_bytes"]) if row["base_count"] else _ABSENT,
                 format_bytes(row["compare_bytes"]) if row["compare_count"] else _ABSENT,
                 _times(row["base_count"], row["compare_count"]),
-                row["name"].removeprefix("torch._ops."),
+                (row["name"] or _ABSENT).removeprefix("torch._ops."),
                 row["site"] or _ABSENT,
             )
             for row in groups.head(MOST_DIFFERENCES).iter_rows(named=True)
         ],
         labels=2,
     )
-    if groups.height > MOST_DIFFERENCES:
-        writer.line(f"  and {format_count(groups.height - MOST_DIFFERENCES)} more", QUIET)
+    rest = groups[MOST_DIFFERENCES:]
+    if not rest.is_empty():
+        together = _signed(sum(rest["difference_bytes"]))
+        writer.line(f"  and {format_count(rest.height)} more, together {together}", QUIET)
 
 
 def largest_differences(comparison: Comparison) -> pl.DataFrame:
-    """Sums up the rows of one name, device and call site; the largest differences first, those without any left out."""
+    """Sums up the rows of one name, device and call site; the largest differences first, those without any left out.
+
+    What belongs to no operator or kernel is a row of its own: the differences of a device sum to that of its totals.
+    """
+    groups = comparison.rows.group_by("name", "device", "site", maintain_order=True).agg(
+        pl.col("difference_bytes", "base_bytes", "compare_bytes").sum(),
+        pl.col("base_bytes").count().alias("base_count"),
+        pl.col("compare_bytes").count().alias("compare_count"),
+    )
+    rest = [
+        (OUTSIDE, one.device, None, one.difference_bytes, one.base_bytes, one.compare_bytes, 1, 1)
+        for one in comparison.remainders
+    ]
     return (
-        comparison.rows.group_by("name", "device", "site", maintain_order=True)
-        .agg(
-            pl.col("difference_bytes", "base_bytes", "compare_bytes").sum(),
-            pl.col("base_bytes").count().alias("base_count"),
-            pl.col("compare_bytes").count().alias("compare_count"),
-        )
+        pl.concat([groups, pl.DataFrame(rest, groups.schema, orient="row")])
         .filter(pl.col("difference_bytes") != 0)
         .sort(pl.col("difference_bytes").abs(), descending=True, maintain_order=True)
     )
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """Returns the comparison as one JSON object: `peaks`, `differences` (by name and call site), `remarks`, `coverage`."""
+    """Returns the comparison as one JSON object.
+
+    `peaks`, `differences` (by name and call site), `peak_parts` (what is in use at the peaks), `remarks`, `coverage`.
+    """
     content: dict[str, Any] = {
         "peaks": [
             {
@@ -101,6 +128,9 @@ def comparison_json(comparison: Comparison) -> str:
         "differences": [
             {**row, "device": device_name(row["device"])}
             for row in largest_differences(comparison).iter_rows(named=True)
+        ],
+        "peak_parts": [
+            {**row, "device": device_name(row["device"])} for row in comparison.peak_parts.iter_rows(named=True)
         ],
         "remarks": list(comparison.remarks),
         "is_answered": comparison.coverage.is_answered,

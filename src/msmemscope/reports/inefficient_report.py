@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Final
 
+import polars as pl
+
 from msmemscope.analysis.inefficient.finding_rows import by_call_site
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
+from msmemscope.recording.call_sites import is_of_program
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Set as AbstractSet
 
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analysis.inefficient.patterns import PatternResult
 
 DEFAULT_LIMIT: Final = 10
 """Call sites that are listed in each table."""
+
+_LEAST_SHARE: Final = 0.001
+"""Of the peak of a pool: what saves less is noise, and saves nothing."""
 
 _CHURN: Final = "short_lived_churn"
 _ADVICE: Final = {
@@ -52,10 +58,10 @@ def render_inefficient(
         limit: How many call sites to list in each table.
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
-    kinds = _inefficient(writer, result, limit)
+    advised = _inefficient(writer, result, limit)
     if patterns is not None:
-        kinds += _patterns(writer, patterns, limit)
-    _advice(writer, kinds)
+        advised |= _patterns(writer, patterns, limit)
+    _advice(writer, advised)
 
 
 def render_patterns(
@@ -71,39 +77,57 @@ def render_patterns(
     _advice(writer, _patterns(writer, patterns, limit))
 
 
-def _advice(writer: ReportWriter, kinds: list[str]) -> None:
+def _advice(writer: ReportWriter, kinds: AbstractSet[str]) -> None:
     if kinds:
         writer.line()
         writer.line("What to do", HEADING)
-    for kind in kinds:
-        writer.sentence(f"{kind}: {_ADVICE[kind]}")
+    for kind, advice in _ADVICE.items():
+        if kind in kinds:
+            writer.sentence(f"{kind}: {advice}")
 
 
-def _inefficient(writer: ReportWriter, result: InefficientResult, limit: int) -> list[str]:
+def _inefficient(writer: ReportWriter, result: InefficientResult, limit: int) -> set[str]:
+    """Write the findings; returns the kinds that the program's author can do something about."""
     findings = result.findings
     if findings.is_empty():
         writer.line(f"No inefficient memory in {counted(result.operator_count, 'operator')}", HEADING)
-        return []
+        return set()
     blocks = counted(findings.n_unique(["device", "pool", "allocation_id"]), "block")
-    writer.line(f"Inefficient memory: {counted(findings.height, 'finding')} in {blocks}", HEADING)
-    for pool in result.pools:
+    count = counted(findings.height, "finding")
+    saving = [
+        pool for pool in result.pools if pool.peak_bytes - pool.peak_if_fixed_bytes > _LEAST_SHARE * pool.peak_bytes
+    ]
+    if not saving:
+        writer.line(f"Inefficient memory: {count} in {blocks}, which would not lower the peak", HEADING)
+        return set()
+    writer.line(f"Inefficient memory: {count} in {blocks}", HEADING)
+    for pool in saving:
         saved = pool.peak_bytes - pool.peak_if_fixed_bytes
-        less = f"{format_bytes(saved)} less if all of it were fixed" if saved else "the same if all of it were fixed"
-        share = f" ({100 * saved / pool.peak_bytes:.1f} %)" if saved else ""
         where = f"{device_name(pool.device)} ({pool_word(pool.pool, pool.device)})"
-        writer.sentence(f"Peak on {where}: {format_bytes(pool.peak_bytes)}, {less}{share}")
-    _sites(writer, findings, limit)
-    return _in_order(findings)
+        writer.sentence(
+            f"Peak on {where}: {format_bytes(pool.peak_bytes)}, {format_bytes(saved)} less if all of it were fixed "
+            f"({100 * saved / pool.peak_bytes:.1f} %)"
+        )
+    peaks = pl.DataFrame(
+        [(pool.device, pool.pool, pool.peak_bytes) for pool in saving],
+        {"device": pl.Int16(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()},
+        orient="row",
+    )
+    sites = by_call_site(findings).join(peaks, on=["device", "pool"], how="left", maintain_order="left")
+    alone = sites.filter(pl.col("saved_bytes") > _LEAST_SHARE * pl.col("peak_bytes"))
+    # Where no block alone lowers the peak, it takes all of a pool that together do.
+    return _sites(writer, sites, sites.filter(pl.col("peak_bytes").is_not_null()) if alone.is_empty() else alone, limit)
 
 
-def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> list[str]:
-    kinds = _in_order(result.findings)
-    if kinds:
+def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> set[str]:
+    advised: set[str] = set()
+    if not result.findings.is_empty():
         writer.line()
         writer.line(f"Other patterns: {counted(result.findings.height, 'finding')}", HEADING)
-        _sites(writer, result.findings, limit)
+        sites = by_call_site(result.findings)
+        advised = _sites(writer, sites, sites.filter(pl.col("saved_bytes") > 0), limit)
     if result.churn.is_empty():
-        return kinds
+        return advised
     writer.line()
     writer.line(f"{_CHURN}: the same size from the same place, allocated and freed again and again", HEADING)
     writer.table(
@@ -119,43 +143,53 @@ def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> list[s
         ],
     )
     _rest(writer, result.churn, limit)
-    return [*kinds, _CHURN]
+    return advised | ({_CHURN} if any(map(is_of_program, result.churn["call_site"])) else set())
 
 
-def _sites(writer: ReportWriter, findings: pl.DataFrame, limit: int) -> None:
-    """Write a table of call sites: what one block alone saves at the peak, then what all of them cost over time."""
-    sites = by_call_site(findings)
-    writer.table(
-        ("saves", "byte x operators", "operators", "blocks", "largest", "kind", "allocated at"),
-        [
-            (
-                format_bytes(row["saved_bytes"]),
-                _short_number(row["byte_operators"]),
-                format_count(row["operators_wasted"]),
-                format_count(row["blocks"]),
-                format_bytes(row["largest_bytes"]),
-                row["kind"],
-                row["call_site"],
-            )
-            for row in sites.head(limit).iter_rows(named=True)
-        ],
-        labels=2,
-    )
-    _rest(writer, sites, limit)
-    writer.sentence(
-        "saves: by how much the peak would be lower without one block of the place for that time", style=QUIET
-    )
+def _sites(writer: ReportWriter, sites: pl.DataFrame, shown: pl.DataFrame, limit: int) -> set[str]:
+    """Write a table of call sites: what one block alone saves at the peak, then what all of them cost over time.
+
+    Args:
+        writer: Where to.
+        sites: All, as `by_call_site` has them.
+        shown: Those of them that are worth a line.
+        limit: How many to list.
+
+    Returns:
+        The kinds that are found at lines of the program itself.
+    """
+    if not shown.is_empty():
+        writer.table(
+            ("saves", "byte x operators", "operators", "blocks", "largest", "kind", "allocated at"),
+            [
+                (
+                    format_bytes(row["saved_bytes"]),
+                    _short_number(row["byte_operators"]),
+                    format_count(row["operators_wasted"]),
+                    format_count(row["blocks"]),
+                    format_bytes(row["largest_bytes"]),
+                    row["kind"],
+                    row["call_site"],
+                )
+                for row in shown.head(limit).iter_rows(named=True)
+            ],
+            labels=2,
+        )
+        _rest(writer, shown, limit)
+    if shown.height < sites.height:
+        others = sum(sites["blocks"]) - sum(shown["blocks"])
+        places = counted(sites.height - shown.height, "place")
+        writer.sentence(f"{counted(others, 'finding')} at {places} would not lower the peak", style=QUIET)
+    if not shown.is_empty():
+        writer.sentence(
+            "saves: by how much the peak would be lower without one block of the place for that time", style=QUIET
+        )
+    return {row["kind"] for row in shown.iter_rows(named=True) if is_of_program(row["call_site"])}
 
 
 def _rest(writer: ReportWriter, table: pl.DataFrame, limit: int) -> None:
     if table.height > limit:
         writer.sentence(f"and {counted(table.height - limit, 'place')} more", style=QUIET)
-
-
-def _in_order(findings: pl.DataFrame) -> list[str]:
-    """The kinds that were found, in the order of the advice."""
-    found = set(findings["kind"].unique().to_list())
-    return [kind for kind in _ADVICE if kind in found]
 
 
 def _short_number(value: int) -> str:

@@ -16,8 +16,8 @@ from msmemscope.analysis.compare.gates import parse_gate
 from msmemscope.configuration import Level
 from msmemscope.errors import UsageError
 from msmemscope.formats.dump.comparison_csv import write_comparison
-from msmemscope.model.events import EventKind
-from msmemscope.reports.comparison_report import comparison_json, render_comparison
+from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.reports.comparison_report import comparison_json, largest_differences, render_comparison
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_devices_are_compared_each_for_itself() -> None:
 def test_kernels_and_nothing() -> None:
     """The level chooses; what is not there is said."""
     base = dataset_of([launch(1), malloc(10), launch(2)])
-    assert compare(base, base, {Level.KERNEL}).rows["base_bytes"].to_list() == [10, 0]
+    assert compare(base, base, {Level.KERNEL}).rows["base_bytes"].to_list() == [0, 10]
     nothing = compare(base, base)
     assert nothing.rows.is_empty()
     assert nothing.coverage.missing == ("base: no operators were recorded", "compare: no operators were recorded")
@@ -84,6 +84,46 @@ def test_steps() -> None:
         compare(run, run, base_step=9)
     with pytest.raises(UsageError, match="it has no steps at all"):
         compare(run_of([(1, 1)]), run, base_step=1)
+
+
+def test_differences_sum_to_those_of_the_totals_and_of_the_peaks() -> None:
+    """Also of what no operator allocates or frees; what happens outside of a step is no part of it."""
+    step = {"kind": EventKind.STEP}
+    base = dataset_of([
+        malloc(1000), {**step, "size": 1}, start(1), malloc(10, name_id=1), launch(1), end(1), malloc(5), {**step, "size": 2},
+        free(1, 1000), free(4, 10),
+    ])  # fmt: skip
+    other = dataset_of([
+        malloc(1000), {**step, "size": 1}, start(1), malloc(70, name_id=1), launch(1), end(1), malloc(300), free(7, 300),
+        {**step, "size": 2}, free(1, 1000, flags=EventFlag.SHADOW),
+    ])  # fmt: skip
+    for levels in ({Level.OP}, {Level.KERNEL}):
+        comparison = compare(base, other, levels, base_step=2, other_step=2)
+        groups = largest_differences(comparison)
+        assert groups["base_bytes"].sum() == 15
+        assert groups["compare_bytes"].sum() == 70
+        assert groups["difference_bytes"].sum() == 55
+        assert comparison.rows["compare_bytes"].sum() == 70
+        assert (comparison.peaks[0].base_bytes, comparison.peaks[0].compare_bytes) == (1015, 1370)
+        parts = comparison.peak_parts
+        assert parts.select("name", "base_bytes", "compare_bytes", "difference_bytes").rows() == [
+            (None, 1005, 1300, 295),
+            ("add", 10, 70, 60),
+        ]
+        out = io.StringIO()
+        render_comparison(comparison, out, width=120, is_coloured=False)
+        assert "What the peaks are made of on npu:0, +355 bytes" in out.getvalue()
+    assert [(one.base_bytes, one.compare_bytes) for one in compare(base, other, {Level.OP}).remainders] == [(-5, 0)]
+
+
+def test_kernels_of_a_queue() -> None:
+    """Launches of a thread that does nothing else are late: a line says how to record them in order."""
+    in_order = dataset_of([start(1), malloc(10), launch(1), end(1)])
+    queued = dataset_of([start(1), malloc(10), launch(1, thread_id=7), end(1)])
+    assert compare(in_order, queued).remarks == ()
+    (remark,) = compare(in_order, queued, {Level.KERNEL}).remarks
+    assert remark.startswith("compare: a thread of its own launched 1 of the kernels later")
+    assert remark.endswith("record with TASK_QUEUE_ENABLE=0")
 
 
 sequences = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 100)), max_size=25)

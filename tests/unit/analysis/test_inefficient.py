@@ -135,31 +135,73 @@ def test_the_operator_that_uses_a_block_last_needs_it_to_its_end() -> None:
         program.free(inner)
     with program.operator():
         program.malloc(size=100)
+    with program.operator(name=2):
+        pass
     program.free(block)
     row = find_inefficient(program.data_set()).findings.row(0, named=True)
     assert (row["kind"], row["allocation_id"], row["saved_bytes"]) == ("late_deallocation", block, 10)
+    assert (row["freeing_operator"], row["freeing_operator_index"], row["to_operator"]) == ("aten.mm", 3, "aten.mm")
 
 
 @pytest.mark.parametrize(
     "free",
-    [{"device": 1}, {"pool": Pool.ATB}, {"outside": True}, {"is_shadow": True}],
-    ids=["other device", "other pool", "no operator", "not at that time"],
+    [{"device": 1}, {"pool": Pool.ATB}, {"is_shadow": True}],
+    ids=["other device", "other pool", "not at that time"],
 )
-def test_only_a_free_inside_an_operator_of_the_same_pool_makes_early(free: dict[str, Any]) -> None:
-    """Memory that is freed elsewhere could not have served, and stand-alone frees are no operator's."""
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_only_a_free_of_the_same_pool_makes_early(free: dict[str, Any], *, is_inside: bool) -> None:
+    """Memory that is freed elsewhere could not have served."""
     place = {key: value for key, value in free.items() if key in {"device", "pool"}}
     program = Program()
     other = program.malloc(**place)
     block = program.malloc()
-    if "outside" in free:
-        program.free(other)
-        program.whole_operator()
-    else:
-        with program.operator():
+    with program.operator():
+        if is_inside:
             program.free(other, is_shadow=free.get("is_shadow", False))
+    if not is_inside:
+        program.free(other, is_shadow=free.get("is_shadow", False))
     with program.operator():
         program.read(block)
     assert kinds_of(program) == {}
+
+
+def test_a_free_of_python_belongs_to_the_operator_before_it() -> None:
+    """`del` after an operator makes early what was allocated before that operator, and not what it allocated."""
+    program = Program()
+    others = [program.malloc() for _ in range(2)]
+    with program.operator():
+        before = program.malloc()
+    program.free(others[0])
+    with program.operator(device=1):
+        pass
+    program.free(others[1])
+    with program.operator(name=2):
+        result = program.malloc()
+        program.read(result)
+    program.free(result)
+    with program.operator(name=3):
+        after = program.malloc()
+    program.whole_operator()
+    with program.operator(name=4):
+        program.read(before)
+        program.read(after)
+    assert kinds_of(program) == {before: "early_allocation"}
+
+
+def test_an_allocation_outside_of_operators_belongs_to_the_operator_before_it() -> None:
+    """It makes late what was used last before that operator."""
+    program = Program()
+    block, other = program.malloc(), program.malloc()
+    with program.operator():
+        program.read(block)
+    program.whole_operator()
+    with program.operator():
+        program.read(other)
+    program.malloc()
+    program.whole_operator()
+    program.free(block)
+    program.free(other)
+    assert kinds_of(program) == {block: "late_deallocation"}
 
 
 def test_freed_by_python_right_after_its_last_use_is_not_late() -> None:
@@ -176,8 +218,9 @@ def test_freed_by_python_right_after_its_last_use_is_not_late() -> None:
     assert kinds_of(program) == {}
 
 
-def test_kept_while_another_is_allocated_is_late() -> None:
-    """Freed between operators, after one more that allocates."""
+@pytest.mark.parametrize("more", [0, 1])
+def test_kept_while_another_is_allocated_is_late(more: int) -> None:
+    """The operator right before a free of Python is the one that frees: what it allocates itself makes nobody late."""
     program = Program()
     with program.operator():
         block = program.malloc(size=64)
@@ -185,8 +228,13 @@ def test_kept_while_another_is_allocated_is_late() -> None:
     end = program.rows[-1].sequence
     with program.operator():
         program.malloc(size=32)
+    program.whole_operator(more)
     free = program.free(block)
-    row = find_inefficient(program.data_set()).findings.row(0, named=True)
+    findings = find_inefficient(program.data_set()).findings
+    if not more:
+        assert findings.is_empty()
+        return
+    row = findings.row(0, named=True)
     assert (row["kind"], row["operators_wasted"], row["saved_bytes"]) == ("late_deallocation", 1, 32)
     assert (row["interval_begin"], row["interval_end"]) == (end, free)
 
@@ -305,6 +353,7 @@ def all_kinds() -> Program:
         program.whole_operator(2)
     with program.operator():
         program.malloc(size=8)
+    program.whole_operator()
     program.free(block)
     return program
 
@@ -330,6 +379,7 @@ def test_findings_of_one_line_are_summed_up() -> None:
             program.write(block)
         with program.operator(name=2):
             program.malloc(size=8)
+        program.whole_operator()
         program.free(block)
     table = by_call_site(find_inefficient(program.data_set()).findings)
     row = table.row(0, named=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msmemscope.analysis.operators.memory_changes import CHANGE_SCHEMA, find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
 
@@ -38,7 +38,7 @@ def test_operators() -> None:
 
 
 def test_kernels() -> None:
-    """From a launch to the next one on the same device, whatever happens between them."""
+    """Without operators everything that is allocated since the launch before, and what is freed until the next one."""
     found = find_memory_changes(
         dataset_of([
             malloc(1), launch(1), malloc(100), malloc(30, device=1), launch(2), free(3, 100), launch(1, device=1), malloc(5),
@@ -47,8 +47,23 @@ def test_kernels() -> None:
     )  # fmt: skip
     columns = ["device", "name", "net_bytes", "peak_bytes", "total_bytes"]
     assert found.rows.select(columns).rows() == [
-        (0, "add", 100, 100, 101), (0, "mul", -95, 0, 6), (1, "add", 0, 0, 30),
+        (0, "add", 1, 1, 1), (0, "mul", 5, 100, 6), (1, "add", 30, 30, 30),
     ]  # fmt: skip
+
+
+def test_an_output_belongs_to_the_kernel_that_it_was_allocated_for() -> None:
+    """That is the one that its operator launches next; what another operator allocates stays with the launch before."""
+    rows = [
+        start(1), malloc(100), launch(1), malloc(7), end(1),  # 2 is for the launch, 4 for none after it
+        start(2), malloc(30), end(2),  # launches nothing
+        free(4, 7),
+        start(3), malloc(50), malloc(9), launch(2), free(11, 9), end(3),
+        malloc(4, flags=EventFlag.SHADOW), free(2, 100, flags=EventFlag.SHADOW),
+    ]  # fmt: skip
+    found = find_memory_changes(dataset_of(rows), {Level.KERNEL}).rows
+    assert found.select("name", "net_bytes", "peak_bytes").rows() == [("add", 130, 137), ("mul", 50, 59)]
+    step = find_memory_changes(dataset_of(rows), {Level.KERNEL, Level.OP}, bounds=(6, 13)).rows
+    assert step.select("sequence", "name", "net_bytes").rows() == [(6, "mul", 30), (10, "sub", 59), (13, "mul", 59)]
 
 
 def test_both_levels_stand_in_sequence_order() -> None:
@@ -56,7 +71,7 @@ def test_both_levels_stand_in_sequence_order() -> None:
     rows = find_memory_changes(
         dataset_of([start(1), malloc(10), launch(2), malloc(20), end(1), malloc(40)]), {Level.OP, Level.KERNEL}
     ).rows
-    assert rows.select("event", "net_bytes").rows() == [("OP_LAUNCH", 30), ("KERNEL_LAUNCH", 60)]
+    assert rows.select("event", "net_bytes").rows() == [("OP_LAUNCH", 30), ("KERNEL_LAUNCH", 70)]
 
 
 def test_nothing() -> None:
@@ -132,15 +147,45 @@ def _read_plainly(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int, 
             devices = {row["device"]} | {rows[place]["device"] for place in members}
             found += [_figures(rows, begin, finish, device, members) for device in devices]
         elif row["kind"] == EventKind.KERNEL_LAUNCH:
-            later = [
+            launches = [
                 place
-                for place in range(begin + 1, len(rows))
-                if rows[place]["kind"] == EventKind.KERNEL_LAUNCH and rows[place]["device"] == row["device"]
+                for place, other in enumerate(rows)
+                if other["kind"] == EventKind.KERNEL_LAUNCH and other["device"] == row["device"]
             ]
-            finish = later[0] if later else len(rows)
-            members = [place for place in range(begin, finish) if _is_memory(rows[place])]
-            found.append(_figures(rows, begin, finish, row["device"], members))
+            number = launches.index(begin)
+            after = launches[number + 1] if number + 1 < len(launches) else len(rows)
+            served = _allocated_for(rows, launches[number - 1] if number else -1, begin)
+            of_next = _allocated_for(rows, begin, after) if after < len(rows) else []
+            rest = [place for place in range(begin, after) if _is_memory(rows[place]) and place not in of_next]
+            finish = min([after, *of_next]) - 1 if after < len(rows) else after
+            found.append(_figures(rows, min([begin, *served]), finish, row["device"], [*served, *rest], begin))
     return found
+
+
+def _allocated_for(rows: list[dict[str, Any]], before: int, launch_place: int) -> list[int]:
+    """What was allocated on the device since the launch before it, inside the same operator if it is inside of one."""
+    around = _operator_around(rows, launch_place)
+    return [
+        place
+        for place in range(before + 1, launch_place)
+        if rows[place]["kind"] == EventKind.MALLOC
+        and rows[place]["device"] == rows[launch_place]["device"]
+        and around in {None, _operator_around(rows, place)}
+    ]
+
+
+def _operator_around(rows: list[dict[str, Any]], place: int) -> int | None:
+    """The start of the outermost operator of the thread that is open, if one is."""
+    depth, begun = 0, None
+    for earlier, row in enumerate(rows[:place]):
+        if row.get("thread_id", 1) != rows[place].get("thread_id", 1):
+            continue
+        if row["kind"] == EventKind.ATEN_START:
+            begun = begun if depth else earlier
+            depth += 1
+        elif row["kind"] == EventKind.ATEN_END:
+            depth -= 1
+    return begun if depth else None
 
 
 def _is_memory(row: dict[str, Any]) -> bool:
@@ -152,7 +197,7 @@ def _change(row: dict[str, Any]) -> int:
 
 
 def _figures(
-    rows: list[dict[str, Any]], begin: int, finish: int, device: int, members: list[int]
+    rows: list[dict[str, Any]], begin: int, finish: int, device: int, members: list[int], identity: int | None = None
 ) -> tuple[int, int, int, int, int]:
     net = sum(_change(rows[place]) for place in members if rows[place]["device"] == device)
     total = sum(_change(row) for row in rows[:begin] if _is_memory(row) and row["device"] == device)
@@ -161,7 +206,7 @@ def _figures(
         if _is_memory(row) and row["device"] == device:
             total += _change(row)
             highest = max(highest, total)
-    return begin + 1, device, net, highest - before, total
+    return (begin if identity is None else identity) + 1, device, net, highest - before, total
 
 
 @pytest.mark.parametrize("count", [1000])

@@ -2,6 +2,10 @@
 
 The sequences of names of each device are aligned so that as few elements as possible stay without a partner (Myers'
 algorithm, see native/offline/alignment). What is compared is the net change of memory of each element, see `memory_changes`.
+What belongs to no element is one row of its own per device, so that all differences sum to that of the totals.
+
+Peaks are explained by the blocks that are in use when they are reached, summed by operator and call site: these differences
+sum to that of the peaks.
 """
 
 from __future__ import annotations
@@ -14,15 +18,20 @@ import polars as pl
 
 from msmemscope import _native
 from msmemscope.analysis.coverage import Coverage, comparison_coverage
-from msmemscope.analysis.operators.memory_changes import find_memory_changes
+from msmemscope.analysis.operators.memory_changes import WHOLE_RECORDING, find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.errors import UsageError
-from msmemscope.recording.call_sites import NO_CALL_SITE, call_sites
+from msmemscope.model.devices import names_of
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import FRAMEWORK_POOLS
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.recording.timeline import blocks_in_use
+from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from msmemscope.analysis.operators.memory_changes import IntegerArray, MemoryChanges
+    from msmemscope.analysis.operators.memory_changes import IntegerArray
     from msmemscope.recording import Recording
 
 COMPARISON_SCHEMA: Final = pl.Schema(
@@ -44,6 +53,25 @@ base_bytes, compare_bytes: net change of memory; null where the run lacks the el
 difference_bytes: compare minus base, an element that is missing counting 0.
 base_sequence, compare_sequence: of the events that begin the elements; null likewise.
 site: line of the program that the larger side's memory comes from.
+"""
+
+PART_SCHEMA: Final = pl.Schema(
+    {
+        "name": pl.String(),
+        "device": pl.Int16(),
+        "site": pl.String(),
+        "base_bytes": pl.Int64(),
+        "compare_bytes": pl.Int64(),
+        "difference_bytes": pl.Int64(),
+        "base_count": pl.UInt32(),
+        "compare_count": pl.UInt32(),
+    }
+)
+"""One row per operator and call site whose blocks are in use at a peak; by device, the largest differences first.
+
+name: of the operator that allocated them, null for none.
+base_bytes, compare_bytes: what they hold, 0 for nothing; `_count` blocks.
+difference_bytes: compare minus base; those of a device sum to the difference of its peaks.
 """
 
 MOST_STEPS: Final = 1 << 17
@@ -72,6 +100,20 @@ class DevicePeak:
 
 
 @dataclasses.dataclass(frozen=True)
+class Remainder:
+    """The change of memory on a device that belongs to no operator or kernel, in both runs."""
+
+    device: int
+    base_bytes: int
+    compare_bytes: int
+
+    @property
+    def difference_bytes(self) -> int:
+        """How much more it is in the second run."""
+        return self.compare_bytes - self.base_bytes
+
+
+@dataclasses.dataclass(frozen=True)
 class Comparison:
     """How two runs differ."""
 
@@ -79,6 +121,10 @@ class Comparison:
     """COMPARISON_SCHEMA."""
     peaks: tuple[DevicePeak, ...]
     """By device."""
+    peak_parts: pl.DataFrame
+    """PART_SCHEMA: what the peaks are made of."""
+    remainders: tuple[Remainder, ...]
+    """By device; empty where operators and kernels were compared at once, because changes belong to both."""
     remarks: tuple[str, ...]
     """What must be known to judge the result, one line each."""
     coverage: Coverage
@@ -109,10 +155,7 @@ def compare(
     Raises:
         UsageError: One of the two has no such step.
     """
-    sides = [
-        _Side(recording, find_memory_changes(recording, levels), step)
-        for recording, step in ((base, base_step), (other, other_step))
-    ]
+    sides = [_Side(recording, levels, step) for recording, step in ((base, base_step), (other, other_step))]
     devices = sorted(set().union(*(side.devices() for side in sides)), key=lambda device: (device < 0, device))
     remarks = []
     parts = [COMPARISON_SCHEMA.to_frame()]
@@ -122,18 +165,57 @@ def compare(
         if not is_longest:
             remarks.append(f"device {device}: the runs differ so much that elements may have been paired otherwise")
     peaks = tuple(DevicePeak(device, *(side.peak(device) for side in sides)) for device in devices)
+    remainders = tuple(Remainder(device, *(side.remainder(device) for side in sides)) for device in devices)
+    if Level.KERNEL in levels:
+        remarks += [
+            line
+            for word, side in zip(("base", "compare"), sides, strict=True)
+            for line in queue_remarks(side.recording, word)
+        ]
     coverage = comparison_coverage({word: side.coverage for word, side in zip(("base", "compare"), sides, strict=True)})
-    return Comparison(pl.concat(parts), peaks, tuple(remarks), coverage)
+    return Comparison(
+        pl.concat(parts),
+        peaks,
+        _peak_parts(*(side.peak_parts() for side in sides)),
+        remainders if len(levels) == 1 else (),
+        tuple(remarks),
+        coverage,
+    )
+
+
+def queue_remarks(recording: Recording, word: str) -> list[str]:
+    """Say where kernels are launched by a thread of a queue: their order among allocations is a matter of chance.
+
+    Args:
+        recording: One run.
+        word: What it is called.
+    """
+    events = recording.events.lazy().select("kind", "thread_id", "device")
+    launches = events.filter(pl.col("kind") == EventKind.KERNEL_LAUNCH)
+    working = events.filter(pl.col("kind").is_in([EventKind.MALLOC, EventKind.ATEN_START, EventKind.ATB_START]))
+    queued = launches.join(working, on="thread_id", how="anti").select(pl.len(), pl.col("device").min()).collect()
+    count, device = queued.row(0)
+    # Without any allocation by the program itself nothing is known of its threads.
+    if not count or working.select(pl.len()).collect().item() == 0:
+        return []
+    variable = names_of(device).queue_variable
+    hint = f"; record with {variable}=0" if variable else ""
+    line = (
+        f"{word}: a thread of its own launched {format_count(count)} of the kernels later than the program asked for them: "
+        f"steps, and what was allocated for each, are approximate{hint}"
+    )
+    return [line]
 
 
 class _Side:
     """One of the two, cut to a step if one was named."""
 
-    def __init__(self, recording: Recording, changes: MemoryChanges, step: int | None) -> None:
-        self.coverage = changes.coverage
+    def __init__(self, recording: Recording, levels: AbstractSet[Level], step: int | None) -> None:
         begin, end = _bounds(recording, step)
-        is_inside = (pl.col("sequence") >= begin) & (pl.col("sequence") <= end)
-        rows = changes.rows.filter(is_inside)
+        changes = find_memory_changes(recording, levels, bounds=(begin, end))
+        self.recording = recording
+        self.coverage = changes.coverage
+        rows = changes.rows
         stacks = rows.select("python_stack_id").with_columns(
             native_stack_id=pl.lit(0, dtype=pl.UInt32), name_id=pl.lit(0, dtype=pl.UInt32)
         )
@@ -142,10 +224,20 @@ class _Side:
             pl.col("site").replace(NO_CALL_SITE, None)
         )
         # What was in use when the step began is part of its peak.
-        before = changes.totals.filter(pl.col("sequence") < begin).group_by("device").agg(pl.col("total_bytes").last())
-        inside = changes.totals.filter(is_inside).select("device", "total_bytes")
-        peaks = pl.concat([before.select("device", "total_bytes"), inside]).group_by("device").max()
-        self._peaks = dict(peaks.iter_rows())
+        before = changes.totals.filter(pl.col("sequence") < begin).group_by("device").agg(pl.all().last())
+        inside = changes.totals.filter(pl.col("sequence").is_between(begin, end))
+        moments = pl.concat([before, inside.select(before.columns)]) if not before.is_empty() else inside
+        highest = moments.group_by("device").agg(
+            pl.col("total_bytes").max(), pl.col("sequence").sort_by("total_bytes", descending=True).first()
+        )
+        self._peaks = {device: (total, sequence) for device, total, sequence in highest.iter_rows()}
+        changed = dict(inside.group_by("device").agg(pl.col("total_bytes").last()).iter_rows())
+        started = dict(before.select("device", "total_bytes").iter_rows())
+        belonging = dict(rows.group_by("device").agg(pl.col("net_bytes").sum()).iter_rows())
+        self._remainders = {
+            device: changed.get(device, started.get(device, 0)) - started.get(device, 0) - belonging.get(device, 0)
+            for device in {*changed, *belonging}
+        }
 
     def devices(self) -> set[int]:
         """Returns the devices that anything happened on."""
@@ -157,13 +249,83 @@ class _Side:
 
     def peak(self, device: int) -> int:
         """Returns the most that was in use on a device, bytes."""
-        return max(int(self._peaks.get(device, 0)), 0)
+        total, _ = self._peaks.get(device, (0, 0))
+        return max(int(total), 0)
+
+    def remainder(self, device: int) -> int:
+        """Returns the change of memory of a device that belongs to none of its elements, bytes."""
+        return int(self._remainders.get(device, 0))
+
+    def peak_parts(self) -> pl.DataFrame:
+        """Returns what is in use at the peak of each device: `device`, `name`, `site`, `bytes`, `count`."""
+        pools = [int(pool) for pool in FRAMEWORK_POOLS]
+        blocks = self.recording.blocks.filter(pl.col("pool").is_in(pools))
+        parts = [
+            blocks_in_use(blocks.filter(pl.col("device") == device), sequence)
+            for device, (_, sequence) in self._peaks.items()
+        ]
+        alive = pl.concat([blocks.clear(), *parts])
+        names = self.recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("name"))
+        sites = call_sites(self.recording, alive).select(*STACK_COLUMNS, "site")
+        found = (
+            alive.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
+            .join(names, on="name_id", how="left", maintain_order="left")
+            # Without a stack the site is the name once more.
+            .with_columns(
+                site=pl.when(pl.col("site").is_in([NO_CALL_SITE]) | (pl.col("site") == pl.col("name")))
+                .then(None)
+                .otherwise(pl.col("site"))
+            )
+            .group_by("device", "name", "site", maintain_order=True)
+            .agg(pl.col("size").sum().cast(pl.Int64).alias("bytes"), pl.len().cast(pl.UInt32).alias("count"))
+        )
+        # What a damaged recording does not explain.
+        explained = dict(found.group_by("device").agg(pl.col("bytes").sum()).iter_rows())
+        missing = [
+            (device, None, None, self.peak(device) - explained.get(device, 0), 0)
+            for device in self._peaks
+            if self.peak(device) != explained.get(device, 0)
+        ]
+        return pl.concat([found, pl.DataFrame(missing, found.schema, orient="row")])
+
+
+def _peak_parts(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Puts the parts of both sides beside each other."""
+    key = ["device", "name", "site"]
+    nothing = pl.lit(0, dtype=pl.Int64)
+    none = pl.lit(0, dtype=pl.UInt32)
+    return (
+        pl.concat(
+            [
+                base.select(
+                    *key,
+                    pl.col("bytes").alias("base_bytes"),
+                    nothing.alias("compare_bytes"),
+                    pl.col("count").alias("base_count"),
+                    none.alias("compare_count"),
+                ),
+                other.select(
+                    *key,
+                    nothing.alias("base_bytes"),
+                    pl.col("bytes").alias("compare_bytes"),
+                    none.alias("base_count"),
+                    pl.col("count").alias("compare_count"),
+                ),
+            ]
+        )
+        .group_by(key, maintain_order=True)
+        .agg(pl.col("base_bytes", "compare_bytes", "base_count", "compare_count").sum())
+        .with_columns(difference_bytes=pl.col("compare_bytes") - pl.col("base_bytes"))
+        .sort("device", pl.col("difference_bytes").abs(), descending=[False, True], maintain_order=True)
+        .select(PART_SCHEMA.names())
+        .cast(PART_SCHEMA)
+    )
 
 
 def _bounds(recording: Recording, step: int | None) -> tuple[int, int]:
-    last = (1 << 63) - 1
+    _, last = WHOLE_RECORDING
     if step is None:
-        return 0, last
+        return WHOLE_RECORDING
     table = recording.steps
     chosen = table.filter(pl.col("number") == step)
     if chosen.is_empty():

@@ -10,6 +10,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Subject, coverage_of
 from msmemscope.analysis.recorded import Need
+from msmemscope.model.events import ACCESS_KINDS
 from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
@@ -71,7 +72,7 @@ saved_bytes: by how much the peak of its pool and device would be lower if this 
     of the interval's first operator (for an allocation: from the allocation itself) to the begin of its last one (for a
     free: to the free itself). What is outside of operators stands for itself.
 interval_begin, interval_end: sequence numbers of those two moments, null for the end of the recording.
-from_operator, to_operator: the operators before and after the interval, null outside of operators.
+from_operator, to_operator: the operators before and after the interval, null where there is none.
 allocating_operator, first_operator, last_operator, freeing_operator: the operators that allocate it, access it first,
     access it last and free it, null where there is none; `_sequence` that of their starts, `_index` their number among
     the operators of the device, from 1.
@@ -134,6 +135,15 @@ def finding_rows(
     sizes = uses.sizes[chosen]
     wasted = intervals.high - intervals.low + 1
     sequences = recording.events["sequence"]
+    kinds = recording.events["kind"].to_numpy()
+    access_kinds = [int(kind) for kind in ACCESS_KINDS]
+
+    def numbers(rows: IntegerArray) -> IntegerArray:
+        """Returns the number of the operator of each event, 0 for none."""
+        known = np.maximum(rows, 0)
+        found = np.where(np.isin(kinds[known], access_kinds), order.positions_at(known), order.owners_of(known))
+        return np.where(rows == NOWHERE, 0, found)
+
     rows_by_role = dict(
         zip(
             _OPERATOR_ROLES,
@@ -153,14 +163,13 @@ def finding_rows(
                 "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
             }
         ),
-        operator_names(recording, uses, intervals.from_rows, "from_operator").select("from_operator"),
-        operator_names(recording, uses, intervals.to_rows, "to_operator").select("to_operator"),
+        operator_names(recording, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
+        operator_names(recording, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
+        *(
+            operator_names(recording, order, numbers(rows[chosen]), f"{role}_operator")
+            for role, rows in rows_by_role.items()
+        ),
     ]
-    for role, rows in rows_by_role.items():
-        columns.append(operator_names(recording, uses, rows[chosen], f"{role}_operator"))
-        numbers = np.where(rows[chosen] == NOWHERE, 0, order.positions_at(rows[chosen]))
-        number = pl.Series(f"{role}_operator_index", numbers, dtype=pl.Int64).to_frame()
-        columns.append(number.select(pl.when(pl.all() > 0).then(pl.all())))
     return pl.concat(columns, how="horizontal")
 
 

@@ -11,9 +11,9 @@ one of their thread (`operator_intervals` says exactly what an operator is, and 
 What the definitions leave open is decided so:
 
 - "Another block" is one of the same pool of the same device: only that memory could have served instead.
-- An allocation, free or access outside of operators has its place between the operators that began before it and those
-  that begin after it. Python frees most tensors like that.
-- Frees and allocations outside of operators are no operator's, so they make nobody else early or late.
+- An allocation or a free outside of operators belongs to the last operator of its device that began before it: Python
+  frees most tensors like that (`del`, the end of a scope). Before the first operator it belongs to none.
+- An access outside of operators has its place between the operators that began before it and those that begin after it.
 - Consecutive, first and last are meant in the order of events. The order of operators is that of their begins, also
   where operators of several threads overlap.
 - A block that was never freed is not freed late, and a block that was never accessed is neither early nor late
@@ -209,7 +209,7 @@ def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: Int
 def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: IntegerArray) -> Intervals:
     """Finds blocks that were freed too late; `mallocs` are the rows of all allocations of the pool."""
     lasts, frees = uses.last_access_rows[blocks], uses.free_rows[blocks]
-    low, high = order.first_after(lasts), order.last_before(frees)
+    low, high = order.first_after(lasts), order.owners_of(frees) - 1
     own = np.where(uses.is_malloc_timed[blocks], uses.malloc_rows[blocks], NOWHERE)
     is_late = _others_between(order, mallocs, own, low, high)
     begins = end_of_operator(uses, lasts)
@@ -236,12 +236,11 @@ def _others_between(
     order: DeviceOrder, rows: IntegerArray, own: IntegerArray, low: IntegerArray, high: IntegerArray
 ) -> MaskArray:
     """Tells for which blocks an operator from `low` to `high` has one of the events that is not the block's own."""
-    per_operator = np.bincount(order.positions_at(rows), minlength=len(order) + 1)
-    # Number 0 are events outside of operators: they are in both of the sums below.
-    until = np.cumsum(per_operator)
+    # Number 0 are events before the first operator: they are in both of the sums below.
+    until = np.cumsum(np.bincount(order.owners_of(rows), minlength=len(order) + 1))
     count = np.where(high >= low, until[np.maximum(high, 0)] - until[low - 1], 0)
-    own_position = np.where(own == NOWHERE, 0, order.positions_at(own))
-    is_own_between = (own_position >= low) & (own_position <= high)
+    own_operator = np.where(own == NOWHERE, 0, order.owners_of(own))
+    is_own_between = (own_operator >= low) & (own_operator <= high)
     return count - is_own_between > 0
 
 

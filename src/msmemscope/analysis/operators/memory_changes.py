@@ -2,8 +2,15 @@
 
 Memory is that of the pools of frameworks on the device, CPU tensors included; what pools take from the driver is not
 counted again. An operator is an outermost one of its thread (see `operator_intervals`), and its change is that of the
-memory events inside it. A launch of a kernel is followed by the next one on its device: its change is that of all memory
-events until then, whatever caused them.
+memory events inside it.
+
+To a launch of a kernel belongs what was allocated for it: since the launch before it on the device, and inside the same
+operator. Where the launch is inside of none (no operators were recorded, or a thread of a queue launches), everything
+that was allocated since the launch before it. To it belongs further what is freed until the next launch, and what is
+allocated until then for no other launch.
+
+What did not happen when it was recorded (blocks found alive at a start, frees written at an end) is in totals, and
+belongs to nobody.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from msmemscope.analysis.options import LevelNames, NewFile, QuestionOptions, le
 from msmemscope.analysis.recorded import Need
 from msmemscope.configuration import OPTION_BY_SPELLING, Level
 from msmemscope.model.devices import DEVICE_NONE
-from msmemscope.model.events import EVENT_WORDS, EventKind
+from msmemscope.model.events import EVENT_WORDS, EventFlag, EventKind
 from msmemscope.model.pools import FRAMEWORK_POOLS
 from msmemscope.recording.operators import NOWHERE, find_operators, order_of_device
 from msmemscope.recording.timeline import MemoryUse
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from msmemscope.recording import Recording
+    from msmemscope.recording.operators import Operators
 
 IntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -40,6 +48,9 @@ SUBJECTS: Final = {
         "Changes by kernel", needed=(Need.ALLOCATIONS, Need.KERNELS), helpful=(Need.FREES, Need.STACKS)
     ),
 }
+WHOLE_RECORDING: Final = (0, (1 << 63) - 1)
+"""Bounds that every event is within."""
+
 CHANGE_SCHEMA: Final = pl.Schema(
     {
         "sequence": pl.UInt64(),
@@ -58,7 +69,8 @@ CHANGE_SCHEMA: Final = pl.Schema(
 sequence: of the event that begins it.
 event: `OP_LAUNCH` or `KERNEL_LAUNCH`.
 net_bytes: allocated minus freed.
-peak_bytes: the most that was in use while it ran, above what was when it began; 0 if never more.
+peak_bytes: the most that was in use while it ran, above what was when it began; 0 if never more. A launch begins with
+    the first allocation for it, and runs until the next one begins.
 total_bytes: in use after it.
 python_stack_id: of its largest allocation, else of the event that begins it; 0 if none was taken.
 """
@@ -98,36 +110,47 @@ class MemoryChanges:
         return self.rows
 
 
-def find_memory_changes(recording: Recording, levels: AbstractSet[Level] = frozenset({Level.OP})) -> MemoryChanges:
-    """Attribute every change of memory to the operator or launch that it happened in.
+def find_memory_changes(
+    recording: Recording,
+    levels: AbstractSet[Level] = frozenset({Level.OP}),
+    *,
+    bounds: tuple[int, int] = WHOLE_RECORDING,
+) -> MemoryChanges:
+    """Attribute every change of memory to the operator or launch that it belongs to.
 
     Args:
         recording: Any; without operators, or launches, there are no rows for them.
         levels: Which of the two are wanted; with both, rows of both stand in sequence order, each with its own change.
+        bounds: Sequence numbers of the first and the last event that count; totals are of the whole recording.
     """
     events = recording.events
-    memory = _memory_rows(events)
+    memory = _memory_rows(events, bounds)
+    sequences = events["sequence"].to_numpy()
+    first, end = np.searchsorted(sequences, [bounds[0], bounds[1] + 1]).tolist()
     devices = sorted({*events["device"].unique().to_list()} - {DEVICE_NONE}, key=lambda device: (device < 0, device))
     parts = [CHANGE_SCHEMA.to_frame()]
     totals = [TOTAL_SCHEMA.to_frame()]
-    operators = find_operators(events) if Level.OP in levels else None
+    operators = find_operators(events)
     names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("name"))
     for device in devices:
         on_device = _DeviceMemory(memory.filter(pl.col("device") == device))
         totals.append(on_device.totals(device))
         found = []
-        if operators is not None:
+        if Level.OP in levels:
             order = order_of_device(operators, device, on_device.rows)
             begins = operators.begin_rows[order.members]
             ends = operators.end_rows[order.members]
-            place = order.positions_at(on_device.rows) - 1
-            found.append(_changes(events, on_device, begins, ends, place))
+            chosen = (begins >= first) & (begins < end)
+            number = np.append(np.where(chosen, np.cumsum(chosen) - 1, NOWHERE), NOWHERE)
+            place = number[order.positions_at(on_device.rows) - 1]
+            found.append(_changes(events, on_device, begins[chosen], (begins[chosen], ends[chosen]), place))
         if Level.KERNEL in levels:
             is_launch = (pl.col("kind") == EventKind.KERNEL_LAUNCH) & (pl.col("device") == device)
             begins = events.select(is_launch.arg_true().cast(pl.Int64)).to_series().to_numpy()
-            ends = np.append(begins[1:], events.height)[: len(begins)]
-            place = np.searchsorted(begins, on_device.rows, side="right") - 1
-            found.append(_changes(events, on_device, begins, ends, place))
+            begins = begins[(begins >= first) & (begins < end)]
+            place, starts = _launch_of(operators, begins, on_device)
+            ends = np.append(starts[1:] - 1, end)[: len(begins)]
+            found.append(_changes(events, on_device, begins, (starts, ends), place))
         parts.append(
             pl.concat(found)
             .with_columns(device=pl.lit(device, dtype=pl.Int16))  # its start may name another one
@@ -151,8 +174,28 @@ def changes_coverage(recording: Recording, levels: AbstractSet[Level]) -> Covera
     return answered[0].with_limits(line for one in found for line in (*one.missing, *one.limits))
 
 
-def _memory_rows(events: pl.DataFrame) -> pl.DataFrame:
-    """Returns the events that change how much pools of frameworks hold, with their row and their change."""
+def _launch_of(operators: Operators, begins: IntegerArray, memory: _DeviceMemory) -> tuple[IntegerArray, IntegerArray]:
+    """Finds the launch of a kernel that each change of memory belongs to, and the row that each launch begins with.
+
+    Args:
+        operators: Of the process.
+        begins: Rows of the launches, ascending.
+        memory: Of their device.
+    """
+    following = np.searchsorted(begins, memory.rows)
+    is_followed = memory.counts & memory.allocates & (following < len(begins))
+    rows, launches = memory.rows[is_followed], following[is_followed]
+    inside = operators.of_row[begins[launches]]
+    is_for_it = (inside == NOWHERE) | (inside == operators.of_row[rows])
+    place = following - 1
+    place[np.flatnonzero(is_followed)[is_for_it]] += 1
+    starts = begins.copy()
+    np.minimum.at(starts, launches[is_for_it], rows[is_for_it])
+    return place, starts
+
+
+def _memory_rows(events: pl.DataFrame, bounds: tuple[int, int]) -> pl.DataFrame:
+    """Returns the events that change how much pools of frameworks hold: their row, their change, whether they count."""
     is_allocation = pl.col("kind") == EventKind.MALLOC
     # The size of a FREE is known only if its block was seen.
     is_free = (pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)
@@ -167,6 +210,10 @@ def _memory_rows(events: pl.DataFrame) -> pl.DataFrame:
             "sequence",
             "python_stack_id",
             pl.when(is_allocation).then(pl.col("size")).otherwise(-pl.col("size")).alias("change"),
+            is_allocation.alias("allocates"),
+            (
+                pl.col("sequence").is_between(*bounds) & (pl.col("flags").cast(pl.UInt32) & int(EventFlag.SHADOW) == 0)
+            ).alias("counts"),
         )
         .collect()
     )
@@ -179,6 +226,9 @@ class _DeviceMemory:
         self.rows: IntegerArray = memory["row"].to_numpy()
         self.changes: IntegerArray = memory["change"].to_numpy()
         self.stacks = memory["python_stack_id"].to_numpy()
+        self.allocates = memory["allocates"].to_numpy()
+        self.counts = memory["counts"].to_numpy()
+        """Whether a change happened when it was recorded, and within the bounds."""
         self._sequences = memory["sequence"]
         self.use = MemoryUse.of_changes(self.rows, self.changes)
 
@@ -198,17 +248,22 @@ class _DeviceMemory:
 
 
 def _changes(
-    events: pl.DataFrame, memory: _DeviceMemory, begins: IntegerArray, ends: IntegerArray, place: IntegerArray
+    events: pl.DataFrame,
+    memory: _DeviceMemory,
+    begins: IntegerArray,
+    stretches: tuple[IntegerArray, IntegerArray],
+    place: IntegerArray,
 ) -> pl.DataFrame:
     """Returns the rows of one kind of one device.
 
     Args:
         events: Of the process.
         memory: Of the device.
-        begins: Row of each beginning, ascending.
-        ends: Row of each end.
+        begins: Row of each start or launch, ascending.
+        stretches: Rows of the first and the last moment of each.
         place: For each change of memory the index of what it belongs to; NOWHERE for none.
     """
+    place = np.where(memory.counts, place, NOWHERE)
     belongs = place != NOWHERE
     net = np.zeros(len(begins), np.int64)
     np.add.at(net, place[belongs], memory.changes[belongs])
@@ -217,8 +272,8 @@ def _changes(
         .select("sequence", "kind", "name_id", "thread_id", pl.col("python_stack_id").alias("begin_stack_id"))
         .with_columns(
             pl.Series("net_bytes", net, dtype=pl.Int64),
-            pl.Series("peak_bytes", memory.highest(begins, ends), dtype=pl.Int64),
-            pl.Series("total_bytes", memory.use.after(ends), dtype=pl.Int64),
+            pl.Series("peak_bytes", memory.highest(*stretches), dtype=pl.Int64),
+            pl.Series("total_bytes", memory.use.after(stretches[1]), dtype=pl.Int64),
             pl.Series("place", np.arange(len(begins)), dtype=pl.Int64),
         )
     )
