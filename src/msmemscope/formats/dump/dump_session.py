@@ -14,6 +14,7 @@ import polars as pl
 from msmemscope.configuration import DataFormat
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.attributes import AttributeForm
+from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.formats.dump.config_json import config_text
 from msmemscope.formats.dump.csv_writer import CsvDump
 from msmemscope.formats.dump.naming import (
@@ -31,7 +32,14 @@ from msmemscope.formats.dump.python_trace import PythonTraceCsv, trace_rows
 from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows
 from msmemscope.formats.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.formats.dump.sqlite_writer import SqliteDump
-from msmemscope.model.devices import CPU_WORD, DEVICE_CPU, parse_device_name
+from msmemscope.model.devices import (
+    CPU_WORD,
+    DEVICE_CPU,
+    DEVICE_NONE,
+    NOT_AVAILABLE,
+    device_word,
+    parse_device_name,
+)
 from msmemscope.model.events import ROWLESS_KINDS, EventKind
 
 if TYPE_CHECKING:
@@ -128,6 +136,9 @@ class _DumpSession:
         self._is_csv = settings.data_format == DataFormat.CSV
         self._csv: dict[int, CsvDump] = {}
         self._db: dict[int, SqliteDump] = {}
+        self._traced_ns: list[int] = []
+        self._last_id = 0
+        self._has_device_rows = False
         self._trace = PythonTraceCsv(self._folders[self._home], self._timestamp)
         self._dump_devices = devices
 
@@ -147,6 +158,7 @@ class _DumpSession:
 
     def finish(self) -> DumpFiles:
         """Gives all files their names."""
+        self._bound_trace()
         csv_files = tuple(dump.finish() for dump in self._csv.values())
         db_files = tuple(dump.finish() for dump in self._db.values())
         trace_files = tuple(self._trace.finish())
@@ -186,9 +198,12 @@ class _DumpSession:
             own = pl.col("device")
             is_of_none = (own < 0) & (own != DEVICE_CPU)
             rendered = rendered.filter((own == device) | is_of_none)
-        rendered.drop_in_place("device")
+        devices = rendered.drop_in_place("device")
         if rendered.is_empty():
             return
+        if self._calls:
+            self._last_id = max(self._last_id, *rendered["ID"].top_k(1))
+            self._has_device_rows |= bool((devices != DEVICE_NONE).any())
         dump = self._csv[device] if self._is_csv else self._db[device]
         dump.write(rendered)
         self._rows_written += len(rendered)
@@ -199,8 +214,29 @@ class _DumpSession:
         if self._is_csv:
             self._trace.write(rows)
         else:
+            times = pl.concat([rows["StartTime(ns)"], rows["EndTime(ns)"]]).cast(pl.UInt64, strict=False).drop_nulls()
+            self._traced_ns = sorted([*self._traced_ns, *times.bottom_k(1), *times.top_k(1)])
             table = python_trace_table(self._capture.header.process_id)
             self._db[self._home].write_python_trace(table, rows)
+        self._rows_written += len(rows)
+
+    def _bound_trace(self) -> None:
+        """Writes when a trace began and ended into a database that has no other row of a device.
+
+        MindStudio Insight reads the span of time, and the device, of a database from the rows of its dump.
+        """
+        if not self._traced_ns or self._has_device_rows or self._home not in self._db:
+            return
+        first, last = self._traced_ns[0], self._traced_ns[-1]
+        header = self._capture.header
+        rows = [
+            (
+                self._last_id + number, "SYSTEM", event, NOT_AVAILABLE, moment, header.process_id, header.process_id,
+                device_word(self._home), NOT_AVAILABLE, "{}", None, None,
+            )
+            for number, event, moment in ((1, "START_TRACE", first), (2, "STOP_TRACE", max(last, first + 1)))
+        ]  # fmt: skip
+        self._db[self._home].write(pl.DataFrame(rows, COLUMNS, orient="row"))
         self._rows_written += len(rows)
 
     def _write_config(self) -> Path:

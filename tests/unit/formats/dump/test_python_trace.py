@@ -93,8 +93,20 @@ def test_trace_alone_lies_with_the_cpu(builder: EventLogBuilder, dump: Dump) -> 
     assert files.csv_files == ()
     assert {path.parts[-3] for path in files.python_trace_files} == {"device_cpu"}
     files = dump(DataFormat.DB)
-    assert db_rows(files.db_files[0]) == []
-    assert len(db_rows(files.db_files[0], "python_trace_4242")) == 7
+    calls = db_rows(files.db_files[0], "python_trace_4242")
+    assert len(calls) == 7
+    # MindStudio Insight opens a database only if rows of its dump have a device and span some time.
+    rows = db_rows(files.db_files[0])
+    times = [
+        int(call[column]) for call in calls for column in ("StartTime(ns)", "EndTime(ns)") if call[column] != "N/A"
+    ]
+    assert [(row["Event"], row["Event Type"], row["Device Id"]) for row in rows] == [
+        ("SYSTEM", "START_TRACE", "cpu"),
+        ("SYSTEM", "STOP_TRACE", "cpu"),
+    ]
+    assert [row["Timestamp(ns)"] for row in rows] == [min(times), max(times)]
+    assert 0 < rows[0]["Timestamp(ns)"] < rows[1]["Timestamp(ns)"]
+    assert len({row["ID"] for row in rows}) == 2
 
 
 def test_trace_between_events_with_stacks(
