@@ -14,6 +14,7 @@ from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.support.ascend import PROGRAMS
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, events_of, shadows
 from tests.support.targets import environment
 
@@ -151,7 +152,14 @@ def live_bytes_at(events: pl.DataFrame, time_ns: int, device: int) -> int:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("variables", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param(SETTINGS["segments"], id="segments", marks=nightly),
+        pytest.param(SETTINGS["expandable segments"], id="expandable segments"),
+        pytest.param(SETTINGS["workspace of its own"], id="workspace of its own", marks=nightly),
+    ],
+)
 def test_torch_npu_to_the_byte(observe: Observe, variables: dict[str, str]) -> None:
     """At each step of a program the live blocks of each device are what the device says is in use."""
     seen = observe(["--device=npu"], "driver_bytes_by_step.py", 2, variables=variables)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.support.ascend import Observation
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
@@ -84,6 +85,7 @@ def test_cpu_alone_on_a_machine_with_npus(observe_once: Observe) -> None:
     assert {row["attributes"]["type"] for row in observation.of("cpu", event="ACCESS")} == {"HOST"}
 
 
+@nightly
 def test_both(observe_once: Observe) -> None:
     """CPU tensors have their own dump beside those of the devices."""
     observation = observe_once([ALL_EVENTS, "--device=npu,cpu"], "operators.py")

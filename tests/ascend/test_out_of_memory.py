@@ -11,6 +11,7 @@ import pytest
 from msmemscope.model.events import EventKind
 from tests.support import tool
 from tests.support.ascend import PROGRAMS, attributes
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, events_of
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def test_expandable_segments(observe: Observe) -> None:
     assert [row["Name"] for row in rows_of(seen, "SNAPSHOT")][-1] == "OOM_Snapshot After"
 
 
+@nightly
 def test_numbers_of_devices(observe: Observe) -> None:
     """Rows have the driver's number, not the program's."""
     variables = SMALL | {"ASCEND_RT_VISIBLE_DEVICES": "1"}
@@ -185,6 +187,7 @@ def test_without_any_call_stack(observe: Observe) -> None:
 
 
 @pytest.mark.slow
+@nightly
 def test_a_hundred_thousand_blocks(observe: Observe, vnpu_environment: dict[str, str], output: Path) -> None:
     """What is written at a failure costs the program far less than a second, however much is alive."""
     plain = alone(vnpu_environment, output, "many", "100000")

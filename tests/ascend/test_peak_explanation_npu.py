@@ -90,6 +90,7 @@ def test_fragmentation_from_a_dump(observe_once: Observe) -> None:
     assert cause.sentence == failure_of(explained(seen))[1].sentence
 
 
+@nightly
 def test_fragmentation_of_expandable_segments(observe: Observe) -> None:
     """Pieces of physical memory are pinned one by one; where they are mapped is not known, and the coverage says so."""
     found = explained(observe(OPTIONS, PROGRAM, "fragmentation", variables=SMALL | EXPANDABLE))
@@ -134,6 +135,7 @@ def test_another_process(observe: Observe, compile_c: CompileC) -> None:
     )
 
 
+@nightly
 def test_refused_without_a_reason(observe: Observe) -> None:
     """The device gives out less than it says it has: nobody can know why."""
     limited = {"VNPU_FAULTS": "memory-limit:524MiB"}
@@ -142,6 +144,7 @@ def test_refused_without_a_reason(observe: Observe) -> None:
     assert "698 MiB of the device were reported free" in cause.sentence
 
 
+@nightly
 def test_a_configured_limit(observe: Observe) -> None:
     """torch_npu refuses by itself."""
     _, cause = failure_of(explained(observe(OPTIONS, PROGRAM, "limit", variables=SMALL)))

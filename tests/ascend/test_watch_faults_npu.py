@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.targets import SOURCES
 from tests.support.watching import check_seeded_runs
 
@@ -22,7 +23,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", ["by name and by address", pytest.param("window", marks=nightly), "auto"])
 def test_every_seeded_overrun_is_found_and_nothing_else(observe: Observe, how: str) -> None:
     """One report for each: the culprit, its call, the victim and the bytes; and no word about 20 clean runs.
 

@@ -73,7 +73,7 @@ def test_padding_behind_an_output(observe: Observe) -> None:
     assert change.address == int(seen.run.report["written"])
 
 
-@pytest.mark.parametrize("how", ["tensor", "auto"])
+@pytest.mark.parametrize("how", [pytest.param("tensor", marks=nightly), "auto"])
 def test_a_clean_run(observe: Observe, how: str) -> None:
     """No report: the only change is the operator's own output."""
     seen = observe(["--device=npu", *OPTIONS.get(how, ())], "watched_memory.py", how)

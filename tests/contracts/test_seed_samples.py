@@ -303,7 +303,7 @@ def test_program_command(workplace: Workplace) -> None:
     assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
 
 
-@pytest.mark.parametrize("key", ["001 task-queue", "001 launch-blocking"])
+@pytest.mark.parametrize("key", ["001 task-queue", pytest.param("001 launch-blocking", marks=nightly)])
 def test_exports_before_the_command(workplace: Workplace, key: str) -> None:
     """With torch_npu's own switches the program is observed as without."""
     workplace.write("user_program.py", USER_CODE + "train()\ntorch.npu.synchronize()\n")

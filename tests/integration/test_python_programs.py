@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from msmemscope.model.events import EventKind
+from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, count, events_of, shadows
 from tests.support.tool import run as run_command
 
@@ -43,7 +44,7 @@ def test_backward_is_observed_in_every_thread(
         assert "backward_thread.py(" in run.capture.python_stack_text(stack_id)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", [pytest.param("eager", marks=nightly), "aot_eager"])
 def test_compiled_regions_give_the_same_numbers(
     python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool, tmp_path: Path, backend: str
 ) -> None:

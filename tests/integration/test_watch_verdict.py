@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +86,7 @@ def test_a_wrong_write_is_told(tmp_path: Path, how: str) -> None:
     assert "(call 3)" in change["sentence"]
 
 
-@pytest.mark.parametrize("how", ["tensor", "auto"])
+@pytest.mark.parametrize("how", [pytest.param("tensor", marks=nightly), "auto"])
 def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
     """What an operator may write is counted, and no alarm is raised."""
     watch, options = (BY_NAME, ()) if how == "tensor" else ("", ("--watch=auto",))
@@ -100,8 +101,8 @@ def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
     [
         ("torch._ops.aten.add_.Scalar", "; what did run: aten.add_.Tensor."),
         ("scale", "; what did run: faulty.scale.default."),
-        ("torch._ops.faulty.skale.default", "; what did run: faulty.scale.default."),
-        ("torch._ops.aten.convolution.default", "."),
+        pytest.param("torch._ops.faulty.skale.default", "; what did run: faulty.scale.default.", marks=nightly),
+        pytest.param("torch._ops.aten.convolution.default", ".", marks=nightly),
     ],
 )
 def test_a_window_that_never_begins_is_told(tmp_path: Path, start: str, words: str) -> None:

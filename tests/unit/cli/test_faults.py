@@ -18,6 +18,7 @@ from msmemscope.launch import captures
 from msmemscope.launch.faults import fault_text
 from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import FREE, HAL, MARK, PTA, STATE_OPEN, EventLogBuilder
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +256,7 @@ DAMAGES = (
 
 
 @pytest.mark.parametrize("write", DAMAGES, ids=lambda write: write.__name__.removeprefix("write_"))
-@pytest.mark.parametrize("option", ["--data-format=csv", "--data-format=db"])
+@pytest.mark.parametrize("option", ["--data-format=csv", pytest.param("--data-format=db", marks=nightly)])
 def test_a_damaged_capture_is_finished_like_any_other(
     write: Callable[[Path], None], option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
