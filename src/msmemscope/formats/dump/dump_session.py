@@ -201,7 +201,7 @@ class _DumpSession:
         devices = rendered.drop_in_place("device")
         if rendered.is_empty():
             return
-        if self._calls:
+        if self._calls and device == self._home:
             self._last_id = max(self._last_id, *rendered["ID"].top_k(1))
             self._has_device_rows |= bool((devices != DEVICE_NONE).any())
         dump = self._csv[device] if self._is_csv else self._db[device]

@@ -84,6 +84,10 @@ def test_the_process_says_where_its_trace_lies(
     files = dump(devices=("npu",))
     expected = folder or ("device_1" if has_rows else "device_cpu")
     assert {path.parents[1].name for path in files.python_trace_files} == {expected}
+    files = dump(DataFormat.DB, devices=("npu",))
+    (database,) = (path for path in files.db_files if path.parents[1].name == expected)
+    # Also the database that has no other row can be opened.
+    assert {row["Device Id"] for row in db_rows(database)} == {expected.removeprefix("device_")}
 
 
 def test_trace_alone_lies_with_the_cpu(builder: EventLogBuilder, dump: Dump) -> None:
