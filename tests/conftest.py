@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import compileall
 import functools
 import importlib.util
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import hypothesis
 import pytest
 
+import msmemscope
 from tests.support import tool
 from tests.support.nightly import NIGHT
 from tests.support.targets import SOURCES, Binding, Builder, compilers_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from tests.support.tool import ToolRun
 
@@ -36,6 +38,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("nightly", hypothesis.settings.get_profile("tests"), max_examples=4000)
 hypothesis.settings.load_profile("nightly" if NIGHT else "tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the package once: hundreds of processes import it, and where they may not write they would all compile it."""
+    if not hasattr(config, "workerinput"):  # the workers of xdist find it done
+        compileall.compile_dir(Path(msmemscope.__file__).parent, quiet=2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

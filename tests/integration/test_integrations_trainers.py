@@ -26,7 +26,10 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"not installed in this environment: {', '.join(missing)}")
 
 
-INSTALLED = tuple(name for name in (*warm.WITH_TORCH, "transformers", "lightning") if importlib.util.find_spec(name))
+INSTALLED = (
+    *warm.WITH_TORCH,
+    *(name for name in ("transformers", "lightning") if importlib.util.find_spec(name) is not None),
+)
 """What programs import, some of it for seconds."""
 
 needs_transformers = needs("transformers", "accelerate")
