@@ -105,7 +105,7 @@ WatchedCall watched_call(const OperatorPlan& plan) { return WatchedCall{&plan.na
 
 PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs, graph_task)");
+        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs, pass)");
         return nullptr;
     }
     OperatorPlan* const plan = plan_of(arguments[0]);
@@ -125,8 +125,7 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
     }
     if (depth == 0) {
         recorder::set_current_operator(plan->name_id);
-        // The number of the backward pass that this thread works for; -1 outside of any.
-        recorder::set_backward(PyLong_AsLong(arguments[3]) >= 0);
+        recorder::set_pass(static_cast<recorder::Pass>(PyLong_AsLong(arguments[3])));
     }
     if (depth < kDeepestOperator) {
         running[depth].written = false;
@@ -167,7 +166,7 @@ PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t coun
         Py_RETURN_NONE;
     }
     const std::uint32_t stack = stack_for_columns(scope);
-    const std::uint8_t flags = recorder::backward_flag();
+    const std::uint8_t flags = recorder::pass_flags();
     if (recorder::is_selected(kSelectLaunch)) {
         write_operator(scope, format::EventKind::kAtenStart, static_cast<format::Device>(device), plan->name_id, flags,
                        stack);
@@ -218,9 +217,9 @@ PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         recorder::set_current_operator(0);
     }
     // Records of the end of this operator still belong to it.
-    const std::uint8_t flags = recorder::backward_flag();
+    const std::uint8_t flags = recorder::pass_flags();
     if (depth == 0) {
-        recorder::set_backward(false);
+        recorder::set_pass(recorder::Pass::kForward);
     }
     if (depth == 0 && __builtin_expect(watch::is_active(), 0)) {
         watch_operator_ends(watched_call(*plan), plan->written, plan->outputs, arguments[1]);

@@ -52,9 +52,10 @@ void check_numbers() {
     CHECK_EQUAL(number("5one"), number("5one"));
     CHECK(number("5one") != number("5two"));
     CHECK_EQUAL(texts::joined(number("5one"), number("6two")), number("5one\n6two"));
-    CHECK_EQUAL(texts::joined(number("5one"), number("5two")), number("5two"));
+    CHECK_EQUAL(texts::joined(number("5one"), number("5two")), number("5one\n6two"));
+    CHECK_EQUAL(texts::joined(number("3one\n5x"), number("5y\n3two")), number("5x\n6y\n3two"));
     CHECK_EQUAL(texts::joined(0, number("5two")), number("5two"));
-    CHECK_EQUAL(texts::joined(number("5one\n6x\n7y"), number("6two")), number("5one\n7y\n6two"));
+    CHECK_EQUAL(texts::joined(number("5one\n6x\n7y"), number("6two")), number("5one\n6x\n7y"));
     CHECK_EQUAL(texts::joined(number("5one"), number("5one")), number("5one"));
     CHECK_EQUAL(texts::joined(number("5one"), 0), number("5one"));
     std::vector<std::thread> threads;
@@ -96,9 +97,9 @@ int main() {
         recorder::start_collecting(scope);
     }
     recorder::set_thread_labels(number("5during"));
-    recorder::set_backward(true);
+    recorder::set_pass(recorder::Pass::kBackward);
     void* const during = allocate(2000);
-    recorder::set_backward(false);
+    recorder::set_pass(recorder::Pass::kForward);
     std::thread([] { tests::hooked_free(allocate(3000)); }).join();  // another thread has no labels
     CHECK(recorder::label_block(place(during), number("3weight")));
     CHECK(recorder::label_block(place(during), number("3weight")));  // the same again is no news

@@ -153,7 +153,8 @@ def _render_patterns_alone(result: InefficientResult, out: IO[str]) -> None:
 
 def _render_owners(result: Decomposition, recording: Recording, out: IO[str]) -> None:
     del recording
-    print_decomposition(result, Console(file=out, highlight=False, markup=False, emoji=False))
+    console = Console(file=out, highlight=False, markup=False, emoji=False)
+    print_decomposition(result, console, with_modules=True)
     if not result.pools:
         ReportWriter(out).line("No memory was in use")
 

@@ -174,12 +174,12 @@ def test_fsdp2_memory_is_labelled_by_phase(output: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.report["result"] == alone.report["result"]
     found = owners(run.capture)
-    assert found["fsdp2@sharded_weight"] == PARAMETER_BYTES
+    assert found["fsdp2@model@weight@sharded_weight"] == PARAMETER_BYTES
     # With one process nothing is gathered: the buffers are made once, and grow again around each forward and backward.
-    assert found["fsdp2@activation@all_gather_output"] == PARAMETER_BYTES
+    assert found["fsdp2@activation@model@weight@all_gather_output"] == PARAMETER_BYTES
     assert found["fsdp2@activation"] >= (STEPS - 1) * PARAMETER_BYTES
     assert found["fsdp2@backward"] >= STEPS * PARAMETER_BYTES
-    assert found["fsdp2@backward@gradient"] >= STEPS * PARAMETER_BYTES
+    assert found["fsdp2@backward@model@gradient"] >= STEPS * PARAMETER_BYTES
     facts = run.capture.facts
     assert "pytorch fsdp2 decompose" in facts["observed.framework_hooks"][-1]
     assert "unobserved.framework_hooks" not in facts
@@ -194,7 +194,7 @@ def test_fsdp1_memory_is_labelled_by_phase(output: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.report["result"] == alone.report["result"]
     found = owners(run.capture)
-    assert found["fsdp1@sharded_weight"] == PARAMETER_BYTES
+    assert found["fsdp1@model@weight@sharded_weight"] == PARAMETER_BYTES
     assert found["fsdp1@activation"] >= STEPS * 4 * BATCH * (HIDDEN + OUT)
     assert "unobserved.framework_hooks" not in run.capture.facts
 
@@ -208,7 +208,7 @@ def test_compiled_programs_are_compiled_as_before(output: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.report == alone.report
     found = owners(run.capture)
-    assert found["fsdp2@sharded_weight"] == PARAMETER_BYTES
+    assert found["fsdp2@model@weight@sharded_weight"] == PARAMETER_BYTES
     assert found["fsdp2@activation"] == (STEPS - 1) * PARAMETER_BYTES
 
 

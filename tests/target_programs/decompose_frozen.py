@@ -1,4 +1,4 @@
-"""Trains a small layer on top of a frozen one and says what the tensors take that no optimizer knows.
+"""Trains a small layer on top of a frozen one and says what the tensors take, also those that no optimizer knows.
 
 Usage: decompose_frozen.py DEVICE
 """
@@ -37,9 +37,11 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad()
         msmemscope.step()
-    weights = [parameter.untyped_storage().nbytes() for module in (norm, trained) for parameter in module.parameters()]
+    modules = nn.ModuleList([frozen, norm, trained])
+    weights = [tensor.untyped_storage().nbytes() for tensor in (*modules.parameters(), *modules.buffers())]
+    program = [tensor.untyped_storage().nbytes() for tensor in (offset, offset.grad)]
     print(
-        f"weights={'+'.join(map(str, weights))} frozen={frozen.weight.untyped_storage().nbytes()} "
+        f"weights={'+'.join(map(str, weights))} program={'+'.join(map(str, program))} "
         f"cache={kept.untyped_storage().nbytes()} mine={named.untyped_storage().nbytes()}"
     )
 

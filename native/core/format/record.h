@@ -92,6 +92,8 @@ enum RecordFlag : std::uint8_t {
     kFlagMayWrite = 1U << 4U,
     // WATCH: what the operator may write is not known (kernels; memory that changed between operators).
     kFlagWritesUnknown = 1U << 5U,
+    // Beside kFlagBackward: with gradients on, as where a checkpoint runs its forward pass again.
+    kFlagRecomputed = 1U << 6U,
 };
 
 // A device: its kind and its index as one number, kind * kDevicesPerKind + index. Values of kinds are part of the file

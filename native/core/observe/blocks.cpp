@@ -70,7 +70,7 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
         Event event{format::EventKind::kMalloc};
         event.pool = pool;
         event.device = device;
-        event.flags = backward_flag();
+        event.flags = pass_flags();
         event.address = address;
         event.size = static_cast<std::int64_t>(size_bytes);
         event.name_id = thread_handle.operator_id;
@@ -135,7 +135,7 @@ __attribute__((always_inline)) inline Event end_event(const RecordingScope& scop
     if (site == nullptr) {
         event.flags = format::kFlagShadow;
     } else {
-        event.flags = backward_flag();
+        event.flags = pass_flags();
         event.name_id = thread_handle.operator_id;
         if (is_selected(kSelectFree)) {
             take_stacks(scope, event, *site, current_settings.write_python_stack);

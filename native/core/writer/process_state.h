@@ -107,7 +107,7 @@ struct ThreadHandle {
     std::uint32_t thread_id;
     std::uint32_t depth;
     std::uint32_t operator_id;
-    // Of the records of this thread's memory events: kFlagBackward.
+    // Of the records of this thread's memory events: kFlagBackward, kFlagRecomputed.
     std::uint32_t flags;
     // Number of the text of the labels in force, see texts.h.
     std::uint32_t labels;

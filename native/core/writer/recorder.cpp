@@ -199,8 +199,11 @@ std::uint64_t live_block_sequence(format::Pool pool, std::uint64_t address) noex
 
 void set_current_operator(std::uint32_t name_id) noexcept { thread_handle.operator_id = name_id; }
 std::uint32_t current_operator() noexcept { return thread_handle.operator_id; }
-void set_backward(bool runs) noexcept { thread_handle.flags = runs ? std::uint32_t{format::kFlagBackward} : 0U; }
-std::uint8_t backward_flag() noexcept { return static_cast<std::uint8_t>(thread_handle.flags); }
+void set_pass(Pass pass) noexcept {
+    const std::uint32_t backward = pass == Pass::kForward ? 0U : std::uint32_t{format::kFlagBackward};
+    thread_handle.flags = pass == Pass::kRecomputation ? backward | format::kFlagRecomputed : backward;
+}
+std::uint8_t pass_flags() noexcept { return static_cast<std::uint8_t>(thread_handle.flags); }
 void set_thread_labels(std::uint32_t labels) noexcept { thread_handle.labels = labels; }
 
 std::uint64_t epoch() noexcept {

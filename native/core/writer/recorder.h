@@ -160,10 +160,11 @@ void say(const char* text) noexcept;
 void set_current_operator(std::uint32_t name_id) noexcept;
 std::uint32_t current_operator() noexcept;
 
-// Whether an operator of a backward pass runs on this thread; records of its memory events say so.
-void set_backward(bool runs) noexcept;
-// What kFlagBackward is in the records of this thread now.
-std::uint8_t backward_flag() noexcept;
+// What pass the operator belongs to that runs on this thread; records of its memory events say so.
+enum class Pass : std::uint8_t { kForward, kBackward, kRecomputation };
+void set_pass(Pass pass) noexcept;
+// What kFlagBackward and kFlagRecomputed are in the records of this thread now.
+std::uint8_t pass_flags() noexcept;
 
 // The labels in force on this thread: the number of a text, 0 for none.
 void set_thread_labels(std::uint32_t labels) noexcept;

@@ -1,7 +1,9 @@
 #include "core/writer/texts.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <string_view>
 
 #include "core/writer/bounded_lock.h"
 #include "core/writer/hash.h"
@@ -85,6 +87,70 @@ bool has_level(const Text& text, char digit) noexcept {
     return false;
 }
 
+// The levels of the user's labels, see model/labels.py.
+constexpr char kFirstOfUser = '5';
+constexpr char kLastOfUser = '7';
+constexpr bool is_of_user(char level) noexcept { return level >= kFirstOfUser && level <= kLastOfUser; }
+
+// One line of a text after the other: the digit of a level, and a label.
+class Line {
+public:
+    explicit Line(std::string_view text) noexcept : rest_(text) { find_end(); }
+    bool is_there() const noexcept { return !rest_.empty(); }
+    void next() noexcept {
+        rest_.remove_prefix(std::min(end_ + 1, rest_.size()));
+        find_end();
+    }
+    char level() const noexcept { return rest_.front(); }
+    std::string_view label() const noexcept { return end_ == 0 ? std::string_view{} : rest_.substr(1, end_ - 1); }
+
+private:
+    void find_end() noexcept { end_ = std::min(rest_.find('\n'), rest_.size()); }
+    std::string_view rest_;
+    std::size_t end_ = 0;
+};
+
+// Lines that are put together; those that find no room are left out.
+class Joined {
+public:
+    void append(char level, std::string_view label) noexcept {
+        const bool is_first = length_ == 0;
+        if (length_ + label.size() + (is_first ? 1 : 2) > sizeof(bytes_)) {
+            return;
+        }
+        if (!is_first) {
+            bytes_[length_++] = '\n';
+        }
+        bytes_[length_++] = level;
+        label.copy(bytes_ + length_, label.size());
+        length_ += label.size();
+        if (is_of_user(level) && level >= free_of_user_) {
+            free_of_user_ = static_cast<char>(level + 1);
+        }
+    }
+    // Behind those of the user that are there; left out if there are three.
+    void append_of_user(std::string_view label) noexcept {
+        if (free_of_user_ <= kLastOfUser) {
+            append(free_of_user_, label);
+        }
+    }
+    bool has_label_of_user(std::string_view label) const noexcept {
+        for (Line line{std::string_view(bytes_, length_)}; line.is_there(); line.next()) {
+            if (is_of_user(line.level()) && line.label() == label) {
+                return true;
+            }
+        }
+        return false;
+    }
+    const char* bytes() const noexcept { return bytes_; }
+    std::size_t length() const noexcept { return length_; }
+
+private:
+    char bytes_[4096];  // eight levels, and labels of 128 bytes
+    std::size_t length_ = 0;
+    char free_of_user_ = kFirstOfUser;
+};
+
 }  // namespace
 
 std::uint32_t number_of(const char* text, std::size_t bytes) noexcept { return number_of_content(text, bytes, false); }
@@ -98,26 +164,22 @@ std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept {
     if (first == 0 || second == 0) {
         return first + second;
     }
-    char both[4096];  // eight levels, and labels of 128 bytes
+    Joined both;
     const Text& before = table[first];
     const Text& after = table[second];
-    std::size_t length = 0;
-    for (std::size_t begin = 0; begin < before.length;) {
-        const void* const feed = std::memchr(before.bytes + begin, '\n', before.length - begin);
-        const std::size_t end =
-            feed == nullptr ? before.length : static_cast<std::size_t>(static_cast<const char*>(feed) - before.bytes);
-        if (!has_level(after, before.bytes[begin]) && length + (end - begin) + 1 <= sizeof(both)) {
-            std::memcpy(both + length, before.bytes + begin, end - begin);
-            length += end - begin;
-            both[length++] = '\n';
+    for (Line line{{before.bytes, before.length}}; line.is_there(); line.next()) {
+        if (is_of_user(line.level()) || !has_level(after, line.level())) {
+            both.append(line.level(), line.label());
         }
-        begin = end + 1;
     }
-    if (length + after.length > sizeof(both)) {
-        return second;
+    for (Line line{{after.bytes, after.length}}; line.is_there(); line.next()) {
+        if (!is_of_user(line.level())) {
+            both.append(line.level(), line.label());
+        } else if (!both.has_label_of_user(line.label())) {
+            both.append_of_user(line.label());
+        }
     }
-    std::memcpy(both + length, after.bytes, after.length);
-    return number_of(both, length + after.length);
+    return number_of(both.bytes(), both.length());
 }
 
 std::uint32_t id_in_log(const RecordingScope& scope, std::uint32_t number) noexcept {

@@ -78,7 +78,8 @@ def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
 
         describer(cache, owner="cache")    # a tensor that exists
 
-    Up to three different labels can be nested; a thread and an asyncio task have labels of their own.
+    Up to three different labels can be nested; a thread and an asyncio task have labels of their own. A label that is
+    given to memory that exists is added to those that it has, up to three.
 
     Args:
         target: A tensor, an address (int), a module (its parameters and buffers), or a list, tuple or dict of those.

@@ -81,7 +81,7 @@ def label_tensor(tensor: Any, labels: Sequence[Label]) -> bool:
 
     Args:
         tensor: A torch tensor; of a DTensor, the local part is meant.
-        labels: Each with its level; they take the place of what the block had on these levels.
+        labels: Each with its level; they take the place of what the block had on these levels; those of the user are added.
     """
     address = _storage_address(getattr(tensor, "_local_tensor", tensor))
     return address != 0 and label_address(address, labels)
@@ -92,14 +92,27 @@ def label_address(address: int, labels: Sequence[Label]) -> bool:
     return _native.label_block(address, encode_labels(labels))
 
 
+def storage_addresses(tensor: Any, depth: int = 0) -> list[int]:
+    """Where the storages of a tensor begin: one, or those of the tensors that it wraps; none for what has no memory."""
+    inner = getattr(type(tensor), "__tensor_flatten__", None)
+    if inner is None or depth >= _DEEPEST_WRAPPER:
+        address = _storage_address(getattr(tensor, "_local_tensor", tensor))
+        return [address] if address else []
+    names, _ = inner(tensor)
+    return [address for name in names for address in storage_addresses(getattr(tensor, name), depth + 1)]
+
+
+_DEEPEST_WRAPPER = 4
+
+
 def _storage_address(tensor: Any) -> int:
     torch = sys.modules["torch"]
     # In spite of its name, this is where the storage begins; it materialises nothing, as data_ptr() could.
     read = getattr(torch._C, "_data_address", None)  # noqa: SLF001 - no public name
     try:
         return int(read(tensor) if read is not None else tensor.untyped_storage().data_ptr())
-    except (RuntimeError, TypeError, NotImplementedError):
-        return 0  # sparse, fake or meta: there is no memory
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        return 0  # sparse, fake, meta or not yet initialised: there is no memory
 
 
 def _put_in_force(labels: tuple[Label, ...]) -> None:

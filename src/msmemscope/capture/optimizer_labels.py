@@ -1,25 +1,20 @@
-"""Weights, gradients and optimizer state, labelled after each step of an optimizer.
+"""Weights, gradients and optimizer state, labelled after each step of an optimizer, and what modules hold.
 
-An optimizer knows them all: its parameters, their gradients, and the tensors of its state. Each block is labelled once,
-because the native core remembers the label.
+An optimizer knows its parameters, their gradients, and the tensors of its state; modules know parameters that no optimizer
+has. Each block is labelled once, because the native core remembers the label.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
-from msmemscope.capture.labels import label_tensor
-from msmemscope.model.labels import MODEL_GRADIENT, MODEL_OPTIMIZER_STATE, MODEL_WEIGHT, LabelLevel
+from msmemscope.capture.module_labels import GRADIENT_TEXT, label_storages, module_labels, tensors_in
+from msmemscope.model.labels import MODEL_OPTIMIZER_STATE, LabelLevel, encode_labels
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_WEIGHT = [(MODEL_WEIGHT, LabelLevel.DETAIL_1)]
-_GRADIENT = [(MODEL_GRADIENT, LabelLevel.DETAIL_1)]
-_STATE = [(MODEL_OPTIMIZER_STATE, LabelLevel.DETAIL_1)]
+_STATE_TEXT: Final = encode_labels([(MODEL_OPTIMIZER_STATE, LabelLevel.DETAIL_1)])
 
 
 class OptimizerLabels:
@@ -35,9 +30,15 @@ class OptimizerLabels:
         self._is_wanted = True
         if hasattr(sys.modules.get("torch"), "__version__"):
             self._enable()
+            if module_labels.is_on:
+                module_labels.find_all()
         elif not self._is_waiting:
             self._is_waiting = True
             when_imported("torch", self._enable)
+
+    def look(self) -> None:
+        """Label what modules hold now, if that costs little beside the time since it was done last."""
+        module_labels.look_if_due()
 
     def disable(self) -> None:
         """Label no more."""
@@ -45,6 +46,7 @@ class OptimizerLabels:
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
+        module_labels.disable()
 
     def _enable(self) -> None:
         """Never raises: it may run in the middle of the program's imports."""
@@ -60,6 +62,10 @@ class OptimizerLabels:
                 f"weights, gradients and optimizer state are not distinguished: {type(error).__name__}: {error}"
             )
             _native.note_fact("unobserved.optimizer", str(error))
+        try:
+            module_labels.enable()
+        except Exception as error:  # noqa: BLE001 - as above
+            _native.note_fact("unobserved.modules", f"{type(error).__name__}: {error}")
 
 
 _has_failed = False
@@ -68,32 +74,18 @@ _has_failed = False
 def _label_after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     global _has_failed  # noqa: PLW0603 - one line says it for all optimizers
     try:
+        module_labels.look_if_due()
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                label_tensor(parameter, _WEIGHT)
+                label_storages(parameter, module_labels.text_of(parameter))
                 if parameter.grad is not None:
-                    label_tensor(parameter.grad, _GRADIENT)
+                    label_storages(parameter.grad, GRADIENT_TEXT)
         for state in optimizer.state.values():
-            for tensor in _tensors(state):
-                label_tensor(tensor, _STATE)
+            for tensor in tensors_in(state):
+                label_storages(tensor, _STATE_TEXT)
     except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
         if not _has_failed:
             _has_failed = True
             _native.say(
                 f"an optimizer's memory is not distinguished ({type(optimizer).__name__}): {type(error).__name__}: {error}"
             )
-
-
-def _tensors(value: Any, depth: int = 0) -> Iterator[Any]:
-    """The tensors in what an optimizer keeps for a parameter: a dict, with lists in some optimizers."""
-    if hasattr(value, "data_ptr"):
-        yield value
-    elif depth < _DEEPEST_STATE and isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item, depth + 1)
-    elif depth < _DEEPEST_STATE and isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item, depth + 1)
-
-
-_DEEPEST_STATE = 4

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msmemscope import _native
 from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.import_hook import when_imported
+from msmemscope.capture.module_labels import module_labels
+from msmemscope.capture.saved_tensors import label_saved_tensors
 from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
 from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
@@ -93,6 +95,10 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
                 extra=config.oom_top,
             )
         record_figures(number, accelerators.figures(device), OOM_SNAPSHOT_AFTER_NAME, with_stacks=True)
+        if module_labels.is_on:
+            module_labels.find_all()
+            module_labels.look()
+            label_saved_tensors()
     except Exception as error:  # noqa: BLE001 - see above
         tell_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
 

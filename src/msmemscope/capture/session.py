@@ -212,6 +212,8 @@ class Session:
         self.begin_launched()
         if not self._is_tracing:
             return
+        if self._optimizer_labels is not None:
+            self._optimizer_labels.look()
         _native.end_step(self._device_of_steps())
 
     def _device_of_steps(self) -> int:

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
+from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.operator_facts import operator_facts
 from msmemscope.capture.watched_npus import warn_of_concurrent_launches, watches_several_npus
 from msmemscope.model.devices import DEVICE_CPU
@@ -51,6 +52,9 @@ _operator_begins = _native.operator_begins
 _operator_ends = _native.operator_ends
 _mode_count = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
 _graph_task = torch._C._current_graph_task_id  # noqa: SLF001 - no public name
+_gradients_are_on = torch.is_grad_enabled
+# Numbers that the native collector knows: the pass that an operator belongs to.
+_FORWARD, _BACKWARD, _RECOMPUTATION = 0, 1, 2
 _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
 _TRACING_KEYS = tuple(
     getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
@@ -147,6 +151,7 @@ class OperatorMode(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self._is_resting = False
+        self._operators_left = 0
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -185,15 +190,22 @@ class OperatorMode(TorchDispatchMode):
             plan = _make_plan(func)
         if plan < 0 or self._is_resting:
             return func(*args, **kwargs) if kwargs else func(*args)
-        task = _graph_task()
+        running = _FORWARD
+        if _graph_task() >= 0:
+            # A backward pass makes its gradients with gradients off; what a checkpoint runs again is a forward pass.
+            running = _RECOMPUTATION if _gradients_are_on() else _BACKWARD
         try:
             # Within: a signal handler of the program may raise as soon as this has returned.
-            _operator_begins(plan, args, kwargs, task)
+            _operator_begins(plan, args, kwargs, running)
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException:
             _operator_ends(plan, None)
             raise
         _operator_ends(plan, result)
+        if module_labels.is_on:
+            self._operators_left -= 1
+            if self._operators_left < 0:
+                self._operators_left = module_labels.operators_ran()
         return result
 
 

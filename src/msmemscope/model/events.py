@@ -63,6 +63,8 @@ class EventFlag(IntFlag):
     """During an operator of a backward pass."""
     MAY_WRITE = 16
     """WATCH: an operator that ran may write this memory, by its schema and its arguments."""
+    RECOMPUTED = 64
+    """Beside BACKWARD: with gradients on, as where a checkpoint runs its forward pass again."""
     WRITES_UNKNOWN = 32
     """WATCH: what the operator may write is not known: a kernel, or no operator at all."""
 

@@ -35,7 +35,27 @@ MODEL_WEIGHT: Final = "model@weight"
 MODEL_GRADIENT: Final = "model@gradient"
 MODEL_OPTIMIZER_STATE: Final = "model@optimizer_state"
 MODEL_ACTIVATION: Final = "model@activation"
+KV_CACHE: Final = "kv_cache"
+PROGRAM: Final = "program"
+"""What lives on over the end of a step, and nothing else says what it is: the program holds it."""
 OPS_ATEN: Final = "ops@aten"
+_MODEL: Final = "model@"
+
+
+def is_of_model(label: str) -> bool:
+    """Whether a label on the level of details says that memory is a part of the model; these stand first in an owner."""
+    return label.startswith(_MODEL)
+
+
+def module_label(path: str) -> str:
+    """Return the label, on the level DETAIL_2, of a weight that a module holds.
+
+    The parentheses tell it from a label of the user.
+
+    Args:
+        path: The class of the outermost module, and the names that lead to the module: `GPT.blocks.0.attention`.
+    """
+    return f"({path})"
 
 
 def encode_labels(labels: Iterable[tuple[str, LabelLevel]]) -> str:

@@ -17,6 +17,15 @@ PROGRAM_MODULE: Final = "APP"
 """Module of what the program itself asks for, its memory pools included."""
 PINNED_HOST: Final = "HOST@pinned"
 """What owners of pinned memory of the host begin with."""
+_MODEL: Final = "model"
+
+
+def without_module(owner: str) -> str:
+    """Return an owner without the name of the module that holds it, see `labels.module_label`: all weights are one."""
+    parts = owner.split(SEPARATOR)
+    if parts[1:2] != [_MODEL]:
+        return owner
+    return SEPARATOR.join(part for part in parts if not (part.startswith("(") and part.endswith(")")))
 
 
 def driver_owner(module: str, device: int) -> str:

@@ -10,8 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from msmemscope.model.devices import device_name, names_of
-from msmemscope.model.labels import MODEL_ACTIVATION, MODEL_GRADIENT, MODEL_OPTIMIZER_STATE, MODEL_WEIGHT, OPS_ATEN
-from msmemscope.model.owners import PINNED_HOST, SEPARATOR
+from msmemscope.model.labels import (
+    KV_CACHE,
+    MODEL_ACTIVATION,
+    MODEL_GRADIENT,
+    MODEL_OPTIMIZER_STATE,
+    MODEL_WEIGHT,
+    OPS_ATEN,
+    PROGRAM,
+)
+from msmemscope.model.owners import PINNED_HOST, SEPARATOR, without_module
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.plain_text import cut_end
 from msmemscope.units import format_bytes, format_count
@@ -33,6 +41,8 @@ _WORDS: Final = {
     MODEL_GRADIENT: "gradients",
     MODEL_OPTIMIZER_STATE: "optimizer state",
     MODEL_ACTIVATION: "activations",
+    KV_CACHE: "KV cache",
+    PROGRAM: "held by the program",
 }
 """End of a path to its word, where that is not its last part."""
 _OPERATORS: Final = "operators"
@@ -71,28 +81,29 @@ class _Line:
     block_count: int
 
 
-def print_decomposition(decomposition: Decomposition, console: Console) -> None:
+def print_decomposition(decomposition: Decomposition, console: Console, *, with_modules: bool = False) -> None:
     """Write the section.
 
     Args:
         decomposition: What to say.
         console: Where to write it; labels are cut to its width.
+        with_modules: Whether weights are listed by module.
     """
     for pool in decomposition.pools:
         # What the driver's memory of a device is made of stands in the ledger.
         if not (pool.pool == Pool.HAL and pool.device >= 0):
-            _print_pool(pool, console)
+            _print_pool(pool, console, with_modules=with_modules)
     for device in sorted({pool.device for pool in decomposition.pools if pool.device >= 0}):
         _print_ledger(decomposition, device, console)
 
 
-def _print_pool(pool: PoolDecomposition, console: Console) -> None:
+def _print_pool(pool: PoolDecomposition, console: Console, *, with_modules: bool) -> None:
     where = f"{device_name(pool.device)} ({pool_word(pool.pool, pool.device)})"
     console.print()
     console.print(Text(f"Owners on {where} at the peak of {format_bytes(pool.peak_bytes)}", _HEADING), soft_wrap=True)
     table = _table("by owner", "blocks")
     width = max(console.width - _NUMBERS_WIDTH, _SHORTEST_LABEL)
-    for line in _Tree(pool.nodes).lines():
+    for line in _Tree(pool.nodes, with_modules=with_modules).lines():
         table.add_row(
             _label(line.label, line.depth, width),
             Text(format_bytes(line.size_bytes)),
@@ -150,11 +161,13 @@ def _table(*words: str) -> Table:
 class _Tree:
     """The nodes of one pool, the parts of each by its path."""
 
-    def __init__(self, nodes: pl.DataFrame) -> None:
+    def __init__(self, nodes: pl.DataFrame, *, with_modules: bool = False) -> None:
         self._parts: dict[str | None, list[_Node]] = {}
         columns = ("node", "size_bytes", "own_bytes", "block_count")
         for row in nodes.filter(pl.col("depth") <= DEEPEST).select(columns).iter_rows():
             node = _Node(*row)
+            if not with_modules and without_module(node.path) != node.path:
+                continue
             self._parts.setdefault(node.parent, []).append(node)
         for parts in self._parts.values():
             parts.sort(key=lambda node: (-node.size_bytes, node.path))
@@ -193,9 +206,10 @@ class _Tree:
         if not parts:
             return
         yield from self._lines_of(parts, depth)
-        if node.own_bytes:
+        left = node.size_bytes - sum(part.size_bytes for part in parts)
+        if left:
             blocks = node.block_count - sum(part.block_count for part in parts)
-            yield _Line(depth, _OTHER, node.own_bytes, blocks)
+            yield _Line(depth, _OTHER, left, blocks)
 
     def _only_part(self, node: _Node) -> _Node | None:
         """Returns the part that holds all of a node, if there is such a part."""
@@ -208,6 +222,8 @@ def _word(path: str) -> str:
     parts = path.split(SEPARATOR)
     if parts[1:] == [_OPERATORS_PART]:
         return _OPERATORS
+    if parts[1:] in ([KV_CACHE], [PROGRAM]):
+        return _WORDS[parts[-1]]
     return _WORDS.get(SEPARATOR.join(parts[-2:]), parts[-1])
 
 

@@ -26,6 +26,7 @@ from tests.fakes.event_log_builder import (
     PTA,
     PTA_WORKSPACE,
     READ,
+    RECOMPUTED,
     SHADOW,
     WRITE,
     EventLogBuilder,
@@ -91,10 +92,83 @@ def test_later_labels_replace_those_of_their_level(builder: EventLogBuilder) -> 
     block = builder.malloc(0x1000, 64, extra=builder.labels("1fsdp2", "3weights", "5mine"), **NPU)
     other = builder.malloc(0x2000, 64, extra=builder.labels("3weights"), **NPU)
     builder.owner(block, "3model@gradient", **NPU)
-    builder.owner(block, "5yours", **NPU)
+    builder.owner(other, "4lora", **NPU)
+    builder.owner(block, "3model@weight\n4(GPT.head)", **NPU)
+    assert list(owners(builder).values()) == ["PTA@model@weight@fsdp2@(GPT.head)@mine", "PTA@weights@lora"]
+
+
+def test_labels_of_the_user_are_added(builder: EventLogBuilder) -> None:
+    """Those given to a block stand behind those of its thread: each once, and at most three."""
+    block = builder.malloc(0x1000, 64, extra=builder.labels("5mine"), **NPU)
+    other = builder.malloc(0x2000, 64, **NPU)
+    for label in ("5yours", "5mine", "5yours", "5theirs", "5nobody's"):
+        builder.owner(block, label, **NPU)
     builder.owner(other, "6else", **NPU)
-    builder.owner(block, "3model@weight", **NPU)
-    assert list(owners(builder).values()) == ["PTA@fsdp2@model@weight@yours", "PTA@weights@else"]
+    assert list(owners(builder).values()) == ["PTA@mine@yours@theirs", "PTA@else"]
+
+
+def test_a_framework_names_its_weights(builder: EventLogBuilder) -> None:
+    """That they are parameters of a module says less; what is a gradient now is one, whatever it was."""
+    block = builder.malloc(0x1000, 64, **NPU)
+    other = builder.malloc(0x2000, 64, extra=builder.labels("3weights"), **NPU)
+    builder.owner(block, "3model@weight\n4(GPT)", **NPU)
+    builder.owner(block, "1vllm\n3kv_cache", **NPU)
+    builder.owner(block, "3model@weight\n4(GPT)", **NPU)
+    builder.owner(other, "3model@gradient", **NPU)
+    assert list(owners(builder).values()) == ["PTA@vllm@kv_cache@(GPT)", "PTA@model@gradient"]
+
+
+def test_what_outlives_a_step_is_held_by_the_program(builder: EventLogBuilder) -> None:
+    """Whatever allocated it; weights, activations and what the user has labelled as well stay what they are."""
+    operator = builder.string("aten.mm")
+    kept = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    mine = builder.malloc(0x2000, 64, extra=builder.labels("5mine"), **NPU)
+    weight = builder.malloc(0x3000, 64, extra=builder.labels("3model@weight"), **NPU)
+    saved = builder.malloc(0x4000, 64, name_id=operator, **NPU)
+    builder.access(saved, 0x4000, **BACKWARD_READ, **NPU)
+    short = builder.malloc(0x5000, 64, name_id=operator, **NPU)
+    builder.free(short, 0x5000, 64, **NPU)
+    builder.add(EventKind.STEP)
+    later = builder.malloc(0x5000, 64, name_id=operator, **NPU)
+    builder.free(kept, 0x1000, 64, **NPU)
+    assert owners(builder) == {
+        kept: "PTA@program",
+        mine: "PTA@program@mine",
+        weight: "PTA@model@weight",
+        saved: "PTA@model@activation",
+        short: "PTA@ops@aten",
+        later: "PTA@ops@aten",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "uses", "expected"),
+    [
+        (BACKWARD | RECOMPUTED, [BACKWARD], "model@activation"),
+        (BACKWARD | RECOMPUTED, [BACKWARD | RECOMPUTED], "ops@aten"),  # on the way to what is saved
+        (0, [BACKWARD | RECOMPUTED], "model@activation"),  # what a checkpoint begins with
+        (0, [BACKWARD | RECOMPUTED, 0, BACKWARD | RECOMPUTED], "ops@aten"),
+        (BACKWARD, [BACKWARD | RECOMPUTED], "ops@aten"),
+    ],
+)
+def test_recomputation(builder: EventLogBuilder, flags: int, uses: list[int], expected: str) -> None:
+    """What a checkpoint makes again is an activation if the backward pass itself reads it."""
+    block = builder.malloc(0x1000, 64, name_id=builder.string("aten.mm"), flags=flags, **NPU)
+    for use in uses:
+        builder.access(block, 0x1000, kind=READ, flags=use, **NPU)
+    assert owner_of_one(builder) == f"PTA@{expected}"
+
+
+def test_saved_tensors_are_activations(builder: EventLogBuilder) -> None:
+    """Before any backward pass, unless they are something else; not what backward passes read again and again."""
+    weight = builder.malloc(0x1000, 64, extra=builder.labels("3model@weight"), **NPU)
+    saved = builder.malloc(0x2000, 64, extra=builder.labels("5mine"), **NPU)
+    mask = builder.malloc(0x3000, 64, **NPU)
+    for use in (BACKWARD_READ, FORWARD_READ, BACKWARD_READ):
+        builder.access(mask, 0x3000, **use, **NPU)
+    for block in (weight, saved, mask):
+        builder.owner(block, "3model@activation", **NPU)
+    assert list(owners(builder).values()) == ["PTA@model@weight", "PTA@model@activation@mine", "PTA@ops@aten"]
 
 
 def test_labels_of_unknown_blocks_are_ignored(builder: EventLogBuilder) -> None:
@@ -229,6 +303,8 @@ TEXTS = {
     6: "5yours\n6more",
     7: "4detail",
     8: "5\n2",
+    9: "3model@activation",
+    10: "3weights\n5his",
 }
 
 
@@ -247,15 +323,32 @@ class OracleBlock:
     attributes: str
     of_operator: bool
     flags: int
+    is_saved: bool = False
+    outlives_a_step: bool = False
+    is_free: bool = False
     levels: dict[int, str] = field(default_factory=dict)
     uses: list[tuple[bool, bool]] = field(default_factory=list)
     """Whether in a backward pass, whether a read."""
 
-    def label(self, text: str) -> None:
+    def use(self, flags: int, *, is_read: bool) -> None:
+        """Take a use on; what was made again is used in the forward pass that was run again."""
+        is_again = flags & self.flags & RECOMPUTED
+        self.uses.append((bool(flags & BACKWARD) and not is_again, is_read))
+
+    def label(self, text: str, *, adds: bool = False) -> None:
         """Take labels on."""
         for line in text.split("\n"):
-            if line[1:]:
-                self.levels[int(line[0])] = line[1:]
+            level, label = int(line[0]) if line else 0, line[1:]
+            users = [self.levels[each] for each in (5, 6, 7) if each in self.levels]
+            if label == "model@activation":
+                self.is_saved = True
+            elif label == "model@weight" and not self.levels.get(3, "model@").startswith("model@"):
+                continue
+            elif level >= 5 and adds:
+                if label and label not in users and len(users) < 3:
+                    self.levels[min({5, 6, 7} - set(self.levels))] = label
+            elif label:
+                self.levels[level] = label
 
     def owner(self) -> str:
         """Put it together, as the documents say."""
@@ -267,13 +360,20 @@ class OracleBlock:
             first = {HAL: "CANN@UNKNOWN", HOST: "HOST", PTA: "PTA", ATB: "ATB"}[self.pool]
         tools = [self.levels[level] for level in (1, 2, 3, 4) if level in self.levels]
         is_tensor = self.pool in {PTA, HOST} and first != "HOST@pinned"
-        if is_tensor and not tools and (self.of_operator or self.uses):
-            tools = ["model@activation" if self.is_activation() else "ops@aten"]
+        if 3 in self.levels and self.levels[3].startswith("model@"):
+            tools.remove(self.levels[3])
+            tools.insert(0, self.levels[3])
+        if is_tensor and not {3, 4} & set(self.levels) and self.is_activation():
+            tools = ["model@activation", *([self.levels[1]] if 1 in self.levels else [])]
+        elif is_tensor and not tools and self.outlives_a_step:
+            tools = ["program"]
+        elif is_tensor and not tools and (self.of_operator or self.uses):
+            tools = ["ops@aten"]
         return "@".join([first, *tools, *(self.levels[level] for level in (5, 6, 7) if level in self.levels)])
 
     def is_activation(self) -> bool:
         """Walk through the uses one by one."""
-        if self.flags & (BACKWARD | SHADOW):
+        if self.flags & SHADOW or (self.flags & BACKWARD and not self.flags & RECOMPUTED):
             return False
         stretches, in_backward = 0, False
         for backward, read in self.uses:
@@ -282,7 +382,7 @@ class OracleBlock:
                 in_backward = True
             elif not backward:
                 in_backward = False
-        return stretches == 1
+        return stretches == 1 or (stretches == 0 and self.is_saved)
 
 
 @st.composite
@@ -291,19 +391,29 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     places = st.sampled_from([(HAL, 0), (HAL, CPU), (HOST, CPU), (PTA, 0), (PTA, 1), (ATB, 0)])
     allocations: list[int] = []
+    freed: set[int] = set()
     for sequence in range(1, draw(st.integers(1, 60))):
-        kind = draw(st.sampled_from(["malloc", "owner", "use", "use", "use"]))
-        event: dict[str, Any] = {"sequence": sequence, "flags": draw(st.sampled_from([0, 0, BACKWARD, SHADOW]))}
+        kind = draw(st.sampled_from(["malloc", "owner", "use", "use", "use", "free", "step"]))
+        flags = draw(st.sampled_from([0, 0, BACKWARD, SHADOW, BACKWARD | RECOMPUTED]))
+        event: dict[str, Any] = {"sequence": sequence, "flags": flags}
         if kind == "malloc" or not allocations:
             pool, device = draw(places)
             attributes = draw(st.sampled_from([0, 0, 1, 2]))
             event |= {"kind": EventKind.MALLOC, "pool": pool, "device": device, "attribute_id": attributes}
-            event |= {"name_id": draw(st.integers(0, 1)), "extra": draw(st.sampled_from([0, 0, 3, 4, 5, 6, 7, 8]))}
+            event |= {
+                "name_id": draw(st.integers(0, 1)),
+                "extra": draw(st.sampled_from([0, 0, 3, 4, 5, 6, 7, 8, 9, 10])),
+            }
             allocations.append(sequence)
+        elif kind == "step":
+            event["kind"] = EventKind.STEP
         else:
             event["extra"] = draw(st.sampled_from([*allocations, 1000]))
             if kind == "owner":
-                event |= {"kind": EventKind.OWNER, "attribute_id": draw(st.sampled_from([3, 4, 5, 6, 7, 8]))}
+                event |= {"kind": EventKind.OWNER, "attribute_id": draw(st.sampled_from([3, 4, 5, 6, 7, 8, 9, 10]))}
+            elif kind == "free" and event["extra"] not in freed:
+                event["kind"] = EventKind.FREE
+                freed.add(event["extra"])
             else:
                 event["kind"] = draw(st.sampled_from([EventKind.ACCESS_READ, EventKind.ACCESS_WRITE]))
         events.append(event)
@@ -319,10 +429,17 @@ def oracle(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
             block = OracleBlock(event["pool"], event["device"], labels, event["name_id"] != 0, event["flags"])
             block.label(TEXTS.get(event["extra"], ""))
             blocks[event["sequence"]] = block
-        elif event["extra"] in blocks and kind == EventKind.OWNER:
-            blocks[event["extra"]].label(labels)
-        elif event["extra"] in blocks:
-            blocks[event["extra"]].uses.append((bool(event["flags"] & BACKWARD), kind == EventKind.ACCESS_READ))
+        elif kind == EventKind.STEP:
+            for block in blocks.values():
+                block.outlives_a_step |= not block.is_free
+        elif event["extra"] not in blocks:
+            continue
+        elif kind == EventKind.OWNER:
+            blocks[event["extra"]].label(labels, adds=True)
+        elif kind == EventKind.FREE:
+            blocks[event["extra"]].is_free = True
+        else:
+            blocks[event["extra"]].use(event["flags"], is_read=kind == EventKind.ACCESS_READ)
     return [(sequence, block.owner()) for sequence, block in blocks.items()]
 
 

@@ -55,7 +55,7 @@ def test_labels_of_the_version_that_is_imported(torch_process: FrameworkProcess,
     with listening(lambda _name: seen.append(labels_in_force())):
         object.__new__(state)._pre_forward(None, (), {})
         collectives.foreach_reduce([], [])
-    assert seen == [["fsdp2", "activation"], ["fsdp2", "gradient"]]
+    assert seen == [["fsdp2", "activation"], ["fsdp2", "model@gradient"]]
     assert is_hooked("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel", "forward")
     assert torch_process.facts_of("unobserved.framework_hooks") == []
     disable_automatic_hooks()
@@ -75,11 +75,11 @@ def test_a_version_that_only_the_installation_knows(vllm_process: FrameworkProce
 def test_a_version_without_labels_is_noted(torch_process: FrameworkProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, and nothing is hooked."""
     torch = importlib.import_module("torch")
-    monkeypatch.setattr(torch, "__version__", "2.4.0")
+    monkeypatch.setattr(torch, "__version__", "2.2.0")
     for _ in range(2):
         enable_automatic_hooks()
         disable_automatic_hooks()
-    assert torch_process.facts_of("unobserved.framework_hooks") == ["pytorch 2.4.0 has no labels of its own"]
+    assert torch_process.facts_of("unobserved.framework_hooks") == ["pytorch 2.2.0 has no labels of its own"]
     assert not is_hooked(STATE, "FSDPState", "_pre_forward")
 
 

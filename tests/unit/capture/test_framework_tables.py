@@ -54,18 +54,18 @@ LABELS = {
         "forward": ["fsdp1", "activation"],
         "_pre_backward_hook": ["fsdp1", "backward"],
         "_post_backward_hook": ["fsdp1", "backward"],
-        "_init_flat_param_and_metadata": ["fsdp1", "sharded_weight"],
-        "_alloc_padded_unsharded_flat_param": ["fsdp1", "all_gather"],
-        "_reduce_grad": ["fsdp1", "gradient"],
+        "_init_flat_param_and_metadata": ["fsdp1", "model@weight", "sharded_weight"],
+        "_alloc_padded_unsharded_flat_param": ["fsdp1", "model@weight", "all_gather"],
+        "_reduce_grad": ["fsdp1", "model@gradient"],
         "_pre_forward": ["fsdp2", "activation"],
         "_post_forward": ["fsdp2", "activation"],
         "_pre_backward": ["fsdp2", "backward"],
         "post_backward": ["fsdp2", "backward"],
-        "_init_sharded_param": ["fsdp2", "sharded_weight"],
-        "foreach_all_gather": ["fsdp2", "all_gather_output"],
-        "foreach_reduce": ["fsdp2", "gradient"],
-        "init_all_gather_outputs": ["fsdp2", "all_gather_output"],
-        "alloc_all_gather_outputs": ["fsdp2", "all_gather_output"],
+        "_init_sharded_param": ["fsdp2", "model@weight", "sharded_weight"],
+        "foreach_all_gather": ["fsdp2", "model@weight", "all_gather_output"],
+        "foreach_reduce": ["fsdp2", "model@gradient"],
+        "init_all_gather_outputs": ["fsdp2", "model@weight", "all_gather_output"],
+        "alloc_all_gather_outputs": ["fsdp2", "model@weight", "all_gather_output"],
     },
 }
 
@@ -174,7 +174,7 @@ def test_a_name_imported_from_another_place_of_the_table_is_labelled_once(proces
     with listening(lambda _name: seen.append(labels_in_force())):
         group.foreach_all_gather(None, None)
         collectives.foreach_all_gather(None, None)
-    assert seen == [["fsdp2", "all_gather_output"]] * 2
+    assert seen == [["fsdp2", "model@weight", "all_gather_output"]] * 2
     cleanup_framework_hooks()
     assert group.foreach_all_gather is collectives.foreach_all_gather
     assert not hasattr(group.foreach_all_gather, "__wrapped__")

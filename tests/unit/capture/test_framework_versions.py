@@ -136,7 +136,7 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
         ),
         (
             ("pytorch", "2.10", "fsdp", "decompose"),
-            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2)",
+            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2, ddp, autograd, compile)",
         ),
         (
             ("verl", "0.7.0", "TaskRunner", "decompose"),
@@ -170,8 +170,13 @@ def test_automatic_labels_take_every_component_of_a_version() -> None:
     """Both kinds of FSDP, and of several ranges of one component those that contain the version."""
     pytorch = next(each for each in known_frameworks() if each.name == "pytorch")
     found = find_decompose_sets(pytorch, "2.9.0")
-    assert [(each.component, each.versions) for each in found] == [("fsdp1", "2.6+"), ("fsdp2", "2.6-2.9")]
-    assert find_decompose_sets(pytorch, "2.5.0") == ()
+    of_every_version = [("ddp", "2.3+"), ("autograd", "2.3+")]
+    assert [(each.component, each.versions) for each in found] == [
+        ("fsdp1", "2.6+"), ("fsdp2", "2.6-2.9"), *of_every_version,
+    ]  # fmt: skip
+    older = find_decompose_sets(pytorch, "2.5.0")
+    assert [(each.component, each.versions) for each in older] == of_every_version
+    assert find_decompose_sets(pytorch, "2.2.0") == ()
 
 
 def test_the_tables_can_be_read() -> None:

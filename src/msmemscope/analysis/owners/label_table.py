@@ -60,6 +60,10 @@ class LabelTable:
             self.levels_in_use.update(known)
         return known
 
+    def number_of(self, label: str) -> int:
+        """Returns the number of a label; it gets one if it has none."""
+        return self._number(label)
+
     def _number(self, label: str) -> int:
         number = self._numbers.get(label)
         if number is None:

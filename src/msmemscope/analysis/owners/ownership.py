@@ -6,14 +6,16 @@ An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight kno
 1. who allocated: `CANN@<module>` for memory of the driver, otherwise the pool (`PTA`, `PTA_WORKSPACE`, `ATB`,
    `MINDSPORE`, `HOST`, and `HOST@pinned` for pinned memory of the host);
 2. labels that tools gave (`LabelLevel.COMPONENT` to `DETAIL_2`): those in force on the thread at the MALLOC, and those
-   given to the block later. On one level the latest label counts;
-3. for a tensor without such labels that an operator allocated or used: `model@activation` if a forward pass made it for
-   a backward pass, otherwise `ops@aten`;
-4. labels of the user (`LabelLevel.USER_1` to `USER_3`).
+   given to the block later. On one level the latest label counts, but what a framework calls its memory stays when a weight is
+   found there. What says which part of the model it is (`model@weight`) comes first;
+3. for a tensor without such labels: `model@activation` if a forward pass made it for a backward pass, `program` if it lived on
+   over the end of a step, otherwise `ops@aten` if an operator allocated or used it;
+4. labels of the user (`LabelLevel.USER_1` to `USER_3`): those of the thread, then those given to the block.
 
-An activation was not allocated during a backward pass, an operator of a backward pass read it, and no forward pass used
-it between two such reads. The last condition is what tells it from buffers and from frozen weights, which are read by the
-backward passes of many steps.
+An activation was saved by autograd; or it was not allocated during a backward pass, an operator of a backward pass read it,
+and no forward pass used it between two such reads. The last condition is what tells it from masks and tables, which are read by
+the backward passes of many steps. A forward pass that a checkpoint runs again, in the middle of a backward pass, is a forward
+pass to what it makes itself, and a part of the backward pass to what was there before.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
 from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
-from msmemscope.model.labels import MODEL_ACTIVATION, OPS_ATEN, LabelLevel
+from msmemscope.model.labels import (
+    MODEL_ACTIVATION,
+    MODEL_WEIGHT,
+    OPS_ATEN,
+    PROGRAM,
+    USER_LEVELS,
+    LabelLevel,
+    is_of_model,
+)
 from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
 from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
 
@@ -63,7 +73,9 @@ class Ownership:
     """What could not be told from what was recorded, one line each."""
 
 
-OWNER_KINDS: Final = (EventKind.MALLOC, EventKind.OWNER, EventKind.ATEN_START, *ACCESS_KINDS)
+OWNER_KINDS: Final = (
+    EventKind.MALLOC, EventKind.FREE, EventKind.STEP, EventKind.OWNER, EventKind.ATEN_START, *ACCESS_KINDS,
+)  # fmt: skip
 """Kinds of the events that owners are made of."""
 
 
@@ -106,12 +118,16 @@ class OwnerFinder:
                 "attribute_id": np.uint32,
                 "is_of_operator": np.bool_,
                 "is_of_forward": np.bool_,
+                "is_recomputed": np.bool_,
+                "is_saved": np.bool_,
+                "freed": np.uint64,
                 "last_use": np.uint8,
                 "backward_uses": np.uint8,
             }
         )
         self._labels = LabelTable(strings)
         self._attributes_of = attributes
+        self._step_ends: list[_Numbers] = []
         self._has_operators = False
         self._has_accesses = False
 
@@ -123,7 +139,9 @@ class OwnerFinder:
         """
         kind = pl.col("kind")
         self._add_blocks(batch.filter(kind == EventKind.MALLOC))
+        self._add_frees(batch.filter(kind == EventKind.FREE))
         self._add_labels(batch.filter(kind == EventKind.OWNER))
+        self._step_ends.append(batch.filter(kind == EventKind.STEP)["sequence"].to_numpy())
         self._add_uses(batch.filter(kind.is_in([*ACCESS_KINDS])))
         self._has_operators = self._has_operators or bool((batch["kind"] == EventKind.ATEN_START).any())
 
@@ -134,9 +152,11 @@ class OwnerFinder:
         }
         # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
         # not made for the first.
-        is_activation = self._blocks["is_of_forward"] & (self._blocks["backward_uses"] == 1)
-        levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in self._labels.levels_in_use}
-        blocks = pl.DataFrame({**columns, "is_activation": is_activation, **levels})
+        uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
+        is_activation = self._blocks["is_of_forward"] & ((uses == 1) | (is_saved & (uses == 0)))
+        levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
+        kinds = {"is_activation": is_activation, "is_of_program": self._outlives_a_step()}
+        blocks = pl.DataFrame({**columns, **kinds, **levels})
         attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
         # A few combinations stand for all blocks: only they become text one by one.
@@ -148,35 +168,107 @@ class OwnerFinder:
         is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
         return Ownership(owners.select("sequence", "owner"), (NO_ACCESSES,) if is_unclear else ())
 
+    def _outlives_a_step(self) -> _Numbers:
+        """Whether each block was alive when some step ended."""
+        ends = np.sort(np.concatenate([*self._step_ends, np.empty(0, np.uint64)]))
+        freed = self._blocks["freed"]
+        until = np.where(freed == 0, np.iinfo(np.uint64).max, freed)
+        before = np.searchsorted(ends, self._blocks["sequence"])
+        return np.asarray(np.searchsorted(ends, until) > before)
+
+    def _add_frees(self, frees: pl.DataFrame) -> None:
+        rows, is_known = self._rows_of(frees["extra"].to_numpy())
+        self._blocks["freed"][rows] = frees["sequence"].to_numpy()[is_known]
+
     def _add_blocks(self, allocations: pl.DataFrame) -> None:
         if allocations.is_empty():
             return
         flags = allocations["flags"].to_numpy()
         # What existed before collection began may have been made by anything.
-        not_forward = int(EventFlag.BACKWARD | EventFlag.SHADOW)
+        is_recomputed = (flags & int(EventFlag.RECOMPUTED)) != 0
+        is_of_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_recomputed
         first = self._blocks.append(
             sequence=allocations["sequence"].to_numpy(),
             pool=allocations["pool"].to_numpy(),
             device=allocations["device"].to_numpy(),
             attribute_id=allocations["attribute_id"].to_numpy(),
             is_of_operator=allocations["name_id"].to_numpy() != 0,
-            is_of_forward=(flags & not_forward) == 0,
+            is_of_forward=~is_of_backward & ((flags & int(EventFlag.SHADOW)) == 0),
+            is_recomputed=is_recomputed,
         )
         rows = np.arange(first, first + allocations.height)
         self._label(rows, allocations["extra"].to_numpy())
 
     def _add_labels(self, labels: pl.DataFrame) -> None:
         rows, is_known = self._rows_of(labels["extra"].to_numpy())
-        self._label(rows, labels["attribute_id"].to_numpy()[is_known])
+        self._label(rows, labels["attribute_id"].to_numpy()[is_known], adds=True)
 
-    def _label(self, rows: _Numbers, texts: _Numbers) -> None:
-        """Give blocks the labels of label texts; of those of one level the last one counts."""
+    def _label(self, rows: _Numbers, texts: _Numbers, *, adds: bool = False) -> None:
+        """Give blocks the labels of label texts.
+
+        Args:
+            rows: Of blocks, in the order of the labels: of those of one level the last one counts.
+            texts: String ids.
+            adds: Whether labels of the user are added to those that a block has.
+        """
         is_labelled = texts != 0
-        for level, labels in self._labels.by_level(texts[is_labelled]).items():
+        rows = rows[is_labelled]
+        by_level = self._labels.by_level(texts[is_labelled])
+        kinds = by_level.get(LabelLevel.DETAIL_1)
+        counts = np.ones(len(rows), np.bool_) if kinds is None else self._counting(rows, kinds)
+        added = [labels for level, labels in sorted(by_level.items()) if adds and level in USER_LEVELS]
+        if added:
+            self._add_labels_of_user(np.repeat(rows, len(added)), np.stack(added, axis=1).ravel())
+        for level, labels in by_level.items():
+            if adds and level in USER_LEVELS:
+                continue
             column = self._blocks.column(f"level_{level}", np.uint32)
-            has_one = labels != 0
-            latest_rows, latest_labels = _latest(rows[is_labelled][has_one], labels[has_one])
+            has_one = (labels != 0) & counts
+            latest_rows, latest_labels = _latest(rows[has_one], labels[has_one])
             column[latest_rows] = latest_labels
+
+    def _counting(self, rows: _Numbers, kinds: _Numbers) -> _Numbers:
+        """Returns which labels count, of labels on the level that says what memory is; takes note of what was saved.
+
+        What is an activation as well is something else first. A weight is what a framework calls it, if that calls it
+        something.
+        """
+        is_saved = kinds == self._labels.number_of(MODEL_ACTIVATION)
+        self._blocks["is_saved"][rows[is_saved]] = True
+        is_weight = kinds == self._labels.number_of(MODEL_WEIGHT)
+        if not is_weight.any():
+            return np.asarray(~is_saved)
+        column = self._blocks.column(f"level_{int(LabelLevel.DETAIL_1)}", np.uint32)
+        names_one = ~is_weight & ~is_saved & (kinds != 0)
+        different = np.unique(rows)
+        latest = dict(zip(different.tolist(), column[different].tolist(), strict=True))
+        stays = np.zeros(len(rows), np.bool_)
+        for place, (row, kind, names, weight) in enumerate(
+            zip(rows.tolist(), kinds.tolist(), names_one.tolist(), is_weight.tolist(), strict=True)
+        ):
+            if names:
+                latest[row] = kind
+            elif weight:
+                text = self._labels.text(latest[row])
+                stays[place] = bool(text) and not is_of_model(text)
+        return np.asarray(~is_saved & ~stays)
+
+    def _add_labels_of_user(self, rows: _Numbers, labels: _Numbers) -> None:
+        """Give blocks one more label of the user each, where it is not among theirs and there are fewer than three."""
+        columns = [self._blocks.column(f"level_{int(level)}", np.uint32) for level in USER_LEVELS]
+        self._labels.levels_in_use.update(map(int, USER_LEVELS))
+        rows, labels = rows[labels != 0], labels[labels != 0]
+        while len(rows):
+            _, first = np.unique(rows, return_index=True)  # of each block the first label; the others afterwards
+            blocks, new = rows[first], labels[first]
+            new = np.where(np.logical_or.reduce([column[blocks] == new for column in columns]), 0, new)
+            for column in columns:
+                is_free = (column[blocks] == 0) & (new != 0)
+                column[blocks[is_free]] = new[is_free]
+                new = np.where(is_free, 0, new)
+            is_left = np.ones(len(rows), np.bool_)
+            is_left[first] = False
+            rows, labels = rows[is_left], labels[is_left]
 
     def _add_uses(self, accesses: pl.DataFrame) -> None:
         if accesses.is_empty():
@@ -184,7 +276,9 @@ class OwnerFinder:
         self._has_accesses = True
         rows, is_known = self._rows_of(accesses["extra"].to_numpy())
         self._blocks["is_of_operator"][rows] = True
-        is_backward = (accesses["flags"].to_numpy()[is_known] & int(EventFlag.BACKWARD)) != 0
+        flags = accesses["flags"].to_numpy()[is_known]
+        is_forward_again = ((flags & int(EventFlag.RECOMPUTED)) != 0) & self._blocks["is_recomputed"][rows]
+        is_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_forward_again
         is_read = accesses["kind"].to_numpy()[is_known] == EventKind.ACCESS_READ
         # What a backward pass writes into tells nothing about what it was made for.
         counts = ~is_backward | is_read
@@ -219,6 +313,8 @@ class OwnerFinder:
         levels = {level: traits.get(f"level_{level}", 0) for level in LabelLevel}
         labels = {level: self._labels.text(number) for level, number in levels.items() if number}
         of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
+        # What part of the model it is stands first, as MindStudio Insight has it.
+        of_tools.sort(key=lambda text: not is_of_model(text))
         of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
         pool, device = traits["pool"], traits["device"]
         # CPU tensors and pinned memory of the host share a pool in older recordings.
@@ -226,8 +322,14 @@ class OwnerFinder:
         is_pinned = is_pinned_memory(pool, device) or (is_host and bool(traits["is_pinned"]))
         allocator = PINNED_HOST if is_pinned else _allocator(pool, device, traits["module"])
         is_tensor = pool in TENSOR_POOLS and not is_pinned
-        if not of_tools and is_tensor and traits["is_of_operator"]:
-            of_tools = [MODEL_ACTIVATION if traits["is_activation"] else OPS_ATEN]
+        names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
+        if is_tensor and not names_kind and traits["is_activation"]:
+            # Of a phase of a framework, what it is for stands in front; the phase says no more then.
+            of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
+        elif is_tensor and not of_tools and traits["is_of_program"]:
+            of_tools = [PROGRAM]
+        elif is_tensor and not of_tools and traits["is_of_operator"]:
+            of_tools = [OPS_ATEN]
         return SEPARATOR.join([allocator, *of_tools, *of_user])
 
 

@@ -22,6 +22,7 @@ from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
+from msmemscope.model.owners import without_module
 from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.peak_without import peaks_without
@@ -417,8 +418,10 @@ def _check_moment(recording: Recording, at: int | None) -> None:
 
 
 def _owners(in_use: pl.DataFrame) -> pl.DataFrame:
+    folded = {owner: without_module(owner) for owner in in_use["owner"].unique()}
     return (
-        in_use.group_by("device", "pool", "owner")
+        in_use.with_columns(pl.col("owner").replace(folded))
+        .group_by("device", "pool", "owner")
         .agg(
             size_bytes=pl.col("size").sum(),
             block_count=pl.len(),

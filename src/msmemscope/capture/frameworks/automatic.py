@@ -9,6 +9,7 @@ from msmemscope import _native
 from msmemscope.capture.frameworks.patching import patcher
 from msmemscope.capture.frameworks.registry import find_decompose_sets, known_frameworks
 from msmemscope.capture.frameworks.targets import HookType
+from msmemscope.capture.frameworks.transformers_cache import CacheLabels
 from msmemscope.capture.import_hook import whenever_imported
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ class _AutomaticHooks:
         self.is_left_to_program = False
         self._watches: list[EndWatch] = []
         self._told: set[str] = set()
+        self._caches = CacheLabels()
 
     def enable(self) -> None:
         """Hook what is there, and the rest when it is imported."""
         if self.is_on or self.is_left_to_program:
             return
         self.is_on = True
+        self._caches.enable()
         for framework in known_frameworks():
             if not any(each.hook_type is HookType.DECOMPOSE for each in framework.hook_sets):
                 continue
@@ -44,6 +47,7 @@ class _AutomaticHooks:
     def disable(self) -> None:
         """Give back what only these hooks have."""
         self.is_on = False
+        self._caches.disable()
         while self._watches:
             self._watches.pop()()
         patcher.release(_HOLDER)

@@ -170,6 +170,11 @@ class Place:
 
     def _call(self, callback: Callback, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
+            if callback in {Callback.SAVED, Callback.SAVED_BY_COMPILED}:
+                from msmemscope.capture.saved_tensors import label_saved_by
+
+                label_saved_by(args[0 if callback is Callback.SAVED else 1])
+                return
             from msmemscope.capture.frameworks import vllm_labels
 
             act = vllm_labels.label_weights if callback is Callback.WEIGHTS else vllm_labels.label_kv_cache

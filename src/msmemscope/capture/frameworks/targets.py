@@ -33,6 +33,10 @@ class Callback(Enum):
     """The parameters and buffers of the model that a runner has loaded."""
     KV_CACHE = "kv_cache"
     """The tensors of the cache, by layer, that a runner has allocated."""
+    SAVED = "saved"
+    """What a function of autograd, its `ctx` the first argument, has saved for its backward pass."""
+    SAVED_BY_COMPILED = "saved by compiled code"
+    """The same with the `ctx` as second argument."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,34 @@
+"""Owners on the virtual NPU against programs that know who owns each of their tensors."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.owner_truths.measure import NIGHTLY_PROGRAMS, NPU_PROGRAMS, run, score, table
+from tests.support.nightly import NIGHT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+MOST_OTHER_BYTES = {"training.checkpoints": 512, "training.checkpoints_reentrant": 512}
+"""The gradient that a backward pass begins with is not told from what its forward pass has saved."""
+
+
+@pytest.mark.usefixtures("vnpu_environment")
+def test_every_block_has_its_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At every moment that a program speaks of; also where memory ran out in the middle of a forward pass."""
+    programs = (*NPU_PROGRAMS, *(NIGHTLY_PROGRAMS["npu"] if NIGHT else ()))
+    rows, differences = score(run("npu", programs, tmp_path), "npu")
+    with capsys.disabled():
+        sys.stdout.write(f"\n{table(rows)}\n")
+    assert {row.program for row in rows} == set(programs)
+    wrong: dict[tuple[str, str], int] = {}
+    for each in differences:
+        place = (each.program, each.moment)
+        wrong[place] = wrong.get(place, 0) + each.size_bytes
+    assert all(size <= MOST_OTHER_BYTES.get(program, 0) for (program, _), size in wrong.items()), differences
