@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Collecting": ("config", "start", "step", "stop", "collect"),
     "Labels": ("describe.describer",),
     "Snapshots": ("take_snapshot", "TakeSnapshot"),
+    "Who holds it": ("who_holds",),
     "Trace of Python functions": ("tracer.start", "tracer.stop", "RecordFunction"),
     "Watching memory": ("watcher.watch", "watcher.remove", "remove"),
     "Frameworks": ("init_framework_hooks", "cleanup_framework_hooks"),

@@ -3,8 +3,13 @@
 #include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "alignment.h"
 #include "code_table.h"
@@ -23,6 +28,7 @@
 #include "plain_pickle.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
+#include "reference_search.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
@@ -111,6 +117,28 @@ bool label_block(std::uint64_t address, const std::string& text) {
     return recorder::label_block(address, texts::number_of(text.data(), text.size()));
 }
 
+bool imply_step(bool is_optimizer, int device) {
+    return steps::imply_step(is_optimizer ? steps::ImpliedSource::kOptimizer : steps::ImpliedSource::kModule,
+                             static_cast<format::Device>(device));
+}
+
+bool note_holder(std::uint64_t address, const std::string& chain) {
+    return recorder::note_holder(address, chain.data(), chain.size());
+}
+
+// Blocks that are alive and have a record, as (address, bytes, sequence of the MALLOC).
+std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> recorded_live_blocks() {
+    std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> found;
+    recorder::visit_live_blocks(
+        [](void* into, const LiveBlock& block) {
+            if (block.sequence != 0) {
+                static_cast<decltype(found)*>(into)->emplace_back(block.address, block.size_bytes, block.sequence);
+            }
+        },
+        &found);
+    return found;
+}
+
 std::uint64_t live_bytes(int pool, int device) {
     return recorder::live_bytes(static_cast<format::Pool>(pool), static_cast<format::Device>(device));
 }
@@ -173,6 +201,13 @@ NB_MODULE(_native, module) {
                "The labels of what this thread allocates from now on; empty for none.");
     module.def("label_block", &label_block, nb::arg("address"), nb::arg("text"),
                "Labels the live block that contains an address. False if none is known.");
+    module.def("imply_step", &imply_step, nb::arg("is_optimizer"), nb::arg("device"),
+               "A step seems to have ended. False if steps of this source are not wanted any more.");
+    module.def("note_holder", &note_holder, nb::arg("address"), nb::arg("chain"),
+               "Records what refers to the live block that contains an address. False if none is recorded.");
+    module.def("recorded_live_blocks", &recorded_live_blocks,
+               nb::sig("def recorded_live_blocks() -> list[tuple[int, int, int]]"),
+               "Blocks that are alive and have a record: address, bytes, sequence number.");
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
@@ -200,7 +235,8 @@ NB_MODULE(_native, module) {
     define_watch(module);
     module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
-        PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0) {
+        PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0 ||
+        PyModule_AddFunctions(module.ptr(), kReferenceMethods) != 0) {
         nb::raise_python_error();
     }
 }

@@ -87,6 +87,20 @@ PyObject *first_local_of_frame(PyFrameObject *frame) {
     return frame->f_code->co_nlocals > 0 ? frame->f_localsplus[0] : NULL;
 }
 
+void visit_frame_locals(PyFrameObject *frame, void (*visit)(void *context, PyObject *name, PyObject *value),
+                        void *context) {
+    PyCodeObject *code = frame->f_code;
+    PyObject *names[] = {code->co_varnames, code->co_cellvars, code->co_freevars};
+    Py_ssize_t place = 0;
+    for (size_t kind = 0; kind < 3; ++kind) {
+        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(names[kind]); ++index, ++place) {
+            if (frame->f_localsplus[place] != NULL) {
+                visit(context, PyTuple_GET_ITEM(names[kind], index), frame->f_localsplus[place]);
+            }
+        }
+    }
+}
+
 #elif defined(FRAMES_OF_311)
 
 #if PY_VERSION_HEX >= 0x030D0000
@@ -160,6 +174,20 @@ PyObject *first_local_of_frame(PyFrameObject *frame) {
     return code_of(frame->f_frame)->co_nlocals > 0 ? frame->f_frame->localsplus[0] : NULL;
 }
 
+void visit_frame_locals(PyFrameObject *frame, void (*visit)(void *context, PyObject *name, PyObject *value),
+                        void *context) {
+    const _PyInterpreterFrame *inner = frame->f_frame;
+    PyCodeObject *code = code_of(inner);
+    if (is_incomplete(inner)) {
+        return;
+    }
+    for (int place = 0; place < code->co_nlocalsplus; ++place) {
+        if (inner->localsplus[place] != NULL) {
+            visit(context, PyTuple_GET_ITEM(code->co_localsplusnames, place), inner->localsplus[place]);
+        }
+    }
+}
+
 #else /* layouts not known: no stacks, and the doctor says so */
 
 PythonFrameCursor innermost_python_frame(void) { return NULL; }
@@ -180,6 +208,13 @@ PyCodeObject *code_of_frame(PyFrameObject *frame) {
 PyObject *first_local_of_frame(PyFrameObject *frame) {
     (void)frame;
     return NULL;
+}
+
+void visit_frame_locals(PyFrameObject *frame, void (*visit)(void *context, PyObject *name, PyObject *value),
+                        void *context) {
+    (void)frame;
+    (void)visit;
+    (void)context;
 }
 
 #endif

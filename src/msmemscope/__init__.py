@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from msmemscope.analyzer import analyze, check_inefficient, check_leaks, get_analyzer_config, list_analyzers
     from msmemscope.capture.collection import collect
     from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
+    from msmemscope.capture.holders import who_holds
     from msmemscope.capture.record_function import RecordFunction
     from msmemscope.capture.session import config, start, step, stop
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
@@ -49,6 +50,7 @@ __all__ = [
     "take_snapshot",
     "tracer",
     "watcher",
+    "who_holds",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "take_snapshot": "msmemscope.capture.snapshot",
     "tracer": "",
     "watcher": "",
+    "who_holds": "msmemscope.capture.holders",
 }
 """Public name to the module that has it; a name without one is a module of this package."""
 

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-FAMILIES = ("containers", "functions", "autograd", "training")
-"""Modules with programs: their public functions."""
+FAMILIES = ("containers", "functions", "autograd", "training", "unmarked")
+"""Modules with programs: their public functions. Those of the last one say nothing of steps."""
 NPU_FAMILIES = (*FAMILIES, "pinned")
 """Those that run where there is an NPU."""
 

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, find_step_leaks
+from msmemscope.analysis.leaks.growth import GrowthBasis
+from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.formats.reading import load_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from msmemscope.analysis.leaks.step_leaks import StepLeaks
+    from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.leaks.step_leaks import StepLeakOptions
     from tests.leak_zoo.catalogue import Program
 
 LONG_LEAK_STEPS = 4
@@ -23,6 +25,31 @@ LONG_LEAK_STEPS = 4
 
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class MeasureRow:
+    """One line of a table of measures."""
+
+    measure: str
+    device: str
+    programs: int
+    true: int
+    """What is there to be found."""
+    found: int
+    """Of that."""
+    false: int
+    """What was found and is not there."""
+
+    @property
+    def precision(self) -> float:
+        """Of what was found, the share that is true."""
+        return self.found / (self.found + self.false) if self.found + self.false else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Of what is true, the share that was found."""
+        return self.found / self.true if self.true else 1.0
 
 
 @dataclass
@@ -67,17 +94,23 @@ def process_ids(stdout: str) -> dict[str, int]:
     return found
 
 
-def found_leaks(output: Path, process_id: int, options: StepLeakOptions | None = None) -> StepLeaks:
-    """Read the capture of a process and find its leaks over steps."""
+def found_leaks(output: Path, process_id: int, options: StepLeakOptions | None = None) -> LeakOverview:
+    """Read the capture of a process and find its leaks."""
     (directory,) = output.glob(f"msmemscope_{process_id}_*_ascend*")
     (dataset,) = load_all(directory)
-    return find_step_leaks(dataset, options)
+    return find_leaks(dataset, options=options)
 
 
-def leaking_lines(program: Program, found: StepLeaks) -> set[int | str]:
-    """Lines of the program that leaked in at least LONG_LEAK_STEPS; text for a call site elsewhere."""
+def leaking_lines(program: Program, found: LeakOverview) -> set[int | str]:
+    """Lines of the program that leaked in at least LONG_LEAK_STEPS, or grow where there are no steps.
+
+    Text for a call site elsewhere.
+    """
     lines: set[int | str] = set()
-    for site in found.leaking_sites.filter(pl.col("leaking_steps") >= LONG_LEAK_STEPS)["site"]:
+    sites = found.step_leaks.leaking_sites.filter(pl.col("leaking_steps") >= LONG_LEAK_STEPS)["site"].to_list()
+    if found.slow_leaks.basis is GrowthBasis.PARTS:
+        sites += found.slow_leaks.sites["site"].to_list()
+    for site in sites:
         match = _LINE.match(site)
         lines.add(int(match[2]) if match is not None and match[1] == str(program.path) else site)
     return lines
@@ -98,3 +131,21 @@ def score(
         result.found_false.extend(f"{program.identity}: {line}" for line in lines - program.leaking_lines)
         result.missed.extend(f"{program.identity}: {line}" for line in program.leaking_lines - lines)
     return result
+
+
+def measure(output: Path, processes: dict[str, int], programs: Iterable[Program], device: str) -> list[MeasureRow]:
+    """Sum up runs of the zoo as rows of a table: programs that mark their steps, and those that say nothing of steps.
+
+    Args:
+        output: Where the captures are.
+        processes: What `process_ids` read.
+        programs: That were run.
+        device: Where they had their tensors.
+    """
+    rows = []
+    for name, is_unmarked in (("leaks over marked steps", False), ("leaks without an edit", True)):
+        chosen = [program for program in programs if (program.family == "unmarked") is is_unmarked]
+        result = score(chosen, processes, output)
+        true = result.found_true + len(result.missed)
+        rows.append(MeasureRow(name, device, result.programs, true, result.found_true, len(result.found_false)))
+    return rows

@@ -34,6 +34,8 @@ enum class AttributeKey : std::uint16_t {
     kWorkspaceBytes = 35,
     kStreamId = 40,
     kPoolId = 41,
+    // IMPLIED_STEP: what ended.
+    kStepSource = 42,
     // Watched memory.
     kWatch = 50,
     kWatchId = 51,

@@ -39,6 +39,9 @@ enum class EventKind : std::uint8_t {
     kStartTrace = 42,
     kStopTrace = 43,
     kStep = 44,
+    // A step ended as far as the program's own doing tells: an optimizer stepped, or the outermost module's forward
+    // ended (attribute step_source). Nobody said so; what a program says itself counts instead. Not a row of a dump.
+    kImpliedStep = 45,
     kSnapshot = 50,
     // How much a pool holds of the driver's memory on a device, in use or not. Not a row of a dump: memory events
     // of the pool that follow show it as their total.
@@ -57,6 +60,8 @@ enum class EventKind : std::uint8_t {
     // Watching a piece of memory began, and ended.
     kWatchStart = 56,
     kWatchStop = 57,
+    // A block is alive, and what of the program refers to it: the name is the chain of references. Not a row of a dump.
+    kHolder = 58,
     kFunctionCall = 60,
 };
 
@@ -126,12 +131,12 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER, WATCH*: first byte concerned. Otherwise 0.
+    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER: first byte concerned. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
-    // that ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
-    // OWNER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
+    // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
+    // OWNER, HOLDER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -142,6 +147,7 @@ struct Record {
     // String id. MALLOC, FREE: the outermost operator running on this thread,
     // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
     // function that failed. WATCH*: what the user calls the memory, 0 where nobody chose it (automatic).
+    // HOLDER: the chain of references.
     std::uint32_t name_id;
     // Attribute id, or 0. MALLOC: what the allocator says of the block. ACCESS: dtype and shape. OWNER: string id of
     // labels. FUNCTION_CALL: see extra.
@@ -155,7 +161,7 @@ struct Record {
     // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
-    // OWNER, WATCH*: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how many
+    // OWNER, WATCH*, HOLDER: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how many
     // of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for them.
     std::uint64_t extra;
 };

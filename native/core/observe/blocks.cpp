@@ -227,4 +227,21 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
     return true;
 }
 
+bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept {
+    const RecordingScope scope(false);
+    LiveBlock block{};
+    if (!scope || !find_block_around(address, block) || block.sequence == 0) {
+        return false;
+    }
+    Event event{format::EventKind::kHolder};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.address = block.address;
+    event.size = static_cast<std::int64_t>(block.size_bytes);
+    event.name_id = intern_string(scope, chain, bytes);
+    event.extra = block.sequence;
+    append_here(*process_state, event);
+    return true;
+}
+
 }  // namespace msmemscope::recorder

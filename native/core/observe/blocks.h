@@ -57,6 +57,9 @@ void undo_free(const EndingBlock& ending) noexcept;
 // known. Costs little if these labels were the last that the block was given.
 bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 
+// Records what of the program refers to the live block that contains this address; false if no such block has a record.
+bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept;
+
 #pragma GCC visibility pop
 
 }  // namespace recorder

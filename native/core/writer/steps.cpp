@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "core/writer/attributes.h"
 #include "core/writer/process_state.h"
 
 namespace msmemscope {
@@ -18,6 +19,8 @@ std::atomic<Source> source{Source::kNone};
 std::atomic<bool> other_source_told{false};
 std::atomic<std::uint32_t> begun_ranges{0};
 std::atomic<std::uint32_t> ended_steps{0};
+std::atomic<steps::ImpliedSource> implied_source{steps::ImpliedSource::kNone};
+std::atomic<std::uint32_t> implied_steps{0};
 
 struct OpenStep {
     std::atomic<std::uint64_t> range;  // 0: free
@@ -172,6 +175,35 @@ void end_range(std::uint64_t range) noexcept {
 
 bool are_undecided() noexcept {
     return recorder::settings().step_count != 0 && source.load(std::memory_order_relaxed) == Source::kNone;
+}
+
+bool imply_step(ImpliedSource wanted, format::Device device) noexcept {
+    if (source.load(std::memory_order_acquire) != Source::kNone) {
+        return false;
+    }
+    if (!is_tracing.load(std::memory_order_acquire) || recorder::settings().step_count != 0) {
+        return true;
+    }
+    ImpliedSource before = implied_source.load(std::memory_order_acquire);
+    while (before < wanted && !implied_source.compare_exchange_weak(before, wanted, std::memory_order_acq_rel)) {
+    }
+    if (before > wanted) {
+        return false;
+    }
+    if (before < wanted) {
+        implied_steps.store(0, std::memory_order_relaxed);
+    }
+    const RecordingScope scope(true);
+    if (scope) {
+        Event event{format::EventKind::kImpliedStep};
+        event.device = device;
+        event.size = implied_steps.fetch_add(1, std::memory_order_acq_rel) + 1;
+        const bool is_optimizer = wanted == ImpliedSource::kOptimizer;
+        event.attribute_id =
+            Attributes(scope).text(format::AttributeKey::kStepSource, is_optimizer ? "optimizer" : "module").id();
+        recorder::append(scope, event);
+    }
+    return true;
 }
 
 void note_extent() noexcept {

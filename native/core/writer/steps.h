@@ -4,6 +4,8 @@
 // next, so that the first began with the program; or mstx ranges with the message "step start", between which there is
 // no step. The other source is ignored, with one line. Until the first of the two comes it is step 1 that runs; if it
 // is a range, that was an error, and what was recorded is taken back.
+//
+// Of a program that uses neither it is recorded where steps seem to end; these are never chosen by "steps".
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,13 @@ void end_range(std::uint64_t range) noexcept;
 
 // Whether steps were chosen and nothing says yet what the steps are: what is recorded now may be taken back.
 bool are_undecided() noexcept;
+
+// What ended where the program itself says nothing of steps. An optimizer's step counts before a module's forward.
+enum class ImpliedSource : std::uint32_t { kNone, kModule, kOptimizer };
+
+// Writes an IMPLIED_STEP event while all steps are traced. False if steps of this source are not wanted: the program
+// tells of steps itself, or an optimizer does where a module would; that stays so.
+bool imply_step(ImpliedSource source, format::Device device) noexcept;
 
 // Where steps were chosen: notes how many have begun and ended, as facts.
 void note_extent() noexcept;

@@ -31,6 +31,8 @@ from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from msmemscope.capture.function_trace import FunctionTrace
+    from msmemscope.capture.holders import HolderSearches
+    from msmemscope.capture.implied_steps import ImpliedSteps
     from msmemscope.capture.operators import OperatorCollector
     from msmemscope.capture.optimizer_labels import OptimizerLabels
 
@@ -66,6 +68,8 @@ class Session:
         self._watches_memory = False
         self._optimizer_labels: OptimizerLabels | None = None
         self._function_trace: FunctionTrace | None = None
+        self._implied_steps: ImpliedSteps | None = None
+        self._holders: HolderSearches | None = None
 
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()
@@ -201,6 +205,8 @@ class Session:
             self.begin_launched()
             if not self._is_tracing:
                 return
+            if self._holders is not None:
+                self._holders.run_ended()
             self._is_tracing = False
             self._was_stopped = True
             self._end_python_collection()
@@ -214,7 +220,8 @@ class Session:
             return
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
-        _native.end_step(self._device_of_steps())
+        if _native.end_step(self._device_of_steps()) and self._holders is not None:
+            self._holders.step_ended()
 
     def _device_of_steps(self) -> int:
         """Steps are events of the current NPU, or of the cpu where that is observed; of none if both are not."""
@@ -244,12 +251,23 @@ class Session:
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
+        if Analysis.LEAKS in config.analysis and config.events & _BLOCK_ITEMS and not config.steps:
+            self._look_for_leaks()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:
                 from msmemscope.capture.function_trace import FunctionTrace
 
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
+
+    def _look_for_leaks(self) -> None:
+        if self._implied_steps is None or self._holders is None:
+            from msmemscope.capture.holders import HolderSearches
+            from msmemscope.capture.implied_steps import ImpliedSteps
+
+            self._holders = HolderSearches(lambda: self.config.holder_time)
+            self._implied_steps = ImpliedSteps(self._device_of_steps, self._holders.step_ended)
+        self._implied_steps.enable_with_torch()
 
     def _observe_operators(self) -> None:
         if self._operators is None:
@@ -278,6 +296,8 @@ class Session:
         enable_automatic_hooks()
 
     def _end_python_collection(self) -> None:
+        if self._implied_steps is not None:
+            self._implied_steps.disable()
         if self._function_trace is not None:
             self._function_trace.stop()
         if self._optimizer_labels is not None:
@@ -291,6 +311,8 @@ class Session:
     def finish(self) -> None:
         """End in an orderly way, when the interpreter is about to."""
         if self._is_tracing:
+            if self._holders is not None:
+                self._holders.run_ended()
             self._end_python_collection()
 
 
@@ -331,8 +353,8 @@ def config(**settings: Any) -> None:
     defaults.
 
     Args:
-        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `data_format` (or
-            `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
+        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `holder_time`, `data_format`
+            (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
             `watch_checksum`. What a log is made with (`output`, `data_format`,
             `max_size`) can be set once; a later call that wants it otherwise is told so on stderr. A setting that is
             None counts as not given.

@@ -16,6 +16,7 @@ from msmemscope.configuration.settings import (
     CONTROL_CHARACTERS,
     DEFAULT_OOM_TOP,
     DEFAULT_STACK_DEPTH,
+    MAXIMUM_HOLDER_TIME_MS,
     MAXIMUM_OOM_TOP,
     MAXIMUM_STACK_DEPTH,
     WHOLE_NUMBER,
@@ -114,6 +115,13 @@ def parse_level(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 def parse_events(accepted: str, spelling: str, text: str) -> dict[str, Any]:
     """Read what to collect, before couplings."""
     return {"events": _chosen(accepted, spelling, text, EVENTS, message="not an event")}
+
+
+def parse_holder_time(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read the limit of searches for what holds memory."""
+    if not WHOLE_NUMBER.fullmatch(text) or int(text) > MAXIMUM_HOLDER_TIME_MS:
+        raise _refuse(accepted, spelling, text, "not a number of milliseconds")
+    return {"holder_time": int(text)}
 
 
 def parse_analysis(accepted: str, spelling: str, text: str) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from msmemscope.configuration import option_values as values
 from msmemscope.configuration import watching
 from msmemscope.configuration.settings import (
     ACCEPTED_DEVICES,
+    DEFAULT_HOLDER_TIME_MS,
     DEFAULT_OUTPUT,
     DEFAULT_STACK_DEPTH,
+    MAXIMUM_HOLDER_TIME_MS,
     MAXIMUM_STACK_DEPTH,
     Analysis,
     CollectionItem,
@@ -175,6 +177,16 @@ OPTIONS: tuple[Option, ...] = (
         "leaks, decompose, inefficient, oom[:{1..1000}], separated by commas",
         "leaks",
         values.parse_analysis,
+    ),
+    Option(
+        "holder-time",
+        OptionGroup.COLLECT,
+        "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
+        "where memory outlives steps, at steps 4, 8, 16 and so on, and at the end. 0: none.",
+        "MS",
+        f"a number from 0 to {MAXIMUM_HOLDER_TIME_MS}",
+        str(DEFAULT_HOLDER_TIME_MS),
+        values.parse_holder_time,
     ),
     Option(
         "data-format",

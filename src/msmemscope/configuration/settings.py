@@ -32,6 +32,8 @@ MAXIMUM_STACK_DEPTH = 1000
 ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{DEVICES_PER_KIND - 1}}}"
 DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
+DEFAULT_HOLDER_TIME_MS = 500
+MAXIMUM_HOLDER_TIME_MS = 600_000
 DEFAULT_WATCH_BUDGET_BYTES = 12 << 20
 DEFAULT_WATCH_MAX_SIZE_BYTES = 10 << 30
 NO_SESSION = "0" * 16
@@ -167,6 +169,8 @@ class Config:
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
     oom_top: int = 0
     """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
+    holder_time: int = DEFAULT_HOLDER_TIME_MS
+    """Milliseconds of processor time that a search for what holds memory may take; 0: none is made."""
     data_format: DataFormat = DataFormat.CSV
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
@@ -334,6 +338,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "native_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),
     "analysis": _enum_set_kind(Analysis),
     "oom_top": _number_kind(MAXIMUM_OOM_TOP),
+    "holder_time": _number_kind(MAXIMUM_HOLDER_TIME_MS),
     "data_format": _enum_kind(DataFormat),
     "log_level": _enum_kind(LogLevel),
     "maximum_size": _number_kind(2**63 - 1),

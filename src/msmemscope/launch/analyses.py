@@ -44,15 +44,19 @@ SUMMARY_KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH
 MOST_EVENTS: Final = 30_000_000
 """Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
 
-_STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END)
-_NEEDED_BY_LEAKS: Final = (*MEMORY_KINDS, *_STEP_KINDS, EventKind.KERNEL_LAUNCH, EventKind.RESERVED)
+_STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)
+_NEEDED_BY_LEAKS: Final = (
+    *MEMORY_KINDS, *_STEP_KINDS,
+    EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER,
+)  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
     EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
 )  # fmt: skip
 _WATCH: Final = "watch"
 _NO_STEPS: Final = (
-    'leaks: not judged, the program marks no steps (msmemscope.step() behind each, or mstx ranges "step start")'
+    "leaks: not judged, the program has no steps: no optimizer and no module runs, and none are marked (msmemscope.step() "
+    'behind each, or mstx ranges "step start")'
 )
 
 
@@ -205,16 +209,17 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     if not coverage.is_answered:
         remarks.extend(f"leaks: not judged, {line}" for line in coverage.missing)
         return None
-    if not any(counts.get(kind, 0) for kind in _STEP_KINDS):
-        remarks.append(_NO_STEPS)
-        return None
     recording = _recording_of(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
     if recording is None:
         return None
     found = find_leaks(recording)
     if found.step_leaks.steps_ended == 0:
-        remarks.append(_NO_STEPS)
-        return None
+        # Then growth over time is judged; where that could not be either, it says why.
+        if found.slow_leaks.remarks:
+            remarks.append(_NO_STEPS)
+            remarks.extend(found.slow_leaks.remarks)
+            return None
+        return found
     if found.step_leaks.remarks and not found.fluctuation.pools:
         remarks.extend(found.step_leaks.remarks)
         return None

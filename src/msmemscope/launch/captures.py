@@ -202,8 +202,11 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
     analyses = RunAnalyses()
     with _by_itself(capture, _INCOMPLETE):
         facts, problems = capture.facts, capture.problems
-        overview = memory_overview(capture.restricted_to(SUMMARY_KINDS))
-        analyses = analyze_run(capture, first)
+        try:
+            analyses = analyze_run(capture, first)
+        finally:
+            leaked = analyses.leaks.leaked_sequences if analyses.leaks is not None else None
+            overview = memory_overview(capture.restricted_to(SUMMARY_KINDS), leaked=leaked)
     devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,

@@ -37,6 +37,7 @@ class AttributeKey(IntEnum):
     WORKSPACE_BYTES = 35
     STREAM_ID = 40
     POOL_ID = 41
+    STEP_SOURCE = 42
     WATCH = 50
     WATCH_ID = 51
     OUTPUT = 52
@@ -140,6 +141,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.WORKSPACE_BYTES, "workspace_size", _NUMBER),
         (AttributeKey.STREAM_ID, "streamId", _NUMBER),
         (AttributeKey.POOL_ID, "pool_id", _TEXT),
+        (AttributeKey.STEP_SOURCE, "step_source", _TEXT),
         (AttributeKey.WATCH, "watch", _TEXT),
         (AttributeKey.WATCH_ID, "id", _NUMBER),
         (AttributeKey.OUTPUT, "output", _NUMBER),

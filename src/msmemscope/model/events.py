@@ -39,6 +39,7 @@ class EventKind(IntEnum):
     START_TRACE = 42
     STOP_TRACE = 43
     STEP = 44
+    IMPLIED_STEP = 45
     SNAPSHOT = 50
     RESERVED = 51
     DEVICE_USAGE = 52
@@ -47,6 +48,7 @@ class EventKind(IntEnum):
     WATCH = 55
     WATCH_START = 56
     WATCH_STOP = 57
+    HOLDER = 58
     FUNCTION_CALL = 60
 
 
@@ -142,6 +144,8 @@ ROWLESS_KINDS: Final = (
     EventKind.RESERVED,
     EventKind.DEVICE_USAGE,
     EventKind.OWNER,
+    EventKind.IMPLIED_STEP,
+    EventKind.HOLDER,
     *WATCH_KINDS,
 )
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""

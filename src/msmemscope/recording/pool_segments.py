@@ -46,11 +46,12 @@ def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.
     Returns:
         One boolean per row of `driver_blocks`.
     """
-    return _holds_blocks(driver_blocks, blocks) | _precedes_growth(driver_blocks, events)
+    return holds_blocks(driver_blocks, blocks) | _precedes_growth(driver_blocks, events)
 
 
-def _holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series:
-    """Whether an address in it was handed out by a pool. Alive at one moment, the driver's blocks do not overlap."""
+def holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series:
+    """Tell which blocks of the driver have addresses that a pool handed out; arguments as for `pool_segments`."""
+    # Alive at one moment, the driver's blocks do not overlap.
     found = np.zeros(driver_blocks.height, dtype=np.bool_)
     pooled = blocks.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))
     for device in driver_blocks["device"].unique():

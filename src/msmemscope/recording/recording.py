@@ -6,6 +6,7 @@ import functools
 import html
 import importlib
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,6 +46,21 @@ STEP_RANGE_NAME: Final = "step start"
 """Text of an mstx range that is a step."""
 
 
+class StepSource(str, Enum):
+    """Where the steps of a program are taken from; the value is how people are told of it."""
+
+    CALLS = "msmemscope.step()"
+    RANGES = 'mstx ranges "step start"'
+    OPTIMIZER = "optimizer.step"
+    MODULE = "the outermost module's forward"
+    NONE = "none"
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether the program said nothing of steps, and they were taken from what it does."""
+        return self in {StepSource.OPTIMIZER, StepSource.MODULE}
+
+
 @dataclass(frozen=True, repr=False)
 class Recording:
     """Everything that analyses need of one process, whatever it was read from.
@@ -79,7 +95,7 @@ class Recording:
 
     @functools.cached_property
     def steps(self) -> pl.DataFrame:
-        """The steps that the program reported, a table of STEP_SCHEMA.
+        """The steps of the program, a table of STEP_SCHEMA; `step_source` says where they are taken from.
 
         A program reports steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
         that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins
@@ -87,19 +103,42 @@ class Recording:
         counted from 1 over all devices of the process, in the order in which they begin. A range within another one of
         its device is part of that step and no step of its own; ranges that overlap without that are steps, each.
 
+        Of a program that reports none, steps end where an optimizer has stepped, else where the outermost module's forward
+        has ended; of the latter those before an optimizer's first step are steps of nothing.
+
         Both bounds are part of the step. `end_sequence` is null for a range that never ended.
         """
-        kinds = [EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END]
+        return self._steps_and_source[1]
+
+    @property
+    def step_source(self) -> StepSource:
+        """Where `steps` are taken from."""
+        return self._steps_and_source[0]
+
+    @functools.cached_property
+    def _steps_and_source(self) -> tuple[StepSource, pl.DataFrame]:
+        kinds = [EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP]
         marked = self.events.filter(pl.col("kind").is_in(kinds))
         is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
         names = self.strings.filter(is_step_name)["id"]
         is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
         first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
         if first.is_empty():
-            return STEP_SCHEMA.to_frame()
+            return self._implied_steps(marked)
         if first["kind"][0] == EventKind.STEP:
-            return _called_steps(marked)
-        return _marked_steps(marked, is_begin)
+            return StepSource.CALLS, _called_steps(marked.filter(pl.col("kind") == EventKind.STEP))
+        return StepSource.RANGES, _marked_steps(marked, is_begin)
+
+    def _implied_steps(self, marked: pl.DataFrame) -> tuple[StepSource, pl.DataFrame]:
+        sources = self.attributes.select("attribute_id", "step_source")
+        implied = marked.filter(pl.col("kind") == EventKind.IMPLIED_STEP).join(
+            sources, on="attribute_id", how="left", maintain_order="left"
+        )
+        for word, source in _IMPLIED_SOURCES.items():
+            ends = implied.filter(pl.col("step_source") == word)
+            if not ends.is_empty():
+                return source, _called_steps(ends)
+        return StepSource.NONE, STEP_SCHEMA.to_frame()
 
     @functools.cached_property
     def operators(self) -> pl.DataFrame:
@@ -214,18 +253,18 @@ class Recording:
         ]
 
 
+_IMPLIED_SOURCES: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MODULE}
+"""What the attribute `step_source` of the event log stands for, the better one first."""
+
+
 def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:
-    """Returns the steps of `step()`: each call ends one."""
-    return (
-        marked.filter(pl.col("kind") == EventKind.STEP)
-        .select(
-            pl.col("size").alias("number"),
-            (pl.col("sequence").shift(1) + 1).fill_null(0).alias("begin_sequence"),
-            pl.col("sequence").alias("end_sequence"),
-            "device",
-        )
-        .cast(STEP_SCHEMA)
-    )
+    """Returns the steps that the events end, each one."""
+    return marked.select(
+        pl.col("size").alias("number"),
+        (pl.col("sequence").shift(1) + 1).fill_null(0).alias("begin_sequence"),
+        pl.col("sequence").alias("end_sequence"),
+        "device",
+    ).cast(STEP_SCHEMA)
 
 
 def _marked_steps(marked: pl.DataFrame, is_begin: pl.Expr) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Final
 
+from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
@@ -37,8 +38,9 @@ def render_slow_leaks(
         writer.line(f"No growth: {judged} judged", HEADING)
         return
     writer.line(f"Growing: {counted(sites.height, 'call site')} of {judged} judged", HEADING)
+    unit = "part" if found.basis is GrowthBasis.PARTS else "step"
     writer.table(
-        ("per step", "alive", "steps", "by chance", "pool", "call site"),
+        (f"per {unit}", "alive", f"{unit}s", "by chance", "pool", "call site"),
         [
             (
                 format_bytes(round(row["slope_bytes_per_step"])),
@@ -54,4 +56,8 @@ def render_slow_leaks(
     )
     if sites.height > MOST_SITES:
         writer.sentence(f"and {counted(sites.height - MOST_SITES, 'more call site')}", style=QUIET)
+    if found.basis is GrowthBasis.PARTS:
+        writer.sentence("part: of the run, which has no steps; all have as many allocations", style=QUIET)
+    for site, holder in sites.head(MOST_SITES).drop_nulls("held_by").select("site", "held_by").iter_rows():
+        writer.sentence(f"{site.rpartition('/')[2]}: held by {holder}")
     writer.sentence("by chance: how likely steps without a trend look like this or more so", style=QUIET)

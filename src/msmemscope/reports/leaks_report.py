@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word
 from msmemscope.model.owners import driver_owner
 from msmemscope.model.pools import Pool, is_pinned_memory, pool_word
@@ -67,7 +68,8 @@ def render_leaks(
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     _leaked_blocks(writer, found.step_leaks)
     _fluctuation(writer, found.fluctuation)
-    _sites(writer, found.step_leaks)
+    if found.step_leaks.steps_ended or found.slow_leaks.remarks:
+        _sites(writer, found.step_leaks)
     _slow_leaks(writer, found.slow_leaks, found.step_leaks)
     _driver(writer, found.driver_leaks)
 
@@ -94,7 +96,14 @@ def render_mark_leaks(
                     f"at 0x{row['address']:016x} in Index {row['malloc_sequence']}."
                 )
             _more_blocks(writer, blocks.height)
-            _summary(writer, int(blocks["size"].sum()), blocks.height)
+            _summary(writer, device.leaked_bytes, blocks.height)
+            if device.reserve_bytes:
+                size = format_bytes(device.reserve_bytes)
+                writer.sentence(
+                    f"Each byte counts once: {size} of it are what memory pools took from the driver beyond the blocks "
+                    "of theirs that are listed.",
+                    style=QUIET,
+                )
             _mark_sites(writer, blocks)
         writer.line()
     for remark in found.remarks:
@@ -153,11 +162,11 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
         return
     leaking = found.leaking_sites
     if leaking.is_empty():
-        writer.line(f"No leaks over {counted(found.steps_ended, 'step')}; the first step is warm-up", HEADING)
+        writer.line(f"No leaks over {_steps(found)}; the first step is warm-up", HEADING)
     else:
         total, blocks = int(leaking["leaked_bytes"].sum()), int(leaking["leaked_blocks"].sum())
         what = f"{format_bytes(total)} in {counted(blocks, 'block')} at {counted(leaking.height, 'call site')}"
-        writer.line(f"Leaks over {counted(found.steps_ended, 'step')}: {what}", HEADING)
+        writer.line(f"Leaks over {_steps(found)}: {what}", HEADING)
         ambiguous = _shared_labels(found.sites)
         rows = [
             (
@@ -173,6 +182,7 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
         ]
         writer.table(("leaked", "blocks", "per step", "in steps", "confidence", "pool", "call site"), rows, labels=3)
         _more_sites(writer, leaking)
+        _held_by(writer, leaking)
         for pool in found.pools:
             writer.sentence(
                 f"Peak of {_place(pool.device, pool.pool)}: {format_bytes(pool.peak_bytes)}, without these leaks "
@@ -183,6 +193,17 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
             style=QUIET,
         )
     _harmless(writer, found)
+
+
+def _steps(found: StepLeaks) -> str:
+    """How many steps were judged; where the program did not say so, what they were taken for."""
+    steps = counted(found.steps_ended, "step")
+    return f"{steps} (taken from {found.step_source.value})" if found.step_source.is_implied else steps
+
+
+def _held_by(writer: ReportWriter, sites: pl.DataFrame) -> None:
+    for site, holder in sites.drop_nulls("held_by").head(MOST_SITES).select("site", "held_by").iter_rows():
+        writer.sentence(f"{site.rpartition('/')[2]}: held by {holder}")
 
 
 def _harmless(writer: ReportWriter, found: StepLeaks) -> None:
@@ -225,9 +246,14 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
     """Sites that grow although their blocks are freed; those that leak stand above already."""
     told = steps.leaking_sites.select("device", "pool", "site_path")
     sites = found.sites.join(told, on=["device", "pool", "site_path"], how="anti", maintain_order="left")
+    in_parts = found.basis is GrowthBasis.PARTS
     if not sites.is_empty():
         writer.line()
-        writer.line("Slow leaks: live memory grows although blocks are freed", HEADING)
+        if in_parts:
+            writer.line("Growth: live memory grows from one part of the run to the next", HEADING)
+            writer.sentence("The program has no steps: parts of its run with as many allocations each are judged.")
+        else:
+            writer.line("Slow leaks: live memory grows although blocks are freed", HEADING)
         rows = [
             (
                 format_bytes(round(row["slope_bytes_per_step"])),
@@ -239,8 +265,14 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
             )
             for row in sites.head(MOST_SITES).iter_rows(named=True)
         ]
-        writer.table(("per step", "alive", "steps", "by chance", "pool", "call site"), rows, labels=2)
+        unit = "part" if in_parts else "step"
+        writer.table((f"per {unit}", "alive", f"{unit}s", "by chance", "pool", "call site"), rows, labels=2)
         _more_sites(writer, sites)
+        _held_by(writer, sites)
+    elif in_parts and not found.remarks:
+        writer.line()
+        judged = counted(found.judged_sites, "call site")
+        writer.line(f"No growth over the run, which has no steps: {judged} judged", HEADING)
     elif found.remarks and not steps.remarks:
         writer.line()
         for remark in found.remarks:
@@ -286,12 +318,14 @@ def _driver(writer: ReportWriter, found: DriverLeaks) -> None:
 
 def _mark_sites(writer: ReportWriter, blocks: pl.DataFrame) -> None:
     sites = (
-        blocks.group_by("device", "pool", "site")
-        .agg(pl.col("size").sum(), pl.len().alias("blocks"))
-        .sort(["size", "site", "pool"], descending=[True, False, False])
+        # A segment whose every byte is a pool's block has nothing of its own.
+        blocks.filter(pl.col("counted_bytes") > 0)
+        .group_by("device", "pool", "site")
+        .agg(pl.col("counted_bytes").sum(), pl.len().alias("blocks"))
+        .sort(["counted_bytes", "site", "pool"], descending=[True, False, False])
     )
     rows = [
-        (format_bytes(row["size"]), format_count(row["blocks"]), _where(row), row["site"])
+        (format_bytes(row["counted_bytes"]), format_count(row["blocks"]), _where(row), row["site"])
         for row in sites.head(MOST_SITES).iter_rows(named=True)
     ]
     writer.table(("leaked", "blocks", "pool", "call site"), rows, labels=2)

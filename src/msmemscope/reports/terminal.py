@@ -41,6 +41,8 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.WATCH: "changes of watched memory",
     EventKind.WATCH_START: "beginnings of watching",
     EventKind.WATCH_STOP: "ends of watching",
+    EventKind.IMPLIED_STEP: "ends of implied steps",
+    EventKind.HOLDER: "holders of blocks",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,3 +142,87 @@ def test_devices_with_marks_of_their_own() -> None:
     found = find_leaks_between_marks(trace.recording(), "test")
     assert found.blocks["malloc_sequence"].to_list() == sorted([blocks[0, 0], blocks[1, 1]])
     assert found.remarks == ("npu:2: not judged, it has 0 marks 'test'",)
+
+
+@st.composite
+def pools_on_the_driver(draw: st.DrawFn) -> tuple[Trace, set[int]]:
+    """A pool that takes segments from the driver and hands out parts, between three marks; and the bytes that leak."""
+    trace = Trace()
+    leaked: set[int] = set()
+    segments: list[int] = []
+    free_parts: list[int] = []
+
+    def act(*, is_judged: bool) -> None:
+        for action in draw(st.lists(st.sampled_from(["segment", "block", "own"]), max_size=8)):
+            if action == "block" and free_parts:
+                address = free_parts.pop(draw(st.integers(0, len(free_parts) - 1)))
+                size = draw(st.integers(1, 10))
+                trace.malloc(size, SITE, address=address)
+                if is_judged:
+                    leaked.update(range(address, address + size))
+            elif action == "segment":
+                address = 1_000_000 + 1000 * len(segments)
+                segments.append(trace.malloc(100, SITE, pool=Pool.HAL, address=address))
+                free_parts.extend(address + 10 * part for part in range(10))
+                if is_judged:
+                    leaked.update(range(address, address + 100))
+            elif action == "own":
+                address = 9_000_000 + 1000 * len(trace.rows)
+                trace.malloc(7, SITE, pool=Pool.HAL, address=address)
+                if is_judged:
+                    leaked.update(range(address, address + 7))
+
+    act(is_judged=False)
+    trace.mark("test")
+    act(is_judged=True)
+    trace.mark("test")
+    act(is_judged=False)
+    trace.mark("test")
+    trace.malloc(1, SITE)
+    return trace, leaked
+
+
+@given(pools_on_the_driver())
+def test_each_byte_counts_once(made: tuple[Trace, set[int]]) -> None:
+    """The sum is the number of different addresses in the leaked blocks."""
+    trace, leaked = made
+    found = find_leaks_between_marks(trace.recording(), "test")
+    (device,) = found.devices
+    assert device.leaked_bytes == found.blocks["counted_bytes"].sum() == len(leaked)
+    assert found.blocks.filter((pl.col("pool") != Pool.HAL) & (pl.col("size") != pl.col("counted_bytes"))).is_empty()
+    own = found.blocks.filter((pl.col("pool") == Pool.HAL) & (pl.col("size") == 7))
+    assert own["counted_bytes"].to_list() == [7] * own.height
+    assert device.reserve_bytes == found.blocks.filter("is_reserve")["counted_bytes"].sum()
+
+
+def test_a_block_as_large_as_its_segment() -> None:
+    """It is the pool's leak; nothing is left of the driver's."""
+    trace = Trace()
+    trace.mark("test")
+    trace.malloc(100, SITE, pool=Pool.HAL, address=4096)
+    trace.malloc(100, SITE, address=4096)
+    trace.mark("test")
+    trace.mark("test")
+    found = find_leaks_between_marks(trace.recording(), "test")
+    assert found.blocks.select("pool", "size", "counted_bytes", "is_reserve").rows() == [
+        (Pool.HAL, 100, 0, True),
+        (Pool.PTA, 100, 100, False),
+    ]
+
+
+def test_memory_that_is_mapped_elsewhere() -> None:
+    """Physical memory has a handle and no address; a growth of the reserve behind it tells whose it is."""
+    trace = Trace()
+    trace.mark("test")
+    trace.malloc(100, SITE, pool=Pool.HAL, address=77)
+    trace.add(EventKind.RESERVED, pool=int(Pool.PTA), size=100)
+    trace.malloc(60, SITE)
+    trace.malloc(100, SITE, pool=Pool.HAL, address=78)
+    trace.mark("test")
+    trace.mark("test")
+    found = find_leaks_between_marks(trace.recording(), "test")
+    assert found.blocks.select("size", "counted_bytes", "is_reserve").rows() == [
+        (100, 40, True),
+        (60, 60, False),
+        (100, 100, False),
+    ]

@@ -3,6 +3,9 @@
 A program marks three points with the same text, A, B and C. A block that was allocated between A and B and not freed
 before C leaks: in every pool, on every device. Marks of one loop count for all devices of the process; where several
 devices are marked, each at its own moments, a device has its own marks.
+
+A pool takes memory from the driver and hands out parts of it, so one byte can lie in a block of each: it is counted once,
+as the pool's; what else such a block of the driver has is that pool's reserve.
 """
 
 from __future__ import annotations
@@ -19,10 +22,17 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.pool_segments import holds_blocks, pool_segments
 
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from msmemscope.recording import Recording
+
+    Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+    Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 SUBJECT: Final = Subject("Leaks between marks", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES, Need.STACKS))
 MARK_TEXT: Final = Text("the text of the marks")
@@ -35,6 +45,8 @@ MARK_LEAK_SCHEMA: Final = pl.Schema(
         "device": pl.Int16(),
         "pool": pl.UInt8(),
         "size": pl.Int64(),
+        "counted_bytes": pl.Int64(),
+        "is_reserve": pl.Boolean(),
         "address": pl.UInt64(),
         "malloc_sequence": pl.UInt64(),
         "free_sequence": pl.UInt64(),
@@ -48,6 +60,8 @@ MARK_LEAK_SCHEMA: Final = pl.Schema(
 )
 """One row per block that was allocated between the marks A and B and not freed before C, in MALLOC order.
 
+counted_bytes: without what other blocks of this table hold of it, so that the sum has each byte once.
+is_reserve: a block of the driver from which a memory pool hands out parts.
 See `recording.BLOCK_SCHEMA`; operator: outermost operator at the MALLOC; site: call site, see `call_sites`. A free_sequence is
 that of a free after C.
 """
@@ -63,6 +77,9 @@ class DeviceRange:
     allocated_blocks: int
     """Blocks that were allocated between A and B."""
     leaked_bytes: int
+    """Each byte once, also where a pool's block and the driver's block around it both leaked."""
+    reserve_bytes: int
+    """Of these, what a pool holds of the driver's memory beyond its own leaked blocks."""
     leaked_blocks: int
 
 
@@ -118,12 +135,15 @@ def find_leaks_between_marks(recording: Recording, mstx_info: str, start_index: 
             remarks.append(f"{device_name(device)}: not judged, it has {have} {mstx_info!r}")
             continue
         allocated, leaked = _leaked(recording.blocks, device, chosen)
+        leaked = _counted_once(leaked, recording)
         parts.append(leaked)
         a, b, c = chosen
-        devices.append(DeviceRange(device, (a, b, c), allocated, int(leaked["size"].sum()), leaked.height))
+        counted = leaked["counted_bytes"]
+        reserve = int(counted.filter(leaked["is_reserve"]).sum())
+        devices.append(DeviceRange(device, (a, b, c), allocated, int(counted.sum()), reserve, leaked.height))
     if not devices and (by_device or len(marks) < start_index + _MARKS_NEEDED):
         raise _too_few(mstx_info, start_index, max(map(len, by_device.values()), default=len(marks)))
-    blocks = pl.concat([recording.blocks.clear(), *parts]).sort("malloc_sequence")
+    blocks = pl.concat([_counted_once(recording.blocks.clear(), recording), *parts]).sort("malloc_sequence")
     sites = call_sites(recording, blocks).drop("site_path")
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").rename({"name": "operator"})
     return MarkLeaks(
@@ -174,6 +194,56 @@ def _leaked(blocks: pl.DataFrame, device: int, marks: list[int]) -> tuple[int, p
     start, end = (int(position) for position in np.searchsorted(blocks["malloc_sequence"].to_numpy(), [a, b]))
     mine = blocks[start:end].filter(pl.col("device") == device)
     return mine.height, mine.filter(pl.col("free_sequence").is_null() | (pl.col("free_sequence") > c))
+
+
+def _counted_once(leaked: pl.DataFrame, recording: Recording) -> pl.DataFrame:
+    """Adds `counted_bytes` and `is_reserve`. What leaked is alive at C: of two blocks that overlap, one holds the other."""
+    is_driver = (leaked["pool"] == Pool.HAL).to_numpy()
+    driver = leaked.filter(is_driver)
+    is_reserve = np.zeros(leaked.height, dtype=np.bool_)
+    is_reserve[is_driver] = pool_segments(driver, recording.blocks, recording.events).to_numpy()
+    counted = leaked["size"].to_numpy().copy()
+    starts = leaked["address"].to_numpy().astype(np.uint64)
+    ends = starts + leaked["size"].to_numpy().astype(np.uint64)
+    holders: list[int] = []
+    is_held = np.zeros(leaked.height, dtype=np.bool_)
+    # The outer ones first: at the same address the larger one, and of equal ones the driver's.
+    for row in np.lexsort((~is_driver, -leaked["size"].to_numpy(), starts)):
+        while holders and ends[holders[-1]] < ends[row]:
+            holders.pop()
+        if holders and ends[holders[-1]] >= ends[row]:
+            counted[holders[-1]] -= leaked["size"][int(row)]
+            is_held[row] = True
+        holders.append(int(row))
+    is_mapped = np.zeros(leaked.height, dtype=np.bool_)
+    is_mapped[is_driver] = is_reserve[is_driver] & ~holds_blocks(driver, recording.blocks).to_numpy()
+    _without_mapped_parts(leaked, counted, is_mapped, is_held, recording.blocks)
+    return leaked.with_columns(pl.Series("counted_bytes", counted), pl.Series("is_reserve", is_reserve))
+
+
+def _without_mapped_parts(
+    leaked: pl.DataFrame, counted: Counts, is_mapped: Flags, is_held: Flags, blocks: pl.DataFrame
+) -> None:
+    """Takes from physical memory that is mapped elsewhere, whose address is a handle, what pools hand out of it.
+
+    What lies where is not told: pools' blocks that lie in no block of the driver lie in mapped memory.
+    """
+    if not is_mapped.any():
+        return
+    driver = blocks.filter(
+        (pl.col("pool") == Pool.HAL) & pl.col("device").is_in(leaked["device"].unique().implode())
+    ).sort("address")
+    starts = driver["address"].to_numpy()
+    ends = starts + driver["size"].to_numpy().astype(np.uint64)
+    addresses = leaked["address"].to_numpy()
+    place = np.searchsorted(starts, addresses, side="right") - 1
+    is_inside = (place >= 0) & (ends[np.maximum(place, 0)] > addresses)
+    is_pooled = leaked["pool"].is_in(POOLS_WITH_RESERVE).to_numpy() & ~is_held & ~is_inside
+    handed_out = int(leaked["size"].to_numpy()[is_pooled].sum())
+    for row in np.flatnonzero(is_mapped):
+        taken = min(handed_out, int(counted[row]))
+        counted[row] -= taken
+        handed_out -= taken
 
 
 def _too_few(mstx_info: str, start_index: int, count: int) -> ConfigurationError:

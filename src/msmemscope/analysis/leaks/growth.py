@@ -10,6 +10,11 @@ next. So its variance is widened by (1 + r) / (1 - r), r being the autocorrelati
 is removed, corrected for the bias that it has in short series. And the trend must show in the whole run and in its
 second half by itself, so that what fills up and then stays is none.
 
+A program without steps, a server for example, is judged by the parts of its run: so many that each has the same number of
+allocations. What counts of a call site is what lives through a part from end to end, and it must rise in several parts of each
+half. Only a program that gives back something in most of its parts is judged: what fills memory once and then ends does
+nothing that could be called growth.
+
 The stated rate: of call sites whose use is stationary, independent from step to step or autocorrelated up to 0.9, at most
 1 in 200 is named at the default significance of 0.001. A use that swings with a period longer than the run looks like
 growth; so does one that has not filled up when the run ends.
@@ -19,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,6 +35,7 @@ from msmemscope.analysis.leaks.sites import SITE_KEY
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.analysis.recorded import Need
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.holders import block_holders, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.units import SIZE_FORMS
@@ -51,6 +58,23 @@ _MOST_STEPS: Final = 128
 _PAIRS_AT_ONCE: Final = 1 << 22
 """Pairs of steps whose differences are held in memory at a time."""
 _MOST_AUTOCORRELATION: Final = 0.95
+_MOST_PARTS: Final = 64
+"""Parts of a run without steps."""
+_LEAST_IN_PART: Final = 4
+"""Allocations of a part."""
+_LEAST_RISES: Final = 3
+"""Parts in each half of a run in which a call site must rise."""
+_LEAST_BUSY_SHARE: Final = 0.75
+"""Of the parts, those in which something is given back that is not older than two parts."""
+
+
+class GrowthBasis(Enum):
+    """What a run is divided into to be judged; the value is how people are told of one."""
+
+    STEPS = "step"
+    PARTS = "part of the run"
+    """Of a program without steps: parts with the same number of allocations each."""
+
 
 GROWTH_SCHEMA: Final = pl.Schema(
     {
@@ -65,14 +89,17 @@ GROWTH_SCHEMA: Final = pl.Schema(
         "first_step": pl.Int64(),
         "last_step": pl.Int64(),
         "last_blocks": pl.Int64(),
+        "held_by": pl.String(),
     }
 )
 """One row per call site in one pool of one device that grows, steepest first.
 
-slope_bytes_per_step: median growth of its live bytes per step.
+slope_bytes_per_step: median growth of its live bytes per step. Where there are no steps, steps are parts of the run here and
+    below: see `SlowLeaks.basis`.
 significance: chance that steps without a trend look like this or more so; the larger of whole run and second half.
 first_bytes, last_bytes: alive at the end of first_step and of last_step.
 last_blocks: blocks alive at the end of last_step.
+held_by: what of the program refers to most of those that this is known of, `recording.holders`; null if it is not known.
 """
 
 
@@ -98,6 +125,10 @@ class SlowLeaks:
     """What could not be judged, one line each."""
     coverage: Coverage
     """What of this is answered."""
+    basis: GrowthBasis = GrowthBasis.STEPS
+    """What the run was divided into."""
+    blocks: pl.Series = dataclasses.field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
+    """`malloc_sequence` of the blocks of these sites that are alive in the end."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the sites, of GROWTH_SCHEMA."""
@@ -118,16 +149,18 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     """Find the call sites whose live memory grows over the steps of a run.
 
     Args:
-        recording: Of a process that tells of its steps.
+        recording: Of a process.
         options: What counts as growth.
 
     Returns:
-        The call sites; none, and a remark, if too few steps have ended.
+        The call sites; none, and a remark, if too few steps have ended, or of a program without any, too little has happened.
     """
     options = options or GrowthOptions()
     coverage = coverage_of(SUBJECT, recording)
     bounds = process_steps(recording)
     least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    if bounds.ended <= WARM_UP_STEPS:
+        return _growth_over_time(recording, options, coverage, least)
     if bounds.ended < least:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
         remark = f"slow leaks: not judged, {counted} ended, at least {least} are needed"
@@ -136,8 +169,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     # A pool's reserve grows with what it hands out, which is judged itself.
     reserve = segments_at_end(placed, recording.events)
     blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~pl.col("malloc_sequence").is_in(reserve.implode()))
-    sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
-    blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
+    blocks = _with_sites(recording, blocks)
     parts = [GROWTH_SCHEMA.to_frame()]
     judged = 0
     for (ended,), part in blocks.partition_by("ended", as_dict=True).items():
@@ -145,12 +177,71 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
             grown, count = _grown(part, int(ended), options)
             judged += count
             parts.append(grown)
+    return _slow_leaks(recording, pl.concat(parts), blocks, SlowLeaks(GROWTH_SCHEMA.to_frame(), judged, (), coverage))
+
+
+def _with_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
+    sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
+    return blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
+
+
+def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
+    """Returns the answer with the call sites that grow, and what holds their blocks."""
+    key = ["device", "pool", "site_path"]
+    alive = blocks.filter(pl.col("last_end") == pl.col("ended")).join(grown.select(key), on=key, how="semi")
+    held = main_holders(alive, block_holders(recording), key)
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
-    found = pl.concat(parts).sort(order, descending=[True, True, False, False, False])
-    return SlowLeaks(found, judged, (), coverage)
+    sites = (
+        grown.drop("held_by")
+        .join(held, on=key, how="left")
+        .select(GROWTH_SCHEMA.names())
+        .sort(order, descending=[True, True, False, False, False])
+    )
+    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"])
 
 
-def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions) -> tuple[pl.DataFrame, int]:
+def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Coverage, least: int) -> SlowLeaks:
+    """Judge a program without steps by the parts of its run."""
+    blocks = recording.blocks
+    nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage, GrowthBasis.PARTS)
+    parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
+    if parts < least:
+        remark = (
+            f"growth: not judged, there are no steps and {blocks.height} allocations; without steps, at least "
+            f"{least * _LEAST_IN_PART} are needed"
+        )
+        return dataclasses.replace(nothing, remarks=(remark,))
+    allocated = blocks["malloc_sequence"].to_numpy()
+    freed = blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
+    begins = allocated[np.linspace(0, len(allocated), parts, endpoint=False).astype(np.int64)]
+    # What is freed after the last allocation is freed because the program ends, or might as well be.
+    ends = np.append(begins[1:], allocated[-1])
+    part = np.searchsorted(begins, allocated, side="right")
+    # Lived through from end to end; the part of its own allocation does not count.
+    first_end = part + 1
+    last_end = np.searchsorted(ends, freed, side="left")
+    came_and_went = np.unique(part[(freed <= ends[-1]) & (last_end <= part + 1)])
+    placed = blocks.with_columns(
+        pl.Series("first_end", first_end),
+        pl.Series("last_end", np.where(last_end >= part, last_end, 0)),
+        ended=pl.lit(parts, dtype=pl.Int64),
+    )
+    if len(came_and_went) < _LEAST_BUSY_SHARE * parts:
+        remark = (
+            "growth: not judged, there are no steps, and the program gives back too little to be a loop or a server"
+        )
+        return dataclasses.replace(nothing, remarks=(remark,))
+    reserve = segments_at_end(placed, recording.events)
+    placed = _with_sites(recording, placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode())))
+    lasting = placed.filter(pl.col("last_end") >= pl.col("first_end"))
+    if lasting.is_empty():
+        return nothing
+    grown, judged = _grown(lasting, parts, options, least_rises=_LEAST_RISES)
+    # Those allocated in the last part are alive, too, and of the same sites.
+    return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))
+
+
+def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises: int = 0) -> tuple[pl.DataFrame, int]:
     """Returns the growing sites of devices with the same number of steps, and how many sites there are."""
     groups = blocks.group_by(SITE_KEY).agg(pl.col("site", "site_path").first()).sort(SITE_KEY).with_row_index("group")
     group = blocks.join(groups, on=SITE_KEY, how="left", maintain_order="left")["group"].to_numpy().astype(np.int64)
@@ -162,6 +253,9 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions) -> tuple[pl
     whole, half = trends(series), trends(series[:, len(steps) // 2 :])
     significance = np.maximum(whole.significance, half.significance)
     grows = (significance <= options.significance) & (whole.slope > 0) & (half.slope > 0)
+    middle = len(steps) // 2
+    rises = np.diff(series, axis=1) > 0
+    grows &= np.minimum(rises[:, :middle].sum(axis=1), rises[:, middle:].sum(axis=1)) >= least_rises
     # Of a long run only some steps are in the series: a position is several steps.
     steps_per_position = (steps[-1] - steps[0]) / (len(steps) - 1)
     rows = candidates[grows]
@@ -173,6 +267,7 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions) -> tuple[pl
         pl.Series("last_blocks", count[rows, 0]),
         first_step=pl.lit(int(steps[0])),
         last_step=pl.lit(int(steps[-1])),
+        held_by=pl.lit(None, dtype=pl.String),
     )
     return found.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA), groups.height
 

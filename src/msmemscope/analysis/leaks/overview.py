@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
@@ -15,9 +17,8 @@ from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from msmemscope.recording import Recording
+    from msmemscope.recording.recording import StepSource
 
 
 SUBJECT: Final = Subject("Leaks", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
@@ -49,6 +50,16 @@ class LeakOverview:
     driver_leaks: DriverLeaks
     coverage: Coverage
     """What of this is answered."""
+
+    @property
+    def step_source(self) -> StepSource:
+        """Where the steps were taken from."""
+        return self.step_leaks.step_source
+
+    @property
+    def leaked_sequences(self) -> pl.Series:
+        """`malloc_sequence` of what leaked over steps and of what is alive of call sites that grow, each once."""
+        return pl.concat([self.step_leaks.leaked["malloc_sequence"], self.slow_leaks.blocks]).unique()
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""

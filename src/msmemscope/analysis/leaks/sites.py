@@ -18,6 +18,8 @@ Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 SITE_KEY: Final = ["device", "pool", "site_id"]
 """What findings of leaks are grouped by."""
 
+_ODD_RATIO: Final = 4
+"""How many times the size of the next smaller block of its call site a block has that is none of them."""
 SURE_IN_A_ROW: Final = 4
 """Consecutive steps in which a site must leak so that its confidence is high."""
 SURE_IN_ALL: Final = 8
@@ -69,6 +71,55 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     sure = np.bincount(group[is_sure], minlength=groups.height)
     freed_as_old = ends[group] - np.searchsorted(freed, group * stride + life)
     return pl.Series(is_alive & (life <= longest[group]) & (freed_as_old > sure[group]))
+
+
+def with_odd_ones_apart(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Give blocks that are far larger than the others of their call site, in one step alone, a site of their own.
+
+    Args:
+        blocks: SITE_KEY, `step`, `size` and `is_suspect`.
+
+    Returns:
+        The same with other values of `site_id` for such blocks. Of a site whose other blocks leaked in fewer than SURE_IN_A_ROW steps
+        it is not known what is usual, so nothing is set apart.
+    """
+    suspects = blocks.filter("is_suspect").select(*SITE_KEY, "step", "size")
+    # The largest blocks of a site above the widest gap between sizes.
+    sizes = (
+        suspects.group_by(*SITE_KEY, "size")
+        .agg(pl.col("step").unique())
+        .sort(*SITE_KEY, "size")
+        .with_columns(ratio=pl.col("size") / pl.col("size").shift(1).over(SITE_KEY))
+    )
+    gaps = (
+        sizes.filter(pl.col("ratio") >= _ODD_RATIO)
+        .sort("ratio", descending=True)
+        .unique(SITE_KEY, keep="first", maintain_order=True)
+        .select(*SITE_KEY, odd_from="size")
+    )
+    odd = (
+        suspects.join(gaps, on=SITE_KEY)
+        .with_columns(is_odd=pl.col("size") >= pl.col("odd_from"))
+        .group_by(*SITE_KEY, "odd_from")
+        .agg(
+            pl.col("step").filter("is_odd").n_unique().alias("odd_steps"),
+            pl.col("step").filter(~pl.col("is_odd")).n_unique().alias("usual_steps"),
+        )
+        .filter((pl.col("odd_steps") == 1) & (pl.col("usual_steps") >= SURE_IN_A_ROW))
+        .select(*SITE_KEY, "odd_from")
+    )
+    if odd.is_empty():
+        return blocks
+    beyond = blocks["site_id"].max()
+    return (
+        blocks.join(odd, on=SITE_KEY, how="left", maintain_order="left")
+        .with_columns(
+            site_id=pl.when(pl.col("is_suspect") & (pl.col("size") >= pl.col("odd_from")))
+            .then(pl.col("site_id") + pl.lit(beyond, dtype=pl.UInt32))
+            .otherwise("site_id")
+        )
+        .drop("odd_from")
+    )
 
 
 def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None) -> pl.DataFrame:

@@ -4,12 +4,14 @@ The definition: a block leaks if it was allocated in step k >= 2 and is alive wh
 warm-up. A block that is freed after all is withdrawn, and listed as long-lived. A free after the last step does not
 count: at its end a program frees whatever it leaked.
 
-A run ends at some moment, and what is alive then is not all leaked. Three rules tell what is; the option
-`StepLeakOptions.judges_sites` turns the first two off.
+A run ends at some moment, and what is alive then is not all leaked. Four rules tell what is; the option
+`StepLeakOptions.judges_sites` turns the first three off.
 
 - A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed.
 - Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
   and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept.
+- A block much larger than the others of its call site, in one step alone, is judged by itself: what was made once on a
+  line that leaks is no part of its growth.
 - A block of the driver that a memory pool hands out in parts is that pool's reserve: its parts are judged instead.
 """
 
@@ -22,15 +24,24 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.leaks.sites import CONFIDENCE_TYPE, SITE_KEY, Confidence, expected_blocks, judge_sites
+from msmemscope.analysis.leaks.sites import (
+    CONFIDENCE_TYPE,
+    SITE_KEY,
+    Confidence,
+    expected_blocks,
+    judge_sites,
+    with_odd_ones_apart,
+)
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.holders import block_holders, main_holders
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
+    from msmemscope.recording.recording import StepSource
 
 __all__ = [
     "LEAK_BLOCK_SCHEMA",
@@ -84,6 +95,7 @@ LEAK_BLOCK_SCHEMA: Final = pl.Schema(
         "python_stack_id": pl.UInt32(),
         "native_stack_id": pl.UInt32(),
         "site_id": pl.UInt32(),
+        "held_by": pl.String(),
     }
 )
 """One row per block that was allocated in step 2 or later and was alive when the step after its own ended, in MALLOC
@@ -96,6 +108,7 @@ size, address, malloc_sequence, free_sequence, allocated_ns, thread_id: of the b
 kernel_index: kernel launches of the process before the MALLOC; 0 if launches were not recorded.
 operator: outermost operator at the MALLOC, null outside of operators.
 site, site_id: call site, see `call_sites`; the id says which row of LEAK_SITE_SCHEMA.
+held_by: what of the program refers to it; null if that is not known.
 byte_seconds: size times the seconds from the MALLOC to the FREE or to the end of the last step.
 """
 
@@ -118,6 +131,7 @@ LEAK_SITE_SCHEMA: Final = pl.Schema(
         "last_step": pl.Int64(),
         "peak_without_bytes": pl.Int64(),
         "byte_seconds": pl.Float64(),
+        "held_by": pl.String(),
         "kept_bytes": pl.Int64(),
         "kept_blocks": pl.Int64(),
         "expected_bytes": pl.Int64(),
@@ -137,6 +151,8 @@ leaking_steps: different steps whose blocks leaked. judged_steps: steps from the
     site without blocks that are leaked or kept.
 peak_without_bytes: what the pool's peak would be without the leaked blocks of this site; null where it does not leak,
     and beyond the largest sites.
+held_by: what of the program refers to most of its leaked blocks that this is known of, `recording.holders`; null if it is
+    not known of any.
 kept_*, expected_*, long_lived_*: its blocks of these fates. longest_life: step ends that a long-lived block outlived.
 """
 
@@ -170,6 +186,8 @@ class StepLeaks:
 
     steps_ended: int
     """The most steps that ended on any device."""
+    step_source: StepSource
+    """Where the steps were taken from."""
     blocks: pl.DataFrame
     """LEAK_BLOCK_SCHEMA."""
     sites: pl.DataFrame
@@ -198,7 +216,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     """Find what leaks from step to step, in every pool of every device.
 
     Args:
-        recording: Of a process that tells of its steps, by `msmemscope.step()` or by mstx ranges "step start".
+        recording: Of a process whose steps are known, see `Recording.steps`.
         options: How strictly to judge.
 
     Returns:
@@ -209,15 +227,21 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     if bounds.ended < _LEAST_STEPS:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
         remark = f"leaks over steps: not judged, {counted} ended, at least {_LEAST_STEPS} are needed"
-        return StepLeaks(bounds.ended, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
+        source = recording.step_source
+        return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)
     judged = _judged(blocks, options)
-    blocks = judged.filter(pl.col("step") > WARM_UP_STEPS)
-    sites = _sites(blocks)
-    pools, peaks = _pools(recording.blocks, blocks.filter(pl.col("fate") == Fate.LEAKED.value))
+    holders = block_holders(recording)
+    blocks = judged.filter(pl.col("step") > WARM_UP_STEPS).join(
+        holders, on="malloc_sequence", how="left", maintain_order="left"
+    )
+    leaked = blocks.filter(pl.col("fate") == Fate.LEAKED.value)
+    sites = _sites(blocks).join(main_holders(leaked, holders, SITE_KEY), on=SITE_KEY, how="left", maintain_order="left")
+    pools, peaks = _pools(recording.blocks, leaked)
     sites = sites.join(peaks, on=SITE_KEY, how="left", maintain_order="left")
     return StepLeaks(
         bounds.ended,
+        recording.step_source,
         _as(blocks, LEAK_BLOCK_SCHEMA),
         _as(sites, LEAK_SITE_SCHEMA),
         pools,
@@ -258,6 +282,8 @@ def _judged(blocks: pl.DataFrame, options: StepLeakOptions) -> pl.DataFrame:
     blocks = blocks.with_columns(is_expected.alias("is_expected") & ~pl.col("is_reserve"))
     is_suspect = pl.col("is_alive") & ~pl.col("is_expected") & ~pl.col("is_reserve") & (pl.col("step") > WARM_UP_STEPS)
     blocks = blocks.with_columns(is_suspect=is_suspect)
+    if options.judges_sites:
+        blocks = with_odd_ones_apart(blocks)
     verdicts = judge_sites(blocks, options.quiet_steps if options.judges_sites else None)
     blocks = blocks.join(verdicts, on=SITE_KEY, how="left", maintain_order="left")
     fate = (

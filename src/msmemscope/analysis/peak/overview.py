@@ -64,23 +64,26 @@ class MemoryOverview:
     """`EventKind` value to number of events."""
     peaks: tuple[PoolPeak, ...]
     never_freed: tuple[NeverFreed, ...]
+    """Without what is known to have leaked."""
     out_of_memory: OutOfMemoryResult | None = None
     """None if no allocation failed for lack of memory."""
 
 
-def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOverview:
+def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.Series | None = None) -> MemoryOverview:
     """Read a capture once and sum it up.
 
     Args:
         capture: The process concerned.
         limit: How many operators and source lines to list by name.
+        leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
     """
     counts = capture.kind_counts()
     recording = recording_without_stacks(capture, _KINDS)
     blocks, options = recording.blocks, OutOfMemoryOptions(limit=limit)
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
-    shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(blocks))]
+    kept = blocks if leaked is None else blocks.filter(~pl.col("malloc_sequence").is_in(leaked.implode()))
+    shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(kept))]
     native_stacks = [recording.native_stacks]
     if EventKind.OOM in counts:
         of_failures, native = stacks_of_failures(recording, options)
@@ -95,7 +98,7 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT) -> MemoryOv
         event_count=capture.event_count(),
         events_by_kind=dict(counts),
         peaks=find_peaks(blocks, moments, lines, limit, modules),
-        never_freed=find_never_freed(blocks, lines, limit, modules),
+        never_freed=find_never_freed(kept, lines, limit, modules),
         out_of_memory=analyze_out_of_memory(recording, options) if EventKind.OOM in counts else None,
     )
 

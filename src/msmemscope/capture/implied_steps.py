@@ -1,0 +1,180 @@
+"""Steps of a program that says nothing of them: where its optimizer steps, else where its outermost module has run.
+
+Recorded as such: what the program says itself counts instead, and the native core then wants no more of these. Which of
+several optimizers ends a step is told by the first that stepped: when it steps again, a step is over, whatever the others
+did in between. It is known by its first parameter, so that a wrapper around it, or a new one for the same model, is the same. Where
+another one steps several times and the first does not, that one takes its place. So it is with modules.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.import_hook import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TAKES_OVER_AFTER = 3
+"""Times in a row that another one must run before it counts instead of the first."""
+_MOST_OPEN = 64
+
+
+class Leader:
+    """Of several that take turns, the one whose turns are counted."""
+
+    def __init__(self) -> None:
+        self._leader: Callable[[], Any] | None = None
+        self._other: Callable[[], Any] | None = None
+        self._times = 0
+
+    def is_turn(self, key: Any) -> bool:
+        """Whether a round is over, now that this one has run."""
+        leader = self._leader() if self._leader is not None else None
+        if leader is None or leader is key:
+            self._lead(key)
+            return True
+        if self._other is None or self._other() is not key:
+            self._other, self._times = weakref.ref(key), 0
+        self._times += 1
+        if self._times < _TAKES_OVER_AFTER:
+            return False
+        self._lead(key)
+        return True
+
+    def _lead(self, key: Any) -> None:
+        self._leader, self._other, self._times = weakref.ref(key), None, 0
+
+
+class _OfThread(threading.local):
+    """What runs in this thread."""
+
+    def __init__(self) -> None:
+        self.optimizers: list[Any] = []
+        self.modules = 0
+
+
+class ImpliedSteps:
+    """Looks where steps end while it is on.
+
+    Args:
+        device: Which device steps are events of.
+        ended: Called after each step that was recorded.
+    """
+
+    def __init__(self, device: Callable[[], int], ended: Callable[[], None]) -> None:
+        self._device = device
+        self._ended = ended
+        self._is_wanted = False
+        self._is_waiting = False
+        self._of_thread = _OfThread()
+        self._optimizers = Leader()
+        self._modules = Leader()
+        self._optimizer_hooks: list[Any] = []
+        self._module_hooks: list[Any] = []
+
+    def enable_with_torch(self) -> None:
+        """Begin now if the program has torch already, else as soon as it imports it."""
+        self._is_wanted = True
+        if hasattr(sys.modules.get("torch"), "__version__"):
+            self._enable()
+        elif not self._is_waiting:
+            self._is_waiting = True
+            when_imported("torch", self._enable)
+
+    def disable(self) -> None:
+        """Look no more."""
+        self._is_wanted = False
+        self._remove(self._optimizer_hooks)
+        self._remove(self._module_hooks)
+
+    def _enable(self) -> None:
+        """Never raises: it may run in the middle of the program's imports."""
+        self._is_waiting = False
+        if not self._is_wanted or self._optimizer_hooks:
+            return
+        try:
+            from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+            from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+            is_compiling = sys.modules["torch"].compiler.is_compiling
+            begins, ends = self._watched_modules(is_compiling)
+            self._optimizer_hooks += (
+                register_optimizer_step_pre_hook(self._optimizer_begins),
+                register_optimizer_step_post_hook(self._optimizer_ends),
+            )
+            self._module_hooks += (
+                register_module_forward_pre_hook(begins),
+                register_module_forward_hook(ends, always_call=True),
+            )
+            _native.hide_code((begins.__code__, ends.__code__))
+        except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
+            _native.note_fact("unobserved.implied_steps", f"{type(error).__name__}: {error}")
+
+    @staticmethod
+    def _remove(hooks: list[Any]) -> None:
+        while hooks:
+            hooks.pop().remove()
+
+    def _optimizer_begins(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        running = self._of_thread.optimizers
+        # One that is begun again has failed before its end.
+        if optimizer in running or len(running) >= _MOST_OPEN:
+            running.clear()
+        running.append(optimizer)
+
+    def _optimizer_ends(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        running = self._of_thread.optimizers
+        is_outermost = not running or running[0] is optimizer
+        if optimizer in running:
+            del running[running.index(optimizer) :]
+        try:
+            if is_outermost and self._optimizers.is_turn(optimizer.param_groups[0]["params"][0]):
+                self._end_step(is_optimizer=True)
+        except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
+            self._remove(self._optimizer_hooks)
+            _native.note_fact("unobserved.implied_steps", f"{type(error).__name__}: {error}")
+
+    def _watched_modules(self, is_compiling: Callable[[], bool]) -> tuple[Any, Any]:
+        """What runs before and after each call of a module; torch.compile takes both for nothing."""
+        of_thread = self._of_thread
+
+        def begins(module: Any, _inputs: Any) -> None:  # noqa: ARG001
+            if is_compiling():
+                return
+            if of_thread.modules == 0 and _has_optimizer():
+                # Its steps are those that count, and from now on calls of modules cost what they did.
+                self._remove(self._module_hooks)
+                return
+            of_thread.modules += 1
+
+        def ends(module: Any, _inputs: Any, _output: Any) -> None:
+            if is_compiling():
+                return
+            of_thread.modules = max(of_thread.modules - 1, 0)
+            if of_thread.modules == 0 and self._modules.is_turn(module):
+                self._end_step(is_optimizer=False)
+
+        return begins, ends
+
+    def _end_step(self, *, is_optimizer: bool) -> None:
+        if not _native.imply_step(is_optimizer, self._device()):
+            self._remove(self._optimizer_hooks if is_optimizer else self._module_hooks)
+        elif self._is_wanted:
+            self._ended()
+
+
+def _has_optimizer() -> bool:
+    """Whether the program has made an optimizer: torch marks the class of each that is made."""
+    optimizer = sys.modules["torch"].optim.Optimizer
+    kinds = [optimizer]
+    while kinds:
+        kind = kinds.pop()
+        if hasattr(vars(kind).get("step"), "hooked"):
+            return True
+        kinds.extend(kind.__subclasses__())
+    return False

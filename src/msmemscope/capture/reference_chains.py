@@ -1,0 +1,184 @@
+"""Chains of references as text: `LossTrainer.history[412], from main.trainer`."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNREACHABLE = "no variable leads to it: a reference cycle that waits for the garbage collector, or code in C holds it"
+_LONGEST_KEY = 40
+_LONGEST_CHAIN = 300
+_PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref")
+"""Whose objects are parts of a chain, and not what one would name as the holder."""
+_NAMELESS = object()
+_PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
+"""How modules of torch keep what the program calls their attributes."""
+
+
+def chain_text(path: Sequence[Any], module_names: dict[int, str]) -> str:
+    """Say what refers to the last object of a path.
+
+    Args:
+        path: Objects, each referring to the next; the first a frame, the globals of a module, or anything else.
+        module_names: Names of modules by the id of their globals.
+    """
+    holder, text = "", _beginning(path[0], module_names)
+    place, last = 0, len(path) - 1
+    while place < last:
+        parent = path[place]
+        if place and _is_worth_naming(parent):
+            holder, text = holder or text, _type_name(parent)
+        step, taken = _step(path, place)
+        text += step
+        place += taken
+    text = _PARTS_OF_MODULES.sub(r".\1", text)
+    chain = f"{text}, from {holder}" if holder and holder != text else text
+    return (
+        chain if len(chain) <= _LONGEST_CHAIN else f"{chain[: _LONGEST_CHAIN // 2]}...{chain[-_LONGEST_CHAIN // 2 :]}"
+    )
+
+
+def _beginning(root: Any, module_names: dict[int, str]) -> str:
+    if isinstance(root, types.FrameType):
+        return root.f_code.co_name
+    name = module_names.get(id(root))
+    if name is not None:
+        return name
+    return _type_name(root)
+
+
+def _is_worth_naming(value: Any) -> bool:
+    kind = type(value)
+    if isinstance(value, (type, types.ModuleType, types.FunctionType, types.FrameType, types.GeneratorType)):
+        return False
+    return kind.__module__ not in _PLAIN_MODULES
+
+
+def _type_name(value: Any) -> str:
+    return type(value).__name__
+
+
+def _step(path: Sequence[Any], place: int) -> tuple[str, int]:
+    """The text from one object to the next named one, and how many objects further that is."""
+    parent, child = path[place], path[place + 1]
+    if isinstance(parent, types.FrameType):
+        return f".{_name_in(_native.frame_locals(parent), child)}", _through_cell(path, place)
+    if isinstance(parent, types.FunctionType):
+        return _step_of_function(path, place)
+    if isinstance(parent, types.MethodType):
+        return (f"{parent.__name__}.__self__", 1)
+    if isinstance(parent, dict):
+        return _step_of_dictionary(path, place)
+    if isinstance(parent, (list, tuple, deque)):
+        return f"[{_index_in(parent, child)}]", 1
+    if isinstance(parent, (set, frozenset)):
+        return "{...}", 1
+    if isinstance(parent, types.CellType):
+        return "", 1
+    if isinstance(parent, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+        frame = (
+            getattr(parent, "gi_frame", None) or getattr(parent, "cr_frame", None) or getattr(parent, "ag_frame", None)
+        )
+        name = _name_in(_native.frame_locals(frame), child) if frame is not None else "(local)"
+        return f"({parent.__name__}).{name}", _through_cell(path, place)
+    if isinstance(parent, types.TracebackType):
+        return (" -> " + child.f_code.co_name if isinstance(child, types.FrameType) else ""), 1
+    return _step_of_instance(path, place)
+
+
+def _through_cell(path: Sequence[Any], place: int) -> int:
+    is_cell = isinstance(path[place + 1], types.CellType) and place + 2 < len(path)
+    return 2 if is_cell else 1
+
+
+def _step_of_dictionary(path: Sequence[Any], place: int) -> tuple[str, int]:
+    parent, child = path[place], path[place + 1]
+    key = next((key for key, value in _items(parent) if value is child), _NAMELESS)
+    if place == 0 and isinstance(key, str):
+        return f".{key}", 1  # the globals of a module
+    return _index_text(key), 1
+
+
+def _step_of_function(path: Sequence[Any], place: int) -> tuple[str, int]:
+    function, child = path[place], path[place + 1]
+    name = function.__name__
+    if child is function.__closure__ and place + 2 < len(path):
+        cells = list(function.__closure__)
+        index = next((index for index, cell in enumerate(cells) if cell is path[place + 2]), -1)
+        cell_name = function.__code__.co_freevars[index] if index >= 0 else "?"
+        return f"({name}, closure cell {cell_name})", min(3, len(path) - 1 - place)
+    if child is function.__defaults__ and place + 2 < len(path):
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        index = next((index for index, value in enumerate(child) if value is path[place + 2]), 0)
+        return f"({name}, default of {names[len(names) - len(child) + index]})", 2
+    if child is function.__kwdefaults__ and place + 2 < len(path):
+        key = next((key for key, value in _items(child) if value is path[place + 2]), "?")
+        return f"({name}, default of {key})", 2
+    return f"({name})", 1
+
+
+def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
+    """An attribute, whether its object has a dictionary that was met, one that it keeps inside, or slots."""
+    parent, child = path[place], path[place + 1]
+    own = _attributes_of(parent)
+    if isinstance(child, types.TracebackType):
+        return ".__traceback__", 1
+    if isinstance(parent, type) and type(child) is dict:
+        own = child  # what its __dict__ only shows
+    if child is own and place + 2 < len(path):
+        name = next((key for key, value in _items(own) if value is path[place + 2]), None)
+        return (f".{name}" if isinstance(name, str) else ".__dict__"), 2
+    if own is not None:
+        for name, value in _items(own):
+            if value is child and isinstance(name, str):
+                return f".{name}", 1
+    for kind in type(parent).__mro__:
+        for name, member in _items(vars(kind)):
+            if isinstance(member, types.MemberDescriptorType) and _slot(member, parent) is child:
+                return f".{name}", 1
+    if type(parent).__name__ == "_lru_cache_wrapper":
+        return "(cache)", 1
+    return " -> ", 1
+
+
+def _attributes_of(value: Any) -> Any:
+    if isinstance(value, type):
+        return type.__getattribute__(value, "__dict__")
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+
+
+def _slot(member: types.MemberDescriptorType, value: Any) -> Any:
+    try:
+        return member.__get__(value)
+    except AttributeError:
+        return _NAMELESS
+
+
+def _items(mapping: Any) -> list[tuple[Any, Any]]:
+    """Those of a dictionary as they are, whatever its class says of them."""
+    return list(dict.items(mapping) if isinstance(mapping, dict) else mapping.items())
+
+
+def _index_in(values: Any, wanted: Any) -> str:
+    return str(next((index for index, value in enumerate(values) if value is wanted), "?"))
+
+
+def _index_text(key: Any) -> str:
+    if isinstance(key, (str, int, float, bytes, bool, type(None))):
+        text = repr(key)
+        return f"[{text if len(text) <= _LONGEST_KEY else text[:_LONGEST_KEY] + '...'}]"
+    return f"[{type(key).__name__}]" if key is not _NAMELESS else "[?]"
+
+
+def _name_in(pairs: Sequence[tuple[str, Any]], wanted: Any) -> str:
+    return next((name for name, value in pairs if value is wanted), "(local)")

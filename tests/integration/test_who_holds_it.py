@@ -1,0 +1,89 @@
+"""Who holds it: chains of references to tensors, on demand and in findings about leaks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.formats.reading import load
+from msmemscope.model.events import EventKind
+from msmemscope.recording.recording import StepSource
+from tests.integration.test_integrations_trainers import needs_transformers, run_python
+from tests.support import tool
+
+PROGRAMS = Path(__file__).parents[1] / "target_programs"
+
+pytestmark = [pytest.mark.torch]
+
+
+def test_every_way_of_holding() -> None:
+    """Each chain names the variable, and the way from there; what a search looks at lives no longer for it."""
+    program = [sys.executable, str(PROGRAMS / "held_in_many_ways.py")]
+    finished = subprocess.run(program, capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S)
+    assert finished.returncode == 0, finished.stderr
+    found = json.loads(finished.stdout)
+    assert {name: chains[0] if chains else None for name, chains in found.items()} == {
+        "attribute": "Owner.history[1], from main.owner",
+        "global": "__main__.by_key['key']",
+        "default": "__main__.collect(collect, default of seen)[0]",
+        "class": "__main__.Owner.registry[0]",
+        "slot": "Slots.value, from main.slots",
+        "closure": "__main__.closure(closure, closure cell kept)[0]",
+        "cache": "__main__.cached(cache)[10]",
+        "generator": "main.generator(suspended).work",
+        "deque": "main.last[0]",
+        "parameter": "Linear.weight, from main.model",
+        "graph": "main.loss -> autograd graph",
+        "cycle": found["cycle"][0],
+        "two": "main.gone",
+        "nobody": None,
+    }
+    assert re.match(r"Node[.]value: no variable leads to it", found["cycle"][0])
+    assert found["two"] == ["main.gone", "main.both[0]"]
+
+
+@pytest.mark.slow
+@needs_transformers
+def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
+    """One run without an edit: the leak is at the user's line, in the user's list; its steps are the optimizer's."""
+    program = PROGRAMS / "trainer_that_keeps_losses.py"
+    output = tmp_path / "output"
+    tool_words = (*tool.TOOL, "--device=cpu", f"--output={output}", "--")
+    run = run_python(tmp_path, program, tmp_path / "trainer", before=tool_words)
+    assert run.returncode == 0, run.stderr
+    (directory,) = output.glob("msmemscope_*_ascend")
+    recording = load(directory)
+    found = find_leaks(recording)
+    assert (found.step_source, found.step_leaks.steps_ended) == (StepSource.OPTIMIZER, 24)
+    lines = program.read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.endswith("# LEAK"))
+    held = dict(found.step_leaks.leaking_sites.select("site", "held_by").iter_rows())
+    assert re.match(r"LossTrainer[.]history\[\d+\], from ", held[f"{program}({line}): compute_loss"])
+    assert all(text and text.startswith("LossTrainer.history[") for text in held.values())
+    assert recording.events["kind"].is_in([EventKind.STEP]).sum() == 0
+    assert "held by LossTrainer.history[" in run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_nothing_is_looked_for_with_a_time_of_zero(tmp_path: Path) -> None:
+    """The option turns it off; the findings are the same."""
+    output = tmp_path / "output"
+    program = tmp_path / "leaky.py"
+    program.write_text(
+        "import torch, msmemscope\nkept = []\nfor _ in range(10):\n    kept.append(torch.ones(9))\n    msmemscope.step()\n",
+        encoding="utf-8",
+    )
+    options = ["--device=cpu", "--holder-time=0", f"--output={output}"]
+    run = tool.run([*tool.TOOL, *options, "--", sys.executable, program], output=output)
+    assert run.returncode == 0, run.stderr
+    (directory,) = output.glob("msmemscope_*_ascend")
+    recording = load(directory)
+    assert not recording.events["kind"].is_in([EventKind.HOLDER]).any()
+    (site,) = find_leaks(recording).step_leaks.leaking_sites.iter_rows(named=True)
+    assert (site["leaked_blocks"], site["held_by"]) == (8, None)
