@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.peak.cause import Cause, OutOfMemoryCause
+from msmemscope.analysis.peak.cause import OutOfMemoryCause
+from msmemscope.analysis.peak.cause_words import Cause
 from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplanation, explain_peak
 from msmemscope.formats.reading import load
 from msmemscope.reports.peak_report import render_peak
@@ -54,7 +55,7 @@ def test_fragmentation(observe_once: Observe) -> None:
     seen = observe_once(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
     found = explained(seen)
     device, cause = failure_of(found)
-    assert cause.cause is Cause.FRAGMENTATION
+    assert cause.cause is Cause.SPLIT
     assert cause.sentence == (
         "Fragmentation: 306 MiB of the 606 MiB that the pool held were free, enough for the 252 MiB asked for, but the "
         "largest gap was 22.0 MiB."
@@ -86,7 +87,7 @@ def test_fragmentation_from_a_dump(observe_once: Observe) -> None:
     seen = observe_once(OPTIONS, PROGRAM, "fragmentation", variables=SMALL)
     (dump,) = seen.run.output.glob("msmemscope_*_ascend*/device_0/dump/memscope_dump_*.csv")
     _, cause = failure_of(explain_peak(load(dump)))
-    assert cause.cause is Cause.FRAGMENTATION
+    assert cause.cause is Cause.SPLIT
     assert cause.sentence == failure_of(explained(seen))[1].sentence
 
 
@@ -95,7 +96,7 @@ def test_fragmentation_of_expandable_segments(observe: Observe) -> None:
     """Pieces of physical memory are pinned one by one; where they are mapped is not known, and the coverage says so."""
     found = explained(observe(OPTIONS, PROGRAM, "fragmentation", variables=SMALL | EXPANDABLE))
     _, cause = failure_of(found)
-    assert cause.cause is Cause.FRAGMENTATION
+    assert cause.cause is Cause.SPLIT
     assert "300 MiB of the 600 MiB that the pool held were free" in cause.sentence
     assert "Segments are expandable already" in cause.advice
     assert any("lie in no known block of the driver" in line for line in found.coverage.limits)
@@ -159,7 +160,7 @@ def test_a_snapshot_of_torch(observe: Observe, output: Path) -> None:
     observe(["--device=npu"], PROGRAM, "snapshot", str(path), variables=SMALL | EXPANDABLE)
     (device,) = explain_peak(load(path)).devices
     assert device.cause is not None
-    assert device.cause.cause is Cause.FRAGMENTATION
+    assert device.cause.cause is Cause.SPLIT
     assert "enough for the 250 MiB asked for, but the largest gap was 39.6 MiB" in device.cause.sentence
     assert device.fragmentation is not None
     (pieces,) = device.fragmentation.segments["driver_blocks"]

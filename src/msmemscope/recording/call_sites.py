@@ -29,8 +29,39 @@ NO_CALL_SITE: Final = "(no call site)"
 
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
-    r"|leaks)[^/(]*|ld-linux[^/(]*|python[0-9.]*|_native[.][^/(]*|_C[.][^/(]*)\("
+    r"|leaks|cuda|cudart|npu|op_plugin|shm)[^/(]*|ld-linux[^/(]*|_native[.][^/(]*|_C[.][^/(]*|python[0-9.]*t?)\("
 )
+_FOREIGN_SOURCE: Final = re.compile(
+    r"/(?:torch|torch_npu)/csrc/|/(?:aten/src/)?ATen/|/c10/|/third_party/|/pybind11/|/include/c\+\+/|/sysdeps/|/nptl/|/csu/"
+    r"|(?:^|/)(?:Python|Objects|Modules|Include|Programs)/(?:\w+/)*\w+\.[ch]\("
+)
+"""Files of torch, of the C++ library, of the C library and of Python's interpreter, in whatever folder they were built."""
+_SYMBOL: Final = re.compile(
+    r"(?:^|\()(?:[\w:<>,&*\s]* )?\(?(?:torch|c10|at|caffe2|torch_npu|c10_npu|at_npu|op_api|op_plugin|std|pybind11|__gnu_cxx)::"
+)
+_RUNTIME: Final = re.compile(
+    r"(?:^|\()(?:_?Py[A-Z_]\w*|_?Py(?:Eval|Function|Object|Run|Vectorcall)\w*|THP\w+|pymain_\w+|cfunction_\w+|method_vectorcall\w*"
+    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|clone3?|execute_native_thread_routine"
+    r"|<unwind unsupported>|\?\?)(?:\.\w+)*(?:\+0x[0-9a-f]+)?(?:\(.*\))?\)?$"
+)
+"""Functions of Python's interpreter, of its bindings and of the start of threads and programs."""
+_UNWINDING: Final = re.compile(
+    r"torch::unwind|CapturedTraceback|gather_with_cpp|<unwind unsupported>|CachingAllocator|std::_Function_handler"
+)
+"""What stands innermost in each stack that torch takes itself."""
+
+
+def _is_foreign(line: str) -> bool:
+    """Whether a frame of a native stack is torch's, a library's that it needs, or Python's.
+
+    Frames are `module(symbol+0xoff) [0xaddr]`; of snapshots of torch `file(symbol)`, or the symbol alone.
+    """
+    is_symbol_alone = "/" not in line.partition("(")[0]
+    return (
+        _FOREIGN_MODULE.search(line) is not None
+        or _FOREIGN_SOURCE.search(line) is not None
+        or (is_symbol_alone and (_SYMBOL.search(line) is not None or _RUNTIME.search(line) is not None))
+    )
 
 
 def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
@@ -70,7 +101,7 @@ def is_of_program(site: str) -> bool:
     frame = next(iter(stack_frames(site) or stack_frames(f"{site}: ")), None)
     if frame is not None:
         return not is_foreign_file(frame.file)
-    return "(" in site and site != NO_CALL_SITE and _FOREIGN_MODULE.search(site) is None
+    return "(" in site and site != NO_CALL_SITE and not _is_foreign(site)
 
 
 def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
@@ -93,11 +124,12 @@ def _python_site(text: str) -> tuple[str, str] | None:
 
 
 def _native_site(text: str) -> tuple[str, str] | None:
-    return _shown([line for line in text.splitlines() if not _FOREIGN_MODULE.search(line)])
+    return _shown([line for line in text.splitlines() if not _is_foreign(line)])
 
 
 def _foreign_native_site(text: str) -> tuple[str, str] | None:
-    return _shown(text.splitlines())
+    lines = text.splitlines()
+    return _shown([line for line in lines if not _UNWINDING.search(line)] or lines)
 
 
 def _shown(lines: Sequence[str]) -> tuple[str, str] | None:

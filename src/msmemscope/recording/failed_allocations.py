@@ -13,7 +13,7 @@ import polars as pl
 
 from msmemscope.model.attributes import ATTRIBUTES, AttributeKey
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
-from msmemscope.model.pools import POOLS_WITH_RESERVE
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,8 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
         EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
         allocation; `function` (what failed, empty if not known); `inside` and `behind`, the attribute_id of the snapshots
         (0 if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
-        the next failure on the device.
+        the next failure on the device; `is_served`, whether the same request was granted when it was made again, as
+        it is where an allocator gives its cache back in between: the program has seen no failure then.
     """
     texts = recording.strings.select(name_id="id", name="text")
     is_failure = pl.col("kind") == EventKind.OOM
@@ -130,7 +131,7 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
     following = pl.when(is_failure).then("sequence").shift(-1).backward_fill().over("device")
     next_end = end.backward_fill().over("device")
     is_its_own = next_end.is_not_null() & (following.is_null() | (next_end < following))
-    return (
+    found = (
         recording.events.filter(pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT]))
         .join(texts, on="name_id", how="left", maintain_order="left")
         .with_columns(pl.col("name").fill_null(""))
@@ -153,4 +154,28 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
         )
         .drop("given_up_before")
         .rename({"name": "function"})
+    )
+    return _with_served(found, recording.events)
+
+
+def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """Adds `is_served`, the same for all attempts at one allocation: the next block of the driver is the one asked for."""
+    place = ["thread_id", "device"]
+    granted = events.filter((pl.col("kind") == EventKind.MALLOC) & (pl.col("pool") == Pool.HAL))
+    granted = granted.select(*place, granted_at="sequence", granted_size="size")
+    following = attempts.select("sequence", *place).sort("sequence")
+    following = following.join_asof(
+        granted.sort("granted_at"),
+        left_on="sequence",
+        right_on="granted_at",
+        by=place,
+        strategy="forward",
+        check_sortedness=False,
+    )
+    is_before = pl.col("given_up_at").is_null() | (pl.col("granted_at") < pl.col("given_up_at"))
+    is_same = (pl.col("granted_size") == pl.col("size")) & is_before
+    return (
+        attempts.join(following.drop(place), on="sequence", how="left", maintain_order="left")
+        .with_columns(is_served=is_same.fill_null(value=False).last().over("call"))
+        .drop("granted_at", "granted_size")
     )

@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 _MODULE_FUNCTION = "<module>"
 _FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
 
-# Of PyTorch: an installed torch or torch_npu. Of Python: frozen modules, generated code
+# Of PyTorch: an installed torch or torch_npu, or one that was built and is imported where it lies. Of Python: frozen modules, generated code
 # of the library, and what lies in lib/pythonX.Y outside of site-packages.
 _FOREIGN_FILE = re.compile(
     r"""
       /(?:site|dist)-packages/(?:torch|torch_npu|functorch|msmemscope)/
+    | /torch/(?:nn/(?:modules|functional|parallel|parameter|utils|init|attention|qat|quantized)|autograd/|optim/|_\w+(?:/|[.]py)
+        |utils/(?:data|checkpoint|_\w+)|(?:functional|serialization|storage|overrides|library)[.]py|distributed/|fx/|jit/|ao/|amp/)
     | /torch_npu/(?:__init__[.]py|_init|npu|utils|contrib|distributed|optim|profiler|dynamo|_inductor|_logging|_afd)\b
     | /torchinductor_[^/]+/
     | /lib(?:64)?/python3(?:\.\d+)?t?/(?!(?:site|dist)-packages/)
+    | /python3\d+[.]zip/
     | ^<frozen[ ]
     | ^<(?:__array_function__[ ]internals|attrs[ ]generated|eval_with_key)
     """,

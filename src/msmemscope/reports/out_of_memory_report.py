@@ -94,7 +94,12 @@ def heading(failure: OutOfMemory, start_ns: int) -> str:
 
 
 def details(failure: OutOfMemory) -> Iterator[str]:
-    """Write the sentences about one failure: who asked, how full it was, what was alive."""
+    """Write the sentences about one failure: why, and what to do; who asked, how full it was, what was alive."""
+    if failure.cause is not None:
+        yield failure.cause.sentence
+        yield failure.cause.advice
+        if failure.cause.next_command:
+            yield f"next: {failure.cause.next_command}"
     times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
     yield f"{failure.function} failed{times}, called from {failure.source_line}"
     figures = SnapshotFigures(failure.state)
@@ -115,8 +120,8 @@ def details(failure: OutOfMemory) -> Iterator[str]:
 
 
 def largest_blocks(failure: OutOfMemory) -> Ranking:
-    """Return the largest blocks that were alive as a ranking: each the line that allocated it, no sums."""
-    return Ranking(tuple(Share(block.source_line, block.size_bytes, 1) for block in failure.largest), None)
+    """Return the largest blocks that were alive as a ranking: the line that allocated them, the size of one, how many."""
+    return Ranking(tuple(Share(block.source_line, block.size_bytes, block.count) for block in failure.largest), None)
 
 
 def pools_to_show(failure: OutOfMemory) -> tuple[BlockSet, ...]:

@@ -46,6 +46,8 @@ def _device(writer: ReportWriter, device: DevicePeak) -> None:
     if device.cause is not None:
         writer.sentence(device.cause.sentence, indent=2)
         writer.sentence(device.cause.advice, indent=2, style=QUIET)
+        if device.cause.next_command:
+            writer.sentence(f"next: {device.cause.next_command}", indent=2)
     _pools(writer, device)
     _owners(writer, device)
     _sites(writer, device)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.peak.cause import Cause, OutOfMemoryCause, find_cause
+from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
+from msmemscope.analysis.peak.cause_words import Cause, Remedy
 from msmemscope.analysis.peak.explanation import (
     MOST_SAVINGS,
     OWNER_SCHEMA,
@@ -269,7 +270,7 @@ def test_more_than_the_device_has() -> None:
 def test_fragmentation_of_the_reserve() -> None:
     """The reserve alone has enough, in gaps that are too small."""
     found = cause_of(failure(segment=900, pieces=(100, 300, 100, 250), used=1000, request=500))
-    assert found.cause is Cause.FRAGMENTATION
+    assert found.cause is Cause.SPLIT
     assert found.sentence == (
         "Fragmentation: 700 MiB of the 900 MiB that the pool held were free, enough for the 500 MiB asked for, but the "
         "largest gap was 400 MiB."
@@ -279,14 +280,14 @@ def test_fragmentation_of_the_reserve() -> None:
 def test_fragmentation_with_what_the_device_had() -> None:
     """The gaps and what was free on the device would be enough together."""
     found = cause_of(failure(segment=600, pieces=(100, 150, 100, 150, 100), used=600, request=700))
-    assert found.cause is Cause.FRAGMENTATION
+    assert found.cause is Cause.SPLIT
     assert "with the 424 MiB free on the device enough for the 700 MiB asked for" in found.sentence
 
 
 def test_one_byte_decides() -> None:
     """At exactly the capacity it would have fitted; one MiB more would not."""
     enough = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=724))
-    assert (enough.cause, enough.figures.missing_bytes) == (Cause.FRAGMENTATION, 0)
+    assert (enough.cause, enough.figures.missing_bytes) == (Cause.SPLIT, 0)
     too_much = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=725))
     assert (too_much.cause, too_much.figures.missing_bytes) == (Cause.REAL_SHORTAGE, MEBIBYTE)
 
@@ -339,7 +340,7 @@ def test_refused_although_there_was_enough() -> None:
 def test_a_gap_that_was_not_used() -> None:
     """Streams and sizes have segments of their own."""
     found = cause_of(failure(segment=900, pieces=(100,), used=1000, request=500))
-    assert found.cause is Cause.UNKNOWN
+    assert (found.cause, found.remedy) == (Cause.OTHER_STREAM, Remedy.ONE_STREAM)
     assert "a gap of 800 MiB in the pool's reserve would have held the 500 MiB asked for" in found.sentence
 
 
@@ -350,7 +351,7 @@ def test_without_figures_of_the_device() -> None:
     assert "nothing says how much the device had" in found.sentence
     assert len(found.missing) == 1
     fragmented = failure(segment=900, pieces=(100, 300, 100, 250), request=500, has_snapshot=False)
-    assert cause_of(fragmented).cause is Cause.FRAGMENTATION
+    assert cause_of(fragmented).cause is Cause.SPLIT
 
 
 def test_without_memory_of_the_driver() -> None:
@@ -360,7 +361,7 @@ def test_without_memory_of_the_driver() -> None:
     trace.malloc(200, LAYER)
     trace.add(EventKind.OOM, size=500, name_id=trace.text("halMemAlloc"))
     found = find_cause(trace.recording(), 3)
-    assert found.cause is Cause.FRAGMENTATION
+    assert found.cause is Cause.SPLIT
     assert "no gap could be used" in found.sentence
     assert [line.partition(":")[0] for line in found.missing] == [
         "how much of npu", "what this process held of npu", "memory of the driver of npu",

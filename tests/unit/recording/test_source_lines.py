@@ -14,6 +14,10 @@ SITE = "/venv/lib/python3.11/site-packages"
 
 LINEAR = PythonFrame(f"{SITE}/torch/nn/modules/linear.py", 125, "forward")
 NPU = PythonFrame(f"{SITE}/torch_npu/npu/memory.py", 5, "malloc")
+BUILT_TORCH = PythonFrame("/home/me/pytorch/torch/nn/modules/linear.py", 125, "forward")
+BUILT_TENSOR = PythonFrame("/home/me/pytorch/torch/_tensor.py", 33, "wrapped")
+ZIPPED_LIBRARY = PythonFrame("/opt/embedded/python311.zip/copy.py", 153, "deepcopy")
+PROJECT_NAMED_TORCH = PythonFrame("/home/me/torch/train.py", 3, "main")
 DEBIAN_TORCH = PythonFrame("/usr/lib/python3/dist-packages/torch/tensor.py", 3, "to")
 LIBRARY = PythonFrame("/usr/lib/python3.12/threading.py", 1012, "run")
 FREE_THREADED = PythonFrame("/opt/lib/python3.13t/threading.py", 1012, "run")
@@ -33,14 +37,29 @@ STRING = PythonFrame("<string>", 1, "<module>")
 
 @pytest.mark.parametrize(
     "frame",
-    [LINEAR, NPU, DEBIAN_TORCH, LIBRARY, FREE_THREADED, LOCAL_LIBRARY, FROZEN, COMPILED, OWN, OWN_ELSEWHERE, OWN_ENTRY],
+    [
+        LINEAR,
+        NPU,
+        DEBIAN_TORCH,
+        BUILT_TORCH,
+        BUILT_TENSOR,
+        LIBRARY,
+        FREE_THREADED,
+        LOCAL_LIBRARY,
+        ZIPPED_LIBRARY,
+        FROZEN,
+        COMPILED,
+        OWN,
+        OWN_ELSEWHERE,
+        OWN_ENTRY,
+    ],
 )
 def test_foreign_frames_are_passed_over(frame: PythonFrame) -> None:
     """PyTorch, Python's library, generated code, and ourselves."""
     assert blamed_frame([frame, TRAIN, BODY]) is TRAIN
 
 
-@pytest.mark.parametrize("frame", [MODEL, TRAIN, STRING, USER])
+@pytest.mark.parametrize("frame", [MODEL, TRAIN, STRING, USER, PROJECT_NAMED_TORCH])
 def test_the_innermost_frame_of_the_program_is_taken(frame: PythonFrame) -> None:
     """Libraries that are not PyTorch count as the program."""
     assert blamed_frame([LINEAR, frame, LIBRARY, BODY]) is frame

@@ -1,38 +1,52 @@
-"""The cause of an allocation that failed for lack of memory, decided by what is missing and who has it.
+"""The cause of an allocation that failed for lack of memory, decided by what is missing, who has it, and what came last.
 
 An allocator asks the driver when nothing in its reserve fits, and gives its empty segments back before it asks for the
 last time. So at the last attempt: the device has `capacity` bytes, of which `used` are in use by anybody; of the reserve of
-the pools `slack` bytes lie in gaps that do not fit. The causes, in the order in which they are looked at:
+the pools `slack` bytes lie in gaps that do not fit. The step needs `need` bytes of the pools in full, which is at least what
+is in use and the request (see `comparison`). Closing the gaps lets the step finish if `used - slack + need - in use` does
+not exceed the capacity: nothing else is fragmentation. The causes, in the order in which they are looked at:
 
-1. a configured limit: torch refused by itself and no driver was asked;
-2. fragmentation: with all gaps in one piece the request would have been served, from the reserve alone (`slack >= request`)
-   or from the device (`used - slack + request <= capacity`);
-3. it cannot be told: the device said that it had enough, and the driver refused nevertheless;
-4. another process, or memory of the driver that is no pool's and has grown: the larger of the two, if it is at least what
-   is missing, `used - slack + request - capacity`, and at least LEAST_SHARE of the device, since the system itself and
-   modules of the driver keep some of every device;
-5. a real shortage: what is left.
+1. pinned memory of the host: the driver refused memory of the host, or pinned memory has the most of it;
+2. a leak, or a cache that grows with every step: without what has come since the first step, the step would finish;
+3. a configured limit: torch refused by itself and no driver was asked;
+4. what has come since the last good step, if that would have let the step finish: the larger of copies for a checkpoint,
+   state of the optimizer, a workspace, a model that is being made, and a batch that needs more than those before it;
+5. fragmentation: a gap that would have held the request belongs to another stream; or small blocks that live long pin
+   large segments; or segments are split;
+6. it cannot be told: the device said that it had enough, and the driver refused nevertheless;
+7. another process, or memory of the driver that is no pool's and has grown: the larger of the two, if it is at least what
+   is missing and at least LEAST_SHARE of the device, since the system itself and modules of the driver keep some of it;
+8. a real shortage: what is left.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
-from msmemscope.model.devices import device_name, names_of
+from msmemscope.analysis.peak.cause_words import (
+    Cause,
+    MemoryFigures,
+    Remedy,
+    advice_of,
+    missing_figures,
+    next_command_of,
+    remedy_of,
+    sentence_of,
+    verdict_of,
+)
+from msmemscope.analysis.peak.comparison import Circumstances, Contribution, StepComparison, circumstances
 from msmemscope.model.events import EventKind
 from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.driver_owners import driver_owners
-from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces, is_in_pieces
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
 from msmemscope.recording.pool_segments import pool_segments, reported_reserves
 from msmemscope.recording.timeline import blocks_in_use
-from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
@@ -41,73 +55,10 @@ LEAST_SHARE: Final = 1 / 16
 """Of a device: what others hold below that is no cause, whatever is missing."""
 
 
-class Cause(str, Enum):
-    """Why memory ran out."""
-
-    REAL_SHORTAGE = "real shortage"
-    FRAGMENTATION = "fragmentation"
-    OTHER_PROCESS = "other process"
-    OUTSIDE_FRAMEWORK = "growth outside the framework"
-    LIMIT = "configured limit"
-    UNKNOWN = "unknown"
-
-
-@dataclasses.dataclass(frozen=True)
-class MemoryFigures:
-    """What the cause is decided by, in bytes; None where it is not known."""
-
-    device: int
-    function: str
-    """What failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
-    request_bytes: int
-    """What was asked for. Of physical memory in pieces: the piece that failed and those granted before it, which is the
-    least that was asked for."""
-    in_use_bytes: int
-    """Blocks of the pools that are alive."""
-    capacity_bytes: int | None = None
-    """Of the device."""
-    device_used_bytes: int | None = None
-    """In use on the device by anybody, without granted pieces of this request."""
-    process_bytes: int | None = None
-    """In use on the device by this process, likewise."""
-    reserved_bytes: int | None = None
-    """What the pools hold of the driver's memory."""
-    largest_gap_bytes: int | None = None
-    """In the reserve of the pools."""
-    outside_bytes: int | None = None
-    """Memory of the driver that is no pool's."""
-    outside_growth_bytes: int | None = None
-    """Of it, what came after the first block of a pool, or what the program asked the runtime for by itself."""
-    outside_owner: str = ""
-    """Who has the most of the growth."""
-    outside_site: str = ""
-    """The call site that has the most of it."""
-
-    @property
-    def free_bytes(self) -> int | None:
-        """Free on the device."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return max(self.capacity_bytes - self.device_used_bytes, 0)
-
-    @property
-    def slack_bytes(self) -> int | None:
-        """Free in the reserve of the pools."""
-        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
-
-    @property
-    def other_bytes(self) -> int | None:
-        """In use on the device by others than this process."""
-        if self.device_used_bytes is None or self.process_bytes is None:
-            return None
-        return max(self.device_used_bytes - self.process_bytes, 0)
-
-    @property
-    def missing_bytes(self) -> int | None:
-        """What the device lacks even if the pools had no gap; negative if that would have been enough."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return self.device_used_bytes - (self.slack_bytes or 0) + self.request_bytes - self.capacity_bytes
+PINNING_SHARE: Final = 1 / 8
+"""Of the segments with gaps: blocks that have less of them pin them, others split them."""
+_LEAST_MODEL: Final = 3 / 4
+"""Of what is in use: what a model has at least that is too large by itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,11 +68,22 @@ class OutOfMemoryCause:
     sequence: int
     """The event of its last attempt."""
     cause: Cause
+    remedy: Remedy
+    site: str
+    """The line of the program to look at; the operator if there is no such line, empty if nothing is known."""
+    verdict: str
+    """One line: the cause in a few words, bytes, device, step and line."""
     sentence: str
     """The cause with the figures that decided it."""
     advice: str
     """What can be done, one sentence."""
+    next_command: str
+    """What to type next, without a path where that is the one of the recording; empty if there is nothing to type."""
     figures: MemoryFigures
+    step: int
+    """The step that failed, 0 before the first and without steps."""
+    comparison: StepComparison | None
+    """With the last good step; None without one."""
     missing: tuple[str, ...]
     """Figures that are not known, one line each."""
 
@@ -140,11 +102,35 @@ def find_cause(
     Raises:
         ValueError: no OOM event has this number.
     """
+    failure = _failure(recording, sequence)
+    if gaps is None and failure["device"] >= 0:
+        gaps = find_fragmentation(recording, sequence, device=failure["device"])
     figures = memory_figures(recording, sequence, recording.blocks if blocks is None else blocks, gaps)
-    cause = _decide(figures)
+    found = circumstances(recording, failure, figures.request_bytes)
+    figures = dataclasses.replace(figures, need_bytes=found.need_bytes)
+    cause, figures, site = _decide(figures, found, gaps)
     return OutOfMemoryCause(
-        sequence, cause, _sentence(cause, figures), _advice(cause, figures), figures, _missing(figures)
+        sequence=sequence,
+        cause=cause,
+        remedy=remedy_of(cause, figures),
+        site=site,
+        verdict=verdict_of(cause, figures, found.step, site),
+        sentence=sentence_of(cause, figures, found.comparison),
+        advice=advice_of(cause, figures),
+        next_command=next_command_of(cause, figures),
+        figures=figures,
+        step=found.step,
+        comparison=found.comparison,
+        missing=missing_figures(figures),
     )
+
+
+def _failure(recording: Recording, sequence: int) -> dict[str, Any]:
+    found = failed_attempts(recording).filter(pl.col("sequence") == sequence)
+    if found.is_empty():
+        message = f"sequence: {sequence} is no event of an allocation that failed for lack of memory"
+        raise ValueError(message)
+    return found.row(0, named=True)
 
 
 def memory_figures(
@@ -152,11 +138,7 @@ def memory_figures(
 ) -> MemoryFigures:
     """Collect what the cause of an OOM event is decided by; arguments and errors as for `find_cause`."""
     events = recording.events
-    found = failed_attempts(recording).filter(pl.col("sequence") == sequence)
-    if found.is_empty():
-        message = f"sequence: {sequence} is no event of an allocation that failed for lack of memory"
-        raise ValueError(message)
-    failure = found.row(0, named=True)
+    failure = _failure(recording, sequence)
     device = failure["device"]
     function = failure["function"]
     on_device = blocks.filter(pl.col("device") == device)
@@ -173,6 +155,7 @@ def memory_figures(
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
         used_by_all = state.total_bytes - state.free_bytes
     known_driver = int(driver["size"].sum()) if device >= 0 and not driver.is_empty() else None
+    pinned = driver if device < 0 else driver.clear()
     figures = MemoryFigures(
         device=device,
         function=function,
@@ -180,6 +163,7 @@ def memory_figures(
         in_use_bytes=in_use,
         capacity_bytes=state.total_bytes,
         device_used_bytes=None if used_by_all is None else max(used_by_all - pending, 0),
+        pinned_bytes=int(pinned["size"].sum()),
         process_bytes=known_driver if used_by_process is None else max(used_by_process - pending, 0),
     )
     if device < 0:
@@ -246,20 +230,35 @@ def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None
     return (by_all if by_all >= 0 else None), (by_process if by_process < 1 << 63 else None)
 
 
-def _decide(figures: MemoryFigures) -> Cause:
+def _decide(
+    figures: MemoryFigures, found: Circumstances, gaps: Fragmentation | None
+) -> tuple[Cause, MemoryFigures, str]:
+    """Returns the cause, the figures with what its kind of use has, and its line."""
+    if figures.device < 0 and _is_pinned(figures):
+        return Cause.PINNED_HOST, figures, found.site
+    growing = [(Cause.LEAK, found.leak), (Cause.KV_CACHE, found.cache)]
+    grown = max(((cause, one) for cause, one in growing if one is not None), key=_size, default=None)
+    # What grows with every step exhausts any memory: gaps only decide in which step.
+    if grown is not None and grown[1].size_bytes >= _lacking(figures):
+        return _blamed(figures, *grown)
     if figures.function.startswith("torch."):
-        return Cause.LIMIT
-    slack, missing, free = figures.slack_bytes or 0, figures.missing_bytes, figures.free_bytes
-    fits_a_gap = figures.largest_gap_bytes is not None and figures.largest_gap_bytes >= figures.request_bytes
-    if fits_a_gap:
-        return Cause.UNKNOWN
-    if slack >= figures.request_bytes:
-        return Cause.FRAGMENTATION
+        return Cause.LIMIT, figures, found.site
+    recent = [
+        (Cause.CHECKPOINT, found.checkpoint),
+        (Cause.OPTIMIZER_STATE, found.optimizer),
+        (Cause.WORKSPACE, found.workspace),
+        (Cause.MODEL_TOO_LARGE, found.model),
+        (Cause.BATCH_JUMP, found.batch),
+    ]
+    come = _largest_contribution(figures, [(cause, one) for cause, one in recent if one is not None])
+    if come is not None:
+        return _blamed(figures, *come)
+    cut_up = _cut_up(figures, gaps)
+    if cut_up is not None:
+        return cut_up[0], figures, cut_up[1] or found.site
+    missing, free = figures.missing_bytes, figures.free_bytes
     if missing is None or free is None or free >= figures.request_bytes:
-        return Cause.UNKNOWN
-    if missing <= 0:
-        return Cause.FRAGMENTATION
-    least = max(missing, (figures.capacity_bytes or 0) * LEAST_SHARE)
+        return Cause.UNKNOWN, figures, found.site
     others = {
         Cause.OTHER_PROCESS: figures.other_bytes or 0,
         Cause.OUTSIDE_FRAMEWORK: figures.outside_growth_bytes or 0,
@@ -267,152 +266,73 @@ def _decide(figures: MemoryFigures) -> Cause:
     largest = max(others, key=lambda cause: others[cause])
     # What exceeds the whole device is too much, whoever else is there.
     is_possible = figures.request_bytes <= (figures.capacity_bytes or 0)
-    return largest if others[largest] >= least and is_possible else Cause.REAL_SHORTAGE
+    if others[largest] >= max(missing, (figures.capacity_bytes or 0) * LEAST_SHARE) and is_possible:
+        is_outside = largest is Cause.OUTSIDE_FRAMEWORK
+        return largest, figures, figures.outside_site if is_outside and figures.outside_site else found.site
+    return Cause.REAL_SHORTAGE, figures, found.site
 
 
-def _sentence(cause: Cause, figures: MemoryFigures) -> str:
-    writers = {
-        Cause.LIMIT: _limit,
-        Cause.FRAGMENTATION: _fragmentation,
-        Cause.OTHER_PROCESS: _other_process,
-        Cause.OUTSIDE_FRAMEWORK: _outside,
-        Cause.REAL_SHORTAGE: _shortage,
-        Cause.UNKNOWN: _unknown,
-    }
-    return writers[cause](figures)
+def _lacking(figures: MemoryFigures) -> int:
+    """Returns what would have to go, the gaps being what they are, so that the request is served and the step finishes."""
+    missing, free = figures.missing_bytes, figures.free_bytes
+    is_told = missing is not None and free is not None and free < figures.request_bytes
+    # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
+    return max(missing or 0, figures.request_bytes - (free or 0)) if is_told else figures.request_bytes
 
 
-def _limit(figures: MemoryFigures) -> str:
-    free = "" if figures.free_bytes is None else f", while {format_bytes(figures.free_bytes)} of the device were free"
-    holds = format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes)
-    return (
-        f"A configured limit: the pool held {holds}, and torch itself refused {_request(figures)} "
-        f"(set_per_process_memory_fraction){free}."
-    )
+def _largest_contribution(
+    figures: MemoryFigures, candidates: list[tuple[Cause, Contribution]]
+) -> tuple[Cause, Contribution] | None:
+    """Returns the largest of those without which the step would finish; each with what it needs in full."""
+    enough = []
+    for cause, one in candidates:
+        full = dataclasses.replace(figures, need_bytes=max(figures.need_bytes, one.need_bytes))
+        # What is still to come of a model that is being made, nobody knows: gaps are not what it lacks.
+        is_mostly_model = cause is Cause.MODEL_TOO_LARGE and one.size_bytes >= full.in_use_bytes * _LEAST_MODEL
+        if one.size_bytes >= _lacking(full) and (is_mostly_model or not _fits_without_gaps(full)):
+            enough.append((cause, one))
+    return max(enough, key=_size, default=None)
 
 
-def _fragmentation(figures: MemoryFigures) -> str:
-    slack, reserved = format_bytes(figures.slack_bytes or 0), format_bytes(figures.reserved_bytes or 0)
-    gap = figures.largest_gap_bytes
-    largest = "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}"
-    if (figures.slack_bytes or 0) >= figures.request_bytes:
-        enough = f"enough for {_request(figures)}"
-    else:
-        enough = f"with the {format_bytes(figures.free_bytes or 0)} free on the device enough for {_request(figures)}"
-    return f"Fragmentation: {slack} of the {reserved} that the pool held were free, {enough}, but {largest}."
+def _size(candidate: tuple[Cause, Contribution]) -> int:
+    return candidate[1].size_bytes
 
 
-def _other_process(figures: MemoryFigures) -> str:
-    return (
-        f"Another process: {format_bytes(figures.other_bytes or 0)} of the {format_bytes(figures.capacity_bytes or 0)} of "
-        f"the device were not this process's, and {_lacking(figures)}."
-    )
+def _fits_without_gaps(figures: MemoryFigures) -> bool:
+    """Whether closing the gaps lets the step finish."""
+    missing, free = figures.missing_bytes, figures.free_bytes
+    return missing is not None and missing <= 0 and free is not None and free < figures.request_bytes
 
 
-def _outside(figures: MemoryFigures) -> str:
-    mostly = f", mostly {figures.outside_owner}" if figures.outside_owner else ""
-    if figures.outside_site:
-        mostly += f" at {figures.outside_site}"
-    return (
-        f"Growth outside the framework: {format_bytes(figures.outside_growth_bytes or 0)} of the driver's memory were no "
-        f"pool's{mostly}, and {_lacking(figures)}."
-    )
+def _blamed(figures: MemoryFigures, cause: Cause, one: Contribution) -> tuple[Cause, MemoryFigures, str]:
+    need = max(figures.need_bytes, one.need_bytes)
+    return cause, dataclasses.replace(figures, need_bytes=need, blamed_bytes=one.size_bytes), one.site
 
 
-def _shortage(figures: MemoryFigures) -> str:
-    rest = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
-    what = "by tensors" if figures.device < 0 else "by the pools"
-    beside = f", {format_bytes(rest)} beside them" if rest > 0 else ""
-    return (
-        f"Real shortage: {format_bytes(figures.in_use_bytes)} in use {what}{beside}, and {_request(figures)} exceed the "
-        f"{format_bytes(figures.capacity_bytes or 0)} of {_place(figures)} by "
-        f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)}."
-    )
+def _is_pinned(figures: MemoryFigures) -> bool:
+    is_driver = figures.function != "posix_memalign" and not figures.function.startswith("torch.")
+    pinned = figures.pinned_bytes
+    return (is_driver and bool(figures.function)) or pinned > max(figures.in_use_bytes, figures.request_bytes)
 
 
-def _unknown(figures: MemoryFigures) -> str:
-    gap, free = figures.largest_gap_bytes, figures.free_bytes
-    if gap is not None and gap >= figures.request_bytes:
-        return (
-            f"The cause is unknown: a gap of {format_bytes(gap)} in the pool's reserve would have held "
-            f"{_request(figures)}, but was not used: it may belong to another stream, or to segments for other sizes."
-        )
-    if free is not None:
-        return (
-            f"The cause is unknown: {format_bytes(free)} of {_place(figures)} were reported free, and "
-            f"{figures.function or 'the allocator'} refused {_request(figures)}: another user whom that figure leaves out may "
-            "have had it, or a quota forbids it."
-        )
-    return (
-        f"The cause is unknown: {_request(figures)} failed with {format_bytes(figures.in_use_bytes)} in use by the "
-        "pools, and nothing says how much the device had."
-    )
+def _cut_up(figures: MemoryFigures, gaps: Fragmentation | None) -> tuple[Cause, str] | None:
+    """Returns which fragmentation it is, and the line that holds the gaps; None if closing them would not be enough."""
+    slack, missing, request = figures.slack_bytes or 0, figures.missing_bytes, figures.request_bytes
+    largest = figures.largest_gap_bytes
+    is_enough = missing <= 0 if missing is not None else slack >= request
+    if not is_enough or slack <= 0 or (figures.free_bytes or 0) >= request:
+        return None
+    pinned = gaps.pinned() if gaps is not None else None
+    if pinned is None or pinned.is_empty():
+        return Cause.SPLIT, ""
+    if largest is not None and largest >= request:
+        held = pinned.filter(pl.col("largest_gap_bytes") >= request)
+        return Cause.OTHER_STREAM, (held if len(held) else pinned)["pin_site"][0] or ""
+    in_use, size = int(pinned["in_use_bytes"].sum()), int(pinned["size"].sum())
+    is_pinned = in_use < PINNING_SHARE * size
+    return (Cause.PINNED_SEGMENTS if is_pinned else Cause.SPLIT), _largest_holder(pinned)
 
 
-def _advice(cause: Cause, figures: MemoryFigures) -> str:
-    names = names_of(figures.device)
-    if cause is Cause.FRAGMENTATION and is_in_pieces(figures.function):
-        return _ADVICE_IN_PIECES
-    if cause is Cause.UNKNOWN and not _missing(figures):
-        return _ADVICE_UNEXPLAINED.format(names=names)
-    return _ADVICE[cause].format(names=names)
-
-
-def _request(figures: MemoryFigures) -> str:
-    return f"{_least(figures)}the {format_bytes(figures.request_bytes)} asked for"
-
-
-def _least(figures: MemoryFigures) -> str:
-    # How much more would have been asked for after the piece that failed, nobody knows.
-    return "at least " if is_in_pieces(figures.function) else ""
-
-
-def _lacking(figures: MemoryFigures) -> str:
-    return f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)} were missing for the {format_bytes(figures.request_bytes)} asked for"
-
-
-def _place(figures: MemoryFigures) -> str:
-    return "the machine" if figures.device < 0 else "the device"
-
-
-def _missing(figures: MemoryFigures) -> tuple[str, ...]:
-    where = device_name(figures.device)
-    lines = []
-    if figures.free_bytes is None:
-        lines.append(
-            f"how much of {where} was in use: neither a snapshot of the failure nor the management interface says"
-        )
-    if figures.device >= 0:
-        if figures.reserved_bytes is None:
-            lines.append(f"what the pools held of {where}: fragmentation is not distinguished from other causes")
-        if figures.process_bytes is None:
-            lines.append(f"what this process held of {where}: other processes are not distinguished from it")
-        if figures.outside_bytes is None:
-            lines.append(
-                f"memory of the driver of {where}: it was not observed, growth outside the framework is not seen"
-            )
-    return tuple(lines)
-
-
-_ADVICE: Final[dict[Cause, str]] = {
-    Cause.REAL_SHORTAGE: (
-        "Lower what is in use at this moment: the call sites with the largest share, a smaller batch, recomputed "
-        "activations, or a model that is split over more devices."
-    ),
-    Cause.FRAGMENTATION: (
-        "Set {names.allocator_variable}=expandable_segments:True (or max_split_size_mb), or allocate what lives long before "
-        "what lives short, so that it does not pin segments."
-    ),
-    Cause.OTHER_PROCESS: "Look with {names.look_at_device} who uses the device, and end it or choose another device.",
-    Cause.OUTSIDE_FRAMEWORK: (
-        "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the "
-        "program takes from the runtime itself and keeps."
-    ),
-    Cause.LIMIT: "Raise or remove the limit, or lower what is in use at this moment.",
-    Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",
-}
-_ADVICE_IN_PIECES: Final = "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned."
-_ADVICE_UNEXPLAINED: Final = (
-    "Compare with {names.look_at_device} while the program runs; look whether streams keep memory of their own, and whether a quota "
-    "of a container or virtual device is smaller than the device."
-)
+def _largest_holder(pinned: pl.DataFrame) -> str:
+    sums = pinned.drop_nulls("pin_site").group_by("pin_site").agg(pl.col("free_bytes").sum())
+    return str(sums.sort("free_bytes", "pin_site", descending=[True, False])["pin_site"][0]) if len(sums) else ""

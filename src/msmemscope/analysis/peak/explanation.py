@@ -19,12 +19,13 @@ from msmemscope.analysis.leaks.growth import trends
 from msmemscope.analysis.options import DeviceName, QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
+from msmemscope.analysis.peak.comparison import failing_operator
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.owners import without_module
 from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
-from msmemscope.recording.operators import NOWHERE, find_operators
+from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import reported_reserves
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, StepBounds, process_steps
@@ -157,7 +158,7 @@ class DevicePeak:
     timestamp_ns: int
     """CLOCK_REALTIME of it, 0 if not known."""
     step: int | None
-    """The step that had begun last, 0 before the first; None without steps."""
+    """The step that had begun last, 0 before the first; of a failure, the one that failed. None without steps."""
     in_use_bytes: int
     block_count: int
     peak_bytes: int
@@ -275,8 +276,8 @@ class _DeviceMemory:
     def explain(self, at: int | None) -> DevicePeak:
         """Explain a moment; the failure or the peak if none is given."""
         events = self._recording.events
-        is_failure = (pl.col("kind") == EventKind.OOM) & (pl.col("device") == self._device)
-        failures = events.filter(is_failure)["sequence"].tail(1)
+        attempts = failed_attempts(self._recording).filter(pl.col("device") == self._device)
+        failures = attempts.filter(~pl.col("is_served"))["sequence"].tail(1)
         if at is not None:
             moment, sequence = Moment.GIVEN, at
         elif len(failures):
@@ -291,16 +292,14 @@ class _DeviceMemory:
         step_peaks = self._step_peaks()
         has_segments = self._device >= 0
         gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
-        is_failure_itself = not event.filter(is_failure & (pl.col("sequence") == sequence)).is_empty()
+        is_failure_itself = sequence in attempts["sequence"]
         cause = find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None
         return DevicePeak(
             device=self._device,
             moment=moment,
             sequence=sequence,
             timestamp_ns=timestamp_ns,
-            step=int(self._steps.step_of(np.array([sequence], dtype=np.uint64))[0])
-            if len(self._steps.begins)
-            else None,
+            step=self._step(sequence, cause),
             in_use_bytes=int(in_use["size"].sum()),
             block_count=in_use.height,
             peak_bytes=self._use.peak_bytes,
@@ -319,6 +318,11 @@ class _DeviceMemory:
             cause=cause,
         )
 
+    def _step(self, sequence: int, cause: OutOfMemoryCause | None) -> int | None:
+        if not len(self._steps.begins):
+            return None
+        return cause.step if cause is not None else int(self._steps.step_of(np.array([sequence], dtype=np.uint64))[0])
+
     def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
         """Returns operator, call site and bytes of the allocation that an event is."""
         is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
@@ -329,20 +333,8 @@ class _DeviceMemory:
         else:
             site = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
-        operator = block[0] if len(block) else self._failing_operator(event)
+        operator = block[0] if len(block) else failing_operator(self._recording, event.row(0, named=True))[0]
         return operator, site, int(event["size"][0])
-
-    def _failing_operator(self, event: pl.DataFrame) -> str | None:
-        """Returns the outermost operator that ran on the thread of a failure, whose own name is the function's."""
-        events = self._recording.events.filter(pl.col("thread_id") == event["thread_id"][0])
-        operators = find_operators(events)
-        row = int(events["sequence"].search_sorted(event["sequence"][0]))
-        operator = int(operators.of_row[row])
-        if operator == NOWHERE:
-            return None
-        name_id = events["name_id"][int(operators.begin_rows[operator])]
-        names = self._recording.strings.filter(pl.col("id") == name_id)["text"]
-        return names[0] if len(names) else None
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
         told = reported_reserves(self._recording.events, self._device, sequence)

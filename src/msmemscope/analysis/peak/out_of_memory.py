@@ -9,6 +9,8 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
+from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
+from msmemscope.analysis.peak.comparison import stacks_to_compare
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
@@ -20,7 +22,7 @@ from msmemscope.recording.source_lines import source_lines
 from msmemscope.recording.timeline import blocks_in_use, framework_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from msmemscope.recording import Recording
 
@@ -40,9 +42,19 @@ FAILURE_SCHEMA: Final = pl.Schema(
         "attempts": pl.Int64(),
         "was_given_up": pl.Boolean(),
         "source_line": pl.String(),
+        "cause": pl.String(),
+        "remedy": pl.String(),
+        "verdict": pl.String(),
     }
 )
-"""One row per failed allocation; the columns are fields of `OutOfMemory`."""
+"""One row per failed allocation; the columns are fields of `OutOfMemory`, and of its cause."""
+
+
+_OF_CAUSE: Final = ("cause", "remedy", "verdict")
+
+
+def _texts_of(cause: OutOfMemoryCause) -> list[str]:
+    return [cause.cause.value, cause.remedy.value, cause.verdict]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +69,7 @@ class OutOfMemoryOptions(QuestionOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AliveBlock:
-    """One block that was alive when memory ran out."""
+    """One block that was alive when memory ran out; where they are listed by size, the latest of those that are alike."""
 
     pool: int
     address: int
@@ -66,6 +78,8 @@ class AliveBlock:
     """CLOCK_REALTIME; of a block that is older than the collection, when that began."""
     operator: str
     source_line: str
+    count: int = 1
+    """Blocks of its pool, size, operator and line, this one included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +119,8 @@ class OutOfMemory:
     """Descending by size. Of the frameworks' pools; of the driver's where there is no other."""
     most_recent: tuple[AliveBlock, ...]
     """The latest first; of the same pools."""
+    cause: OutOfMemoryCause | None = None
+    """Why; of the last failure on each device, None of those before it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +136,12 @@ class OutOfMemoryResult:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns FAILURE_SCHEMA: one row per failure that is described."""
-        rows = [[getattr(failure, name) for name in FAILURE_SCHEMA] for failure in self.failures]
+        of_failure = [name for name in FAILURE_SCHEMA if name not in _OF_CAUSE]
+        rows = [
+            [getattr(failure, name) for name in of_failure]
+            + ([None] * len(_OF_CAUSE) if failure.cause is None else _texts_of(failure.cause))
+            for failure in self.failures
+        ]
         return pl.DataFrame(rows, schema=FAILURE_SCHEMA, orient="row")
 
 
@@ -134,7 +155,8 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
     chosen = options or OutOfMemoryOptions()
     calls = _failed_calls(recording)
     described = calls.tail(chosen.most_failures).iter_rows(named=True)
-    found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen) for row in described))
+    last = calls.unique("device", keep="last")["sequence"].to_list()
+    found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen, last) for row in described))
     return dataclasses.replace(found, coverage=_coverage(recording, found))
 
 
@@ -146,8 +168,14 @@ def stacks_of_failures(recording: Recording, options: OutOfMemoryOptions) -> tup
     """
     calls = _failed_calls(recording).tail(options.most_failures)
     alive = [_alive_at(recording, row)["python_stack_id"] for row in calls.iter_rows(named=True)]
+    compared = [
+        stacks_to_compare(recording, row["device"], row["sequence"])
+        for row in calls.unique("device", keep="last").iter_rows(named=True)
+    ]
     without_python = calls.filter(pl.col("python_stack_id") == 0).select("native_stack_id", "sequence")
-    return pl.concat([calls["python_stack_id"], *alive]), without_python.unique("native_stack_id", keep="last")
+    return pl.concat([calls["python_stack_id"], *alive, *compared]), without_python.unique(
+        "native_stack_id", keep="last"
+    )
 
 
 def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
@@ -163,7 +191,8 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
 
 def _failed_calls(recording: Recording) -> pl.DataFrame:
     """Returns the last attempt at each allocation that failed, with how many `attempts` there were."""
-    grouped = failed_attempts(recording).group_by("call", maintain_order=True)
+    failed = failed_attempts(recording).filter(~pl.col("is_served"))
+    grouped = failed.group_by("call", maintain_order=True)
     return grouped.agg(pl.all().last(), attempts=pl.len().cast(pl.Int64))
 
 
@@ -171,7 +200,9 @@ def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
     return blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
 
 
-def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions) -> OutOfMemory:
+def _describe(
+    recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions, last: Collection[int]
+) -> OutOfMemory:
     alive = _alive_at(recording, failure)
     single = framework_blocks(alive)
     granted = granted_pieces(recording, failure, alive.filter(pl.col("pool") == Pool.HAL))
@@ -189,9 +220,17 @@ def _describe(recording: Recording, failure: Mapping[str, Any], options: OutOfMe
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
         ),
-        largest=_listed(single.top_k(options.limit, by=["size", "malloc_sequence"]), ["size"], lines_by_stack),
+        largest=_listed(_largest_alike(single, lines, options.limit), ["size"], lines_by_stack),
         most_recent=_listed(single.top_k(options.limit, by="malloc_sequence"), [], lines_by_stack),
+        cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in last else None,
     )
+
+
+def _largest_alike(blocks: pl.DataFrame, lines: pl.DataFrame, limit: int) -> pl.DataFrame:
+    """Returns the latest of the blocks that are alike, with their `count`: the largest ones."""
+    named = blocks.join(lines, left_on="python_stack_id", right_on="id", how="left", maintain_order="left")
+    alike = named.sort("malloc_sequence").group_by("pool", "size", "name", "text").agg(pl.all().last(), count=pl.len())
+    return alike.top_k(limit, by=["size", "malloc_sequence"])
 
 
 def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) -> tuple[AliveBlock, ...]:
@@ -203,6 +242,7 @@ def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) ->
             allocated_ns=row["allocated_ns"],
             operator=row["name"] or OUTSIDE_OPERATORS,
             source_line=lines.get(row["python_stack_id"], NO_PYTHON_STACK),
+            count=row.get("count", 1),
         )
         for row in blocks.sort(*order, "malloc_sequence", descending=True).iter_rows(named=True)
     )

@@ -13,7 +13,7 @@ from msmemscope.analysis.peak.out_of_memory import (
     analyze_out_of_memory,
     stacks_of_failures,
 )
-from msmemscope.model.events import MEMORY_KINDS, EventKind
+from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, EventKind
 from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.block_sets import BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
@@ -29,6 +29,11 @@ DEFAULT_LIMIT: Final = 5
 """Shares that are listed by name."""
 _KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)
 """What is kept of a capture, so that the rest of a long one need not fit into memory."""
+_KINDS_OF_FAILURES: Final = (
+    *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END,
+    EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
+)  # fmt: skip
+"""What is kept besides where an allocation failed: its cause is told by steps, operators and the state of the device."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +83,8 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.
         leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
     """
     counts = capture.kind_counts()
-    recording = recording_without_stacks(capture, _KINDS)
+    kinds = (*_KINDS, *_KINDS_OF_FAILURES) if EventKind.OOM in counts else _KINDS
+    recording = recording_without_stacks(capture, kinds)
     blocks, options = recording.blocks, OutOfMemoryOptions(limit=limit)
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.

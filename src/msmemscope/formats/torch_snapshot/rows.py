@@ -6,6 +6,7 @@ of a value is checked before its use, and what is made of a file is bounded by t
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import polars as pl
@@ -47,7 +48,11 @@ _FEWEST_BYTES_OF_ROW: Final = 8
 _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
-_NATIVE_SUFFIXES: Final = (".cpp", ".cc", ".c", ".cu", ".h", ".hpp", ".cuh", ".so")
+_PYTHON_SUFFIXES: Final = (".py", ".pyw", ".pyx", ".ipynb")
+_NATIVE_FILE: Final = re.compile(
+    r"\.(?:[chS]|cc|cpp|cxx|c\+\+|cu|cuh|hh|hpp|hxx|inc|inl|ipp|tcc|asm|so(?:\.[\d.]+)?|dll|dylib)$|^(?:\?\?)?$"
+)
+_PYTHON_FUNCTION: Final = re.compile(r"[^\W\d]\w*|<\w+>")
 ROW_SCHEMA: Final = pl.Schema(
     {
         "action": pl.String(),
@@ -129,6 +134,17 @@ def _entries(value: Any, what: str) -> list[dict[str, Any]]:
         message = f"{what} is no list of dictionaries"
         raise TypeError(message)
     return list(value)
+
+
+def _is_python(file: str, line: int, name: str) -> bool:
+    """Whether a frame is one of Python.
+
+    Torch mixes both into one stack and does not mark them. C++ has a source file, a library or nothing known (`??`, line
+    0); a program of Python may have any name, and its functions have plain ones.
+    """
+    if file.endswith(_PYTHON_SUFFIXES) or (file.startswith("<") and file.endswith(">")):
+        return True
+    return _NATIVE_FILE.search(file) is None and line > 0 and _PYTHON_FUNCTION.fullmatch(name) is not None
 
 
 class SnapshotRows:
@@ -282,11 +298,7 @@ class SnapshotRows:
             if self._letters_left < 0:
                 message = "its stacks are longer than its size allows"
                 raise ValueError(message)
-            if file in {"", "??"} or file.endswith(_NATIVE_SUFFIXES) or "." not in file.rpartition("/")[2]:
-                is_python = file.startswith("<") and file.endswith(">")
-            else:
-                is_python = True
-            if is_python:
+            if _is_python(file, line, name):
                 python.append(f"{file}({line}): {name}\n")
             else:
                 native.append(f"{file}({name})\n" if file not in {"", "??"} else f"{name}\n")

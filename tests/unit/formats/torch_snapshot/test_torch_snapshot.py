@@ -17,6 +17,7 @@ from msmemscope.model.devices import DeviceKind, device_number
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA
+from msmemscope.recording.call_sites import call_sites
 
 SEGMENT, FIRST = 0x7F0000000000, 0x7F0000000000
 CUDA_1 = device_number(DeviceKind.CUDA, 1)
@@ -162,3 +163,51 @@ def test_stacks_are_the_same_however_frames_are_shared(tmp_path: Path) -> None:
     first_line = STACK.partition("\n")[0] + "\n"
     assert [texts[key] for key in recording.blocks["python_stack_id"]] == [STACK, STACK, STACK, first_line, "", ""]
     assert len(recording.python_stacks) == 2
+
+
+UNWINDING = [
+    {"filename": "??", "line": 0, "name": "torch::unwind::unwind()"},
+    {"filename": "??", "line": 0, "name": "torch::CapturedTraceback::gather(bool, bool, bool)"},
+    {"filename": "??", "line": 0, "name": "<unwind unsupported>"},
+    {
+        "filename": "/pytorch/c10/cuda/CUDACachingAllocator.cpp",
+        "line": 900,
+        "name": "c10::cuda::(anonymous namespace)::malloc(int)",
+    },
+]
+TORCH_BELOW = [
+    {"filename": "??", "line": 0, "name": "at::native::empty_cuda(c10::ArrayRef<long>)"},
+    {
+        "filename": "/usr/include/c++/11/bits/std_function.h",
+        "line": 590,
+        "name": "std::function<void ()>::operator()() const",
+    },
+]
+INTERPRETER = [
+    {"filename": "/usr/bin/python3.11", "line": 0, "name": "_PyEval_EvalFrameDefault"},
+    {"filename": "??", "line": 0, "name": "__libc_start_main"},
+    {"filename": "/lib/x86_64-linux-gnu/libc.so.6", "line": 0, "name": "start_thread"},
+]
+OF_TORCH = {"filename": "/opt/any/site-packages/torch/nn/modules/linear.py", "line": 12, "name": "forward"}
+OF_USER = {"filename": "/home/me/train.py", "line": 40, "name": "step"}
+SCRIPT_OF_USER = {"filename": "/home/me/bin/train", "line": 7, "name": "<module>"}
+EXTENSION_OF_USER = {"filename": "/home/me/kernels/fused.cu", "line": 55, "name": "fused_forward(at::Tensor)"}
+
+
+@pytest.mark.parametrize(
+    ("frames", "site"),
+    [
+        ([*UNWINDING, *TORCH_BELOW, OF_TORCH, OF_USER, *INTERPRETER], "/home/me/train.py(40): step"),
+        ([*UNWINDING, *TORCH_BELOW, OF_TORCH, SCRIPT_OF_USER, *INTERPRETER], "/home/me/bin/train(7)"),
+        ([*UNWINDING, *TORCH_BELOW, EXTENSION_OF_USER, *INTERPRETER], "/home/me/kernels/fused.cu(fused_forward(at::Tensor))"),
+        ([*UNWINDING, *TORCH_BELOW, *INTERPRETER], "at::native::empty_cuda(c10::ArrayRef<long>)"),
+    ],
+    ids=["user's line", "script without a suffix", "user's C++", "torch alone"],
+)  # fmt: skip
+def test_frames_of_cpp(frames: list[dict[str, Any]], site: str, tmp_path: Path) -> None:
+    """Bytes belong to the first frame of the user; where there is none, to torch's function and never to its unwinder."""
+    path = tmp_path / "snapshot.pickle"
+    trace = [event("alloc", FIRST, 512, 1_000_000) | {"frames": frames}]
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [trace]}))
+    recording = load(path)
+    assert call_sites(recording, recording.blocks)["site"].to_list() == [site]

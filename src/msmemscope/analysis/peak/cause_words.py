@@ -1,0 +1,401 @@
+"""The words of causes: what they are called, the sentence with the figures that decided, the remedy, the next command."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.model.devices import device_name, names_of
+from msmemscope.recording.failed_allocations import is_in_pieces
+from msmemscope.units import format_bytes
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.peak.comparison import StepComparison
+
+
+class Cause(str, Enum):
+    """Why memory ran out. See `cause` for how it is decided."""
+
+    LEAK = "leak"
+    KV_CACHE = "KV cache"
+    BATCH_JUMP = "batch jump"
+    OPTIMIZER_STATE = "optimizer state"
+    CHECKPOINT = "checkpoint"
+    WORKSPACE = "workspace"
+    MODEL_TOO_LARGE = "model too large"
+    SPLIT = "fragmentation by splitting"
+    PINNED_SEGMENTS = "fragmentation by pinning"
+    OTHER_STREAM = "memory of another stream"
+    LIMIT = "configured limit"
+    OTHER_PROCESS = "other process"
+    OUTSIDE_FRAMEWORK = "growth outside the framework"
+    PINNED_HOST = "pinned host memory"
+    REAL_SHORTAGE = "real shortage"
+    UNKNOWN = "unknown"
+
+
+FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
+"""Causes that are none where the gaps are closed."""
+
+
+class Remedy(str, Enum):
+    """What to do about it."""
+
+    RELEASE_KEPT = "release what steps keep"
+    BOUND_CACHE = "bound the cache"
+    SMALLER_BATCH = "lower the batch"
+    LIGHTER_OPTIMIZER = "shard or lighten the optimizer"
+    CHECKPOINT_ON_HOST = "copy to the host one by one"
+    SMALLER_WORKSPACE = "make room for the workspace"
+    SPLIT_MODEL = "split or quantize the model"
+    EXPANDABLE_SEGMENTS = "set expandable segments"
+    LONG_LIVED_FIRST = "allocate what lives long first"
+    ONE_STREAM = "allocate on one stream"
+    RAISE_LIMIT = "raise the limit"
+    FREE_DEVICE = "free the device"
+    LOOK_AT_DRIVER = "look at the driver's memory"
+    REUSE_PINNED = "reuse pinned buffers"
+    USE_LESS = "use less at this moment"
+    RECORD_MORE = "record what is missing"
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryFigures:
+    """What the cause is decided by, in bytes; None where it is not known."""
+
+    device: int
+    function: str
+    """What failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
+    request_bytes: int
+    """What was asked for. Of physical memory in pieces: the piece that failed and those granted before it, which is the
+    least that was asked for."""
+    in_use_bytes: int
+    """Blocks of the pools that are alive."""
+    need_bytes: int = 0
+    """The most that the pools would have had in use if the step had finished, estimated; at least what is in use and the
+    request."""
+    blamed_bytes: int = 0
+    """What the cause has brought: without it the step would have finished."""
+    pinned_bytes: int = 0
+    """Pinned memory of the host that is alive; of a host."""
+    capacity_bytes: int | None = None
+    """Of the device."""
+    device_used_bytes: int | None = None
+    """In use on the device by anybody, without granted pieces of this request."""
+    process_bytes: int | None = None
+    """In use on the device by this process, likewise."""
+    reserved_bytes: int | None = None
+    """What the pools hold of the driver's memory."""
+    largest_gap_bytes: int | None = None
+    """In the reserve of the pools."""
+    outside_bytes: int | None = None
+    """Memory of the driver that is no pool's."""
+    outside_growth_bytes: int | None = None
+    """Of it, what came after the first block of a pool, or what the program asked the runtime for by itself."""
+    outside_owner: str = ""
+    """Who has the most of the growth."""
+    outside_site: str = ""
+    """The call site that has the most of it."""
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Free on the device."""
+        if self.capacity_bytes is None or self.device_used_bytes is None:
+            return None
+        return max(self.capacity_bytes - self.device_used_bytes, 0)
+
+    @property
+    def slack_bytes(self) -> int | None:
+        """Free in the reserve of the pools."""
+        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
+
+    @property
+    def other_bytes(self) -> int | None:
+        """In use on the device by others than this process."""
+        if self.device_used_bytes is None or self.process_bytes is None:
+            return None
+        return max(self.device_used_bytes - self.process_bytes, 0)
+
+    @property
+    def more_bytes(self) -> int:
+        """What the step needs beyond what is in use."""
+        return max(self.need_bytes - self.in_use_bytes, self.request_bytes)
+
+    @property
+    def missing_bytes(self) -> int | None:
+        """What the device lacks for the step even if the pools had no gap; negative if that would have been enough."""
+        if self.capacity_bytes is None or self.device_used_bytes is None:
+            return None
+        return self.device_used_bytes - (self.slack_bytes or 0) + self.more_bytes - self.capacity_bytes
+
+
+def verdict_of(cause: Cause, figures: MemoryFigures, step: int, site: str) -> str:
+    """Write one line: what failed, why, in which step, and at which line."""
+    blamed = f", {format_bytes(figures.blamed_bytes)}" if figures.blamed_bytes else ""
+    in_step = f" in step {step}" if step else ""
+    at = f" at {site}" if site else ""
+    return (
+        f"out of memory on {device_name(figures.device)}{in_step}: {cause.value}{blamed}{at} "
+        f"({_least(figures)}{format_bytes(figures.request_bytes)} refused)"
+    )
+
+
+def sentence_of(cause: Cause, figures: MemoryFigures, comparison: StepComparison | None) -> str:
+    """Write the cause with the figures that decided it."""
+    if cause is Cause.BATCH_JUMP and comparison is not None:
+        return _batch_jump(figures, comparison)
+    if cause in _GROWTH:
+        return f"{_GROWTH[cause].format(size=format_bytes(figures.blamed_bytes))}{_needed(figures)}."
+    writers = {
+        Cause.LIMIT: _limit,
+        Cause.SPLIT: _fragmentation,
+        Cause.PINNED_SEGMENTS: _fragmentation,
+        Cause.OTHER_STREAM: _other_stream,
+        Cause.OTHER_PROCESS: _other_process,
+        Cause.OUTSIDE_FRAMEWORK: _outside,
+        Cause.PINNED_HOST: _pinned_host,
+        Cause.REAL_SHORTAGE: _shortage,
+    }
+    return writers.get(cause, _unknown)(figures)
+
+
+def remedy_of(cause: Cause, figures: MemoryFigures) -> Remedy:
+    """Return what to do."""
+    if cause in FRAGMENTATION and is_in_pieces(figures.function):
+        return Remedy.LONG_LIVED_FIRST
+    if cause is Cause.UNKNOWN and not missing_figures(figures):
+        return Remedy.FREE_DEVICE
+    return _REMEDIES[cause]
+
+
+def advice_of(cause: Cause, figures: MemoryFigures) -> str:
+    """Write the remedy as a sentence."""
+    names = names_of(figures.device)
+    if cause in FRAGMENTATION and is_in_pieces(figures.function):
+        return _ADVICE_IN_PIECES
+    if cause is Cause.UNKNOWN and not missing_figures(figures):
+        return _ADVICE_UNEXPLAINED.format(names=names)
+    return _ADVICE[cause].format(names=names)
+
+
+def next_command_of(cause: Cause, figures: MemoryFigures) -> str:
+    """Return what to type next."""
+    names = names_of(figures.device)
+    if cause in FRAGMENTATION and not is_in_pieces(figures.function):
+        return f"export {names.allocator_variable}=expandable_segments:True"
+    if cause is Cause.OTHER_PROCESS or (cause is Cause.UNKNOWN and not missing_figures(figures)):
+        return names.look_at_device if figures.device >= 0 else ""
+    return f"msmemscope analyze {_QUESTIONS.get(cause, 'peak')}"
+
+
+def _limit(figures: MemoryFigures) -> str:
+    free = "" if figures.free_bytes is None else f", while {format_bytes(figures.free_bytes)} of the device were free"
+    holds = format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes)
+    return (
+        f"A configured limit: the pool held {holds}, and torch itself refused {_request(figures)} "
+        f"(set_per_process_memory_fraction){free}."
+    )
+
+
+def _fragmentation(figures: MemoryFigures) -> str:
+    slack, reserved = format_bytes(figures.slack_bytes or 0), format_bytes(figures.reserved_bytes or 0)
+    gap = figures.largest_gap_bytes
+    largest = "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}"
+    if (figures.slack_bytes or 0) >= figures.request_bytes:
+        enough = f"enough for {_request(figures)}"
+    else:
+        enough = f"with the {format_bytes(figures.free_bytes or 0)} free on the device enough for {_request(figures)}"
+    return f"Fragmentation: {slack} of the {reserved} that the pool held were free, {enough}, but {largest}."
+
+
+def _other_process(figures: MemoryFigures) -> str:
+    return (
+        f"Another process: {format_bytes(figures.other_bytes or 0)} of the {format_bytes(figures.capacity_bytes or 0)} of "
+        f"the device were not this process's, and {_lacking(figures)}."
+    )
+
+
+def _outside(figures: MemoryFigures) -> str:
+    mostly = f", mostly {figures.outside_owner}" if figures.outside_owner else ""
+    if figures.outside_site:
+        mostly += f" at {figures.outside_site}"
+    return (
+        f"Growth outside the framework: {format_bytes(figures.outside_growth_bytes or 0)} of the driver's memory were no "
+        f"pool's{mostly}, and {_lacking(figures)}."
+    )
+
+
+def _shortage(figures: MemoryFigures) -> str:
+    rest = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
+    what = "by tensors" if figures.device < 0 else "by the pools"
+    beside = f", {format_bytes(rest)} beside them" if rest > 0 else ""
+    return (
+        f"Real shortage: {format_bytes(figures.in_use_bytes)} in use {what}{beside}, and {_request(figures)} exceed the "
+        f"{format_bytes(figures.capacity_bytes or 0)} of {_place(figures)} by "
+        f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)}."
+    )
+
+
+def _unknown(figures: MemoryFigures) -> str:
+    gap, free = figures.largest_gap_bytes, figures.free_bytes
+    if gap is not None and gap >= figures.request_bytes:
+        return (
+            f"The cause is unknown: a gap of {format_bytes(gap)} in the pool's reserve would have held "
+            f"{_request(figures)}, but was not used: it may belong to another stream, or to segments for other sizes."
+        )
+    if free is not None:
+        return (
+            f"The cause is unknown: {format_bytes(free)} of {_place(figures)} were reported free, and "
+            f"{figures.function or 'the allocator'} refused {_request(figures)}: another user whom that figure leaves out may "
+            "have had it, or a quota forbids it."
+        )
+    return (
+        f"The cause is unknown: {_request(figures)} failed with {format_bytes(figures.in_use_bytes)} in use by the "
+        "pools, and nothing says how much the device had."
+    )
+
+
+def _other_stream(figures: MemoryFigures) -> str:
+    return (
+        f"Memory of another stream: a gap of {format_bytes(figures.largest_gap_bytes or 0)} in the pool's reserve would have "
+        f"held {_request(figures)}, but was not used: gaps serve the stream, or the private pool, that has them alone."
+    )
+
+
+def _pinned_host(figures: MemoryFigures) -> str:
+    return (
+        f"Pinned host memory: {format_bytes(figures.pinned_bytes)} of the host were pinned, and "
+        f"{figures.function or 'the allocator'} refused {_request(figures)}."
+    )
+
+
+def _batch_jump(figures: MemoryFigures, comparison: StepComparison) -> str:
+    return (
+        f"Batch jump: step {comparison.failing_step} had asked for {format_bytes(comparison.failing_own_bytes)} at the operator "
+        f"where step {comparison.good_step} had {format_bytes(comparison.own_bytes + comparison.request_bytes)}, "
+        f"{comparison.ratio:.1f} times as much{_needed(figures)}."
+    )
+
+
+def _needed(figures: MemoryFigures) -> str:
+    missing = figures.missing_bytes
+    short = f", {format_bytes(missing)} more than there is" if missing is not None and missing > 0 else ""
+    return f"; the step needs about {format_bytes(max(figures.need_bytes, figures.in_use_bytes + figures.request_bytes))} of the pools in full{short}"
+
+
+def _request(figures: MemoryFigures) -> str:
+    return f"{_least(figures)}the {format_bytes(figures.request_bytes)} asked for"
+
+
+def _least(figures: MemoryFigures) -> str:
+    # How much more would have been asked for after the piece that failed, nobody knows.
+    return "at least " if is_in_pieces(figures.function) else ""
+
+
+def _lacking(figures: MemoryFigures) -> str:
+    return f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+
+
+def _place(figures: MemoryFigures) -> str:
+    return "the machine" if figures.device < 0 else "the device"
+
+
+def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:
+    """Return what is not known, one line each."""
+    where = device_name(figures.device)
+    lines = []
+    if figures.free_bytes is None:
+        lines.append(
+            f"how much of {where} was in use: neither a snapshot of the failure nor the management interface says"
+        )
+    if figures.device >= 0:
+        if figures.reserved_bytes is None:
+            lines.append(f"what the pools held of {where}: fragmentation is not distinguished from other causes")
+        if figures.process_bytes is None:
+            lines.append(f"what this process held of {where}: other processes are not distinguished from it")
+        if figures.outside_bytes is None:
+            lines.append(
+                f"memory of the driver of {where}: it was not observed, growth outside the framework is not seen"
+            )
+    return tuple(lines)
+
+
+_GROWTH: Final[dict[Cause, str]] = {
+    Cause.LEAK: "Leak: {size} were kept by steps that had ended, more with each step",
+    Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended",
+    Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer",
+    Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy",
+    Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it",
+    Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}",
+}
+_REMEDIES: Final[dict[Cause, Remedy]] = {
+    Cause.LEAK: Remedy.RELEASE_KEPT,
+    Cause.KV_CACHE: Remedy.BOUND_CACHE,
+    Cause.BATCH_JUMP: Remedy.SMALLER_BATCH,
+    Cause.OPTIMIZER_STATE: Remedy.LIGHTER_OPTIMIZER,
+    Cause.CHECKPOINT: Remedy.CHECKPOINT_ON_HOST,
+    Cause.WORKSPACE: Remedy.SMALLER_WORKSPACE,
+    Cause.MODEL_TOO_LARGE: Remedy.SPLIT_MODEL,
+    Cause.SPLIT: Remedy.EXPANDABLE_SEGMENTS,
+    Cause.PINNED_SEGMENTS: Remedy.LONG_LIVED_FIRST,
+    Cause.OTHER_STREAM: Remedy.ONE_STREAM,
+    Cause.LIMIT: Remedy.RAISE_LIMIT,
+    Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
+    Cause.OUTSIDE_FRAMEWORK: Remedy.LOOK_AT_DRIVER,
+    Cause.PINNED_HOST: Remedy.REUSE_PINNED,
+    Cause.REAL_SHORTAGE: Remedy.USE_LESS,
+    Cause.UNKNOWN: Remedy.RECORD_MORE,
+}
+_QUESTIONS: Final[dict[Cause, str]] = {
+    Cause.LEAK: "leaks",
+    Cause.KV_CACHE: "growth",
+    Cause.OPTIMIZER_STATE: "decompose",
+    Cause.MODEL_TOO_LARGE: "decompose",
+    Cause.OUTSIDE_FRAMEWORK: "decompose",
+}
+"""The question that shows more; of the others `peak`."""
+_ADVICE: Final[dict[Cause, str]] = {
+    Cause.LEAK: "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.",
+    Cause.KV_CACHE: "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.",
+    Cause.BATCH_JUMP: (
+        "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
+    ),
+    Cause.OPTIMIZER_STATE: (
+        "Shard the optimizer's state over devices (ZeRO, FSDP), take an optimizer with less of it, or move it to the host."
+    ),
+    Cause.CHECKPOINT: "Copy the state to the host tensor by tensor (.cpu()) before anything else is done with it.",
+    Cause.WORKSPACE: (
+        "Leave room for the workspace: fewer tensors in use at this operator, smaller operands, or empty_cache() before it."
+    ),
+    Cause.MODEL_TOO_LARGE: "Split the model over devices, load it in a smaller type, or keep a part of it on the host.",
+    Cause.PINNED_SEGMENTS: (
+        "Allocate what lives long before what lives short, so that it does not pin segments, or set "
+        "{names.allocator_variable}=expandable_segments:True."
+    ),
+    Cause.OTHER_STREAM: (
+        "Allocate large buffers on one stream and use record_stream(), or set "
+        "{names.allocator_variable}=expandable_segments:True."
+    ),
+    Cause.PINNED_HOST: "Reuse pinned buffers (a pool of fixed size, fewer prefetched batches), or raise the limit of the container.",
+    Cause.REAL_SHORTAGE: (
+        "Lower what is in use at this moment: the call sites with the largest share, a smaller batch, recomputed "
+        "activations, or a model that is split over more devices."
+    ),
+    Cause.SPLIT: (
+        "Set {names.allocator_variable}=expandable_segments:True (or max_split_size_mb), or allocate what lives long before "
+        "what lives short, so that it does not pin segments."
+    ),
+    Cause.OTHER_PROCESS: "Look with {names.look_at_device} who uses the device, and end it or choose another device.",
+    Cause.OUTSIDE_FRAMEWORK: (
+        "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the "
+        "program takes from the runtime itself and keeps."
+    ),
+    Cause.LIMIT: "Raise or remove the limit, or lower what is in use at this moment.",
+    Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",
+}
+_ADVICE_IN_PIECES: Final = "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned."
+_ADVICE_UNEXPLAINED: Final = (
+    "Compare with {names.look_at_device} while the program runs; look whether streams keep memory of their own, and whether a quota "
+    "of a container or virtual device is smaller than the device."
+)

@@ -1,0 +1,71 @@
+"""Programs that run out of memory for a known reason, on the virtual NPU: cause, line and remedy that are named."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.analysis.peak.explanation import explain_peak
+from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
+from msmemscope.analysis.peak.overview import memory_overview
+from msmemscope.formats.event_log import Capture
+from msmemscope.formats.reading import load
+from tests.oom_zoo import catalogue
+from tests.oom_zoo.measure import measure, outcomes_of, precision_and_recall
+from tests.support.nightly import NIGHT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXPANDABLE = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
+
+
+@pytest.fixture(autouse=True)
+def _has_compiler(vnpu_environment: dict[str, str]) -> None:
+    assert vnpu_environment
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc on PATH")
+
+
+def test_every_cause_is_planted() -> None:
+    """Thirteen, each by a program that runs by day."""
+    by_day = {one.cause for one in catalogue.programs() if one.identity in catalogue.BY_DAY}
+    assert by_day == {one.cause for one in catalogue.programs()}
+    assert len(by_day) == len(catalogue.BY_DAY) == 13
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_precision_and_recall(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both are 1 for each cause, with its line and its remedy."""
+    programs = [one for one in catalogue.programs() if NIGHT or one.identity in catalogue.BY_DAY]
+    rows = measure(tmp_path, programs)
+    with capsys.disabled():
+        sys.stdout.write(f"\nout-of-memory zoo: {sum(row.right for row in rows)} of {len(rows)} right\n")
+    assert [row for row in rows if not row.right] == []
+    assert set(precision_and_recall(rows).values()) == {(1.0, 1.0)}
+    # Whoever asks, the answer is the same.
+    for directory in sorted((tmp_path / "out").glob("msmemscope_*_ascend*"))[-2:]:
+        in_summary = memory_overview(Capture(directory)).out_of_memory
+        recording = load(directory)
+        assert in_summary is not None
+        assert in_summary.failures[-1].cause == analyze_out_of_memory(recording).failures[-1].cause
+        explained = [device.cause for device in explain_peak(recording).devices if device.cause is not None]
+        assert in_summary.failures[-1].cause in explained
+
+
+@pytest.mark.skipif(not NIGHT, reason="at night: the truth of the zoo itself")
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_expandable_segments_decide_what_is_fragmentation(tmp_path: Path) -> None:
+    """Programs whose gaps are to blame finish with them, the others do not; without them all run out of memory."""
+    programs = catalogue.programs()
+    assert set(outcomes_of(tmp_path, programs, {}).values()) == {"exhausted"}
+    told = outcomes_of(tmp_path, programs, EXPANDABLE)
+    expected = {
+        one.identity: "finished" if one.cause in catalogue.CLOSING_GAPS_HELPS else "exhausted" for one in programs
+    }
+    assert told == expected

@@ -1,0 +1,9 @@
+"""Small programs that run out of memory, with their truth: the line to blame ends with the comment CAUSE and its cause."""
+
+from __future__ import annotations
+
+import os
+
+DEVICE = os.environ.get("OOM_ZOO_DEVICE", "npu")
+"""Where the programs have their tensors: `npu` or `cpu`."""
+MEBIBYTE = 1 << 20

@@ -1,0 +1,105 @@
+"""Memory of a device that is there and cannot be had: cut up, of another stream, of another process, forbidden."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import torch
+
+import msmemscope
+
+from . import DEVICE, MEBIBYTE
+
+
+def _bytes(mebibytes: int) -> dict[str, object]:
+    return {"size": (mebibytes * MEBIBYTE,), "dtype": torch.uint8, "device": DEVICE}
+
+
+def fragmentation_by_splitting() -> None:
+    """Large blocks are cut up into pieces, of which every other one is kept."""
+    whole = [torch.empty(**_bytes(200)) for _ in range(3)]
+    del whole
+    pieces = [torch.empty(**_bytes(49)) for _ in range(12)]  # CAUSE fragmentation by splitting
+    kept = pieces[::2]
+    del pieces
+    torch.empty(**_bytes(250))
+    assert kept
+
+
+def fragmentation_by_splitting_in_steps() -> None:
+    """The same with steps: a batch that is no larger than the others finds no room beside what is cached."""
+    kept: list[torch.Tensor] = []
+    for step in range(9):
+        work = [torch.empty(**_bytes(80 + 5 * step)) for _ in range(6)]
+        del work
+        pieces = [torch.empty(**_bytes(12)) for _ in range(8)]  # CAUSE fragmentation by splitting
+        kept = [*kept[-6:], *pieces[::4]]
+        del pieces
+        msmemscope.step()
+
+
+def fragmentation_by_pinning() -> None:
+    """What describes a result lies where its large buffer was, and holds it."""
+    notes, results = [], []
+    for _ in range(3):
+        buffer = torch.empty(**_bytes(220))
+        del buffer
+        notes.append(torch.empty(**_bytes(2)))  # CAUSE fragmentation by pinning
+        results.append(torch.empty(**_bytes(217)))
+    results.clear()
+    torch.empty(**_bytes(400))
+    assert notes
+
+
+def two_streams() -> None:
+    """What one stream has cached the other one cannot have."""
+    side = torch.npu.Stream()
+    held = []
+    with torch.npu.stream(side):
+        for _ in range(2):
+            buffer = torch.empty(**_bytes(300))
+            del buffer
+            held.append(torch.empty(**_bytes(20)))  # CAUSE memory of another stream
+            held.append(torch.empty(**_bytes(270)))
+        del held[1::2]
+    side.synchronize()
+    torch.empty(**_bytes(240))
+    assert held
+
+
+def workspace_growth() -> None:
+    """An operator of the third step asks for a workspace that does not fit beside the tensors."""
+    os.environ["VNPU_WORKSPACE"] = "400MiB"
+    state = torch.empty(**_bytes(600))
+    left = torch.zeros(1024, 1024, device=DEVICE)
+    for step in range(4):
+        left.add_(1)
+        if step == 2:
+            left = left @ left  # CAUSE workspace
+        msmemscope.step()
+    torch.npu.synchronize()
+    assert state is not None
+
+
+def other_process() -> None:
+    """Somebody else has half of the card."""
+    weights = torch.empty(**_bytes(100))
+    for step in range(4):
+        if step == 2:
+            ctypes.CDLL(None).another_process_takes(500)
+        work = torch.empty(**_bytes(300))  # CAUSE other process
+        del work
+        torch.npu.empty_cache()
+        msmemscope.step()
+    assert weights is not None
+
+
+def limit() -> None:
+    """A limit that the program has set itself."""
+    weights = torch.empty(**_bytes(100))
+    torch.npu.set_per_process_memory_fraction(0.3)
+    for _ in range(3):
+        torch.empty(**_bytes(300))  # CAUSE configured limit
+        msmemscope.step()
+    assert weights is not None

@@ -1,0 +1,135 @@
+"""Runs the programs of the zoo, observed or bare, and compares what is said of them with the truth."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
+from msmemscope.formats.reading import load
+from tests.oom_zoo.catalogue import REMEDIES
+from tests.support import tool
+from tests.support.ascend import virtual_npu_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from msmemscope.analysis.peak.cause import OutOfMemoryCause
+    from tests.oom_zoo.catalogue import Program
+
+ZOO = Path(__file__).parent
+CARD = {
+    "VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
+    "VNPU_OVERHEAD": "RUNTIME=128MiB,AICPU=64MiB,OP=32MiB", "OOM_ZOO_DEVICE": "npu",
+}  # fmt: skip
+"""A card of 1 GiB, of which the driver's modules take 224 MiB; operators only allocate."""
+
+_REPORT = re.compile(r"^program=(\S+) pid=(\d+) outcome=(\w+)$", re.MULTILINE)
+_LINE = re.compile(r"(.*)\((\d+)\)")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found about one program."""
+
+    program: str
+    cause: str
+    """The true one."""
+    found: str
+    """The one that was named; empty if none was."""
+    is_line_right: bool
+    is_remedy_right: bool
+    sentence: str
+
+    @property
+    def right(self) -> bool:
+        """Whether cause, line and remedy are the true ones."""
+        return self.cause == self.found and self.is_line_right and self.is_remedy_right
+
+
+def measure(folder: Path, programs: Sequence[Program]) -> list[Row]:
+    """Run programs on the virtual NPU under the tool, or on the CPU, and judge what is said of each.
+
+    Args:
+        folder: An empty one, for what is written.
+        programs: Of families of one kind of device.
+
+    Returns:
+        A row per program, in their order.
+    """
+    is_host = all(program.family == "host" for program in programs)
+    variables = {"OOM_ZOO_DEVICE": "cpu"} if is_host else _card(folder)
+    options = ["--device=cpu" if is_host else "--device=npu,cpu", "--analysis=", "--call-stack=python"]
+    command = [*tool.TOOL, f"--output={folder / 'out'}", *options, "--", *_command(programs)]
+    run = tool.run(command, output=folder / "out", variables=variables, folder=folder, timeout_s=900)
+    outcomes = _outcomes(run.stdout)
+    assert {outcome for _, outcome in outcomes.values()} == {"exhausted"}, f"{outcomes}\n{run.stdout}\n{run.stderr}"
+    return [_row(program, folder / "out", outcomes[program.identity][0]) for program in programs]
+
+
+def outcomes_of(folder: Path, programs: Sequence[Program], variables: Mapping[str, str]) -> dict[str, str]:
+    """Run programs on the virtual NPU without the tool; returns `finished` or `exhausted` for each.
+
+    Args:
+        folder: An empty one, for what is written.
+        programs: Of an NPU.
+        variables: Changes of their environment.
+    """
+    chosen = {**_card(folder), **variables}
+    run = tool.run(_command(programs), output=folder, variables=chosen, folder=folder, timeout_s=600)
+    return {program: outcome for program, (_, outcome) in _outcomes(run.stdout).items()}
+
+
+def precision_and_recall(rows: Iterable[Row]) -> dict[str, tuple[float, float]]:
+    """Return both for each cause that is true of a program or was named."""
+    judged = list(rows)
+    found: dict[str, tuple[float, float]] = {}
+    for cause in sorted({row.cause for row in judged} | {row.found for row in judged}):
+        right = sum(row.right for row in judged if row.cause == cause)
+        named = sum(row.found == cause for row in judged)
+        true = sum(row.cause == cause for row in judged)
+        found[cause] = (right / named if named else 1.0, right / true if true else 1.0)
+    return found
+
+
+def cause_of(output: Path, process_id: int) -> OutOfMemoryCause | None:
+    """Return why memory ran out in a process; None if nothing is said of it."""
+    (directory,) = output.glob(f"msmemscope_{process_id}_*_ascend*")
+    failures = analyze_out_of_memory(load(directory)).failures
+    return failures[-1].cause if failures else None
+
+
+def _row(program: Program, output: Path, process_id: int) -> Row:
+    cause = cause_of(output, process_id)
+    if cause is None:
+        return Row(program.identity, program.cause.value, "", is_line_right=False, is_remedy_right=False, sentence="")
+    match = _LINE.match(cause.site)
+    return Row(
+        program.identity,
+        program.cause.value,
+        cause.cause.value,
+        is_line_right=match is not None and (match[1], int(match[2])) == (str(program.path), program.line),
+        is_remedy_right=cause.remedy is REMEDIES[program.cause],
+        sentence=cause.verdict,
+    )
+
+
+def _command(programs: Sequence[Program]) -> list[object]:
+    return [sys.executable, ZOO / "run_programs.py", *(program.identity for program in programs)]
+
+
+def _outcomes(stdout: str) -> dict[str, tuple[int, str]]:
+    return {identity: (int(process_id), outcome) for identity, process_id, outcome in _REPORT.findall(stdout)}
+
+
+def _card(folder: Path) -> dict[str, str]:
+    """Returns the environment of programs on the card, with the other process that one of them calls."""
+    library = folder / "libanother.so"
+    source = ZOO / "another_process.c"
+    command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libdcmi.so", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(command, check=True)
+    return {**virtual_npu_environment(with_torch=True), **CARD, "LD_PRELOAD": str(library)}
