@@ -82,7 +82,7 @@ Owners on npu:0 (PTA) at the peak of 23.0 MiB
     operators          4.00 MiB  17.4 %       2
       mine             1.00 MiB   4.3 %       1
       other            3.00 MiB  13.0 %       1
-    kv_cache           2.00 MiB   8.7 %       1
+    KV cache           2.00 MiB   8.7 %       1
     other              1.00 MiB   4.3 %       1
 
 Memory of the driver on npu:0 at its peak of 49.0 MiB
