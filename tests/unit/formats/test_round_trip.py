@@ -35,7 +35,14 @@ from tests.fakes.event_log_builder import (
 )
 
 RANGE_START, RANGE_END, KERNEL_LAUNCH, OWNER = 31, 32, 20, 53
-ROWLESS = (EventKind.RESERVED, EventKind.DEVICE_USAGE, EventKind.OWNER, *WATCH_KINDS)
+ROWLESS = (
+    EventKind.RESERVED,
+    EventKind.DEVICE_USAGE,
+    EventKind.OWNER,
+    EventKind.IMPLIED_STEP,
+    EventKind.HOLDER,
+    *WATCH_KINDS,
+)
 
 # Texts that dumps of ours can hold: no begin of a formula, which they leave out on purpose.
 names = st.text(
