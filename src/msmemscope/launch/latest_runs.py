@@ -57,6 +57,6 @@ def latest_runs(output: Path, count: int = 1) -> list[Run]:
     runs = runs_in(output)
     if len(runs) < count:
         found = {0: "no run lies", 1: "one run lies"}.get(len(runs), f"{len(runs)} runs lie")
-        message = f"no path was given, and {found} in {output}"
+        message = f"a path is missing, and {found} in {output}"
         raise UsageError(message, hint="name a capture folder (msmemscope_*_ascend) or a dump file")
     return runs[-count:]

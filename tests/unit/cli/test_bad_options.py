@@ -81,7 +81,7 @@ COMPARING = [
     (["--compare", "--input=/a,/b", "--level=2"], "--level: not a level: '2'"),
     (["--compare", "--input=/a,/b"], "'/a' cannot be read: No such file or directory"),
     (["compare", "/a", "/b", "--fail-on", "peak<5%"], "--fail-on: not a condition: 'peak<5%'"),
-    (["compare", "/a"], "the following arguments are required: COMPARE"),
+    (["compare", "/a"], "a path is missing, and no run lies in"),
 ]
 
 

@@ -79,7 +79,7 @@ def test_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     """There is nothing to take."""
     monkeypatch.chdir(tmp_path)
     assert main(["analyze", "leaks"]) == 2
-    assert f"no path was given, and no run lies in {tmp_path}/memscopeDumpResults" in capsys.readouterr().err
+    assert f"a path is missing, and no run lies in {tmp_path}/memscopeDumpResults" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
