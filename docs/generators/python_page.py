@@ -39,7 +39,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Snapshots": ("take_snapshot", "TakeSnapshot"),
     "Who holds it": ("who_holds",),
     "Trace of Python functions": ("tracer.start", "tracer.stop", "RecordFunction"),
-    "Watching memory": ("watcher.watch", "watcher.remove", "remove"),
+    "Watching memory": ("watcher.watch", "watcher.remove", "remove", "enable_npu_sanitizer"),
     "Frameworks": ("init_framework_hooks", "cleanup_framework_hooks"),
     "Analysing": (
         "check_leaks",

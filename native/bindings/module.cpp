@@ -188,6 +188,8 @@ NB_MODULE(_native, module) {
     module.def("range_start", &range_start, nb::arg("message"), nb::arg("stream") = 0,
                "Records the beginning of a range; returns its number.");
     module.def("range_end", &mstx::range_end_from_python, nb::arg("range"), "Records the end of a range.");
+    module.def("take_sanitizer_marks", &mstx::take_sanitizer_marks,
+               "Records marks for torch_npu's sanitizer as operators from now on.");
     module.def("mstx_calls", &mstx::calls_of_this_thread,
                "How many marks and ends of ranges came from this thread through mstx.");
     module.def("is_collecting", &recorder::is_collecting, "Whether events are recorded now.");

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.collection import collect
     from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
     from msmemscope.capture.holders import who_holds
+    from msmemscope.capture.npu_sanitizer import enable_npu_sanitizer
     from msmemscope.capture.record_function import RecordFunction
     from msmemscope.capture.session import config, start, step, stop
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
@@ -38,6 +39,7 @@ __all__ = [
     "collect",
     "config",
     "describe",
+    "enable_npu_sanitizer",
     "get_analyzer_config",
     "init_framework_hooks",
     "list_analyzers",
@@ -65,6 +67,7 @@ _HOMES = {
     "collect": "msmemscope.capture.collection",
     "config": "msmemscope.capture.session",
     "describe": "",
+    "enable_npu_sanitizer": "msmemscope.capture.npu_sanitizer",
     "get_analyzer_config": "msmemscope.analyzer",
     "init_framework_hooks": "msmemscope.capture.frameworks",
     "list_analyzers": "msmemscope.analyzer",

@@ -111,3 +111,24 @@ def test_the_summary_tells_of_npus(observe_once: Observe) -> None:
     assert "RUNTIME" in flowing
     assert "operators.py(" in flowing
     assert "aten.matmul" in flowing
+
+
+def test_operators_in_marks_for_the_sanitizer(observe: Observe) -> None:
+    """Once torch_npu's sanitizer is on, a mark for it is an operator with what it reads and writes; before, nothing."""
+    seen = observe(["--device=npu", "--events=launch,access"], "sanitizer_marks.py")
+    line = next(line for line in seen.run.stdout.splitlines() if line.startswith("address "))
+    first, second = (int(word, 16) for word in line.split()[1:])
+    rows = [row for row in seen.of(0) if row["Name"] in {"my_add", "odd"}]
+    words = [(row["Name"], row["Event Type"]) for row in rows]
+    assert words == [
+        *(("my_add", word) for word in ("ATEN_START", "READ", "READ", "WRITE", "ATEN_END")),
+        ("odd", "ATEN_START"),
+        ("odd", "ATEN_END"),
+    ]
+    accesses = [row["attributes"] for row in rows if row["Event"] == "ACCESS"]
+    assert [(int(one["addr"], 16), one["size"]) for one in accesses] == [
+        (first, "1024"), (second, "512"), (first, "1024"),
+    ]  # fmt: skip
+    blocks = {row["attributes"]["allocation_id"]: row["attributes"]["addr"] for row in seen.of(0, event="MALLOC")}
+    assert [blocks[one["allocation_id"]] for one in accesses] == [one["addr"] for one in accesses]
+    assert not seen.of(0, event="MSTX")

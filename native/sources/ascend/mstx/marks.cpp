@@ -9,6 +9,7 @@
 #include "sources/ascend/acl/acl.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/mstx/protocol.h"
+#include "sources/ascend/mstx/sanitizer_marks.h"
 #include "sources/ascend/npu.h"
 
 namespace msmemscope::mstx {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr const char* kStepMessage = "step start";
 // Messages of other tools to themselves, made for each operator; they are nothing that the program says.
-constexpr const char* kForeignPrefixes[] = {"sanitizer-op:", "memscope-aten-"};
+constexpr const char* kForeignPrefixes[] = {kSanitizerPrefix, "memscope-aten-"};
 
 std::atomic<std::uint64_t> next_range{1};
 __attribute__((tls_model("initial-exec"))) __thread std::uint64_t calls = 0;
@@ -56,7 +57,21 @@ void record(const RecordingScope& scope, format::EventKind kind, const char* mes
     recorder::append(scope, event);
 }
 
+void make_sanitizer_mark(const char* message) noexcept {
+    const int device = acl::current_device();
+    const RecordingScope scope(recorder::is_collecting());
+    if (scope && (device < 0 || observes_npu(device))) {
+        record_sanitizer_mark(scope, message + std::strlen(kSanitizerPrefix),
+                              device < 0 ? format::kDeviceNone : npu(device));
+    }
+}
+
 void make_mark(const char* message, void* stream) noexcept {
+    if (message != nullptr && takes_sanitizer_marks() &&
+        std::strncmp(message, kSanitizerPrefix, std::strlen(kSanitizerPrefix)) == 0) {
+        make_sanitizer_mark(message);
+        return;
+    }
     if (message != nullptr && is_foreign(message)) {
         return;
     }

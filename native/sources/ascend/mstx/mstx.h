@@ -26,6 +26,8 @@ void make_findable() noexcept;
 void mark_from_python(const char* message, std::uint64_t stream) noexcept;
 std::uint64_t range_start_from_python(const char* message, std::uint64_t stream) noexcept;
 void range_end_from_python(std::uint64_t range) noexcept;
+// From now on marks for torch_npu's sanitizer are operators (sanitizer_marks.h).
+void take_sanitizer_marks() noexcept;
 // How many marks and ranges this thread has made through mstx so far.
 std::uint64_t calls_of_this_thread() noexcept;
 
