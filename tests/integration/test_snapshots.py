@@ -106,7 +106,9 @@ def test_gpus(output: Path, python_target: Callable[..., list[str | Path]]) -> N
         "free": "6000", "device_rate": "62.500000", "reserved_rate": "25.000000",
     }  # fmt: skip
     accelerators = [snapshot for snapshot in taken if snapshot["device"] != DEVICE_CPU]
-    none = dict.fromkeys(("reserved", "max_reserved", "allocated", "max_allocated"), "0") | {"reserved_rate": "0.000000"}
+    none = dict.fromkeys(("reserved", "max_reserved", "allocated", "max_allocated"), "0") | {
+        "reserved_rate": "0.000000"
+    }
     assert [(snapshot["name"], snapshot["device"], snapshot["figures"]) for snapshot in accelerators] == [
         ("all", device_number(DeviceKind.CUDA, 4), none),
         ("all", device_number(DeviceKind.CUDA, 5), full),
