@@ -31,10 +31,10 @@ def _has_compiler(vnpu_environment: dict[str, str]) -> None:
 
 
 def test_every_cause_is_planted() -> None:
-    """Thirteen, each by a program that runs by day."""
-    by_day = {one.cause for one in catalogue.programs() if one.identity in catalogue.BY_DAY}
-    assert by_day == {one.cause for one in catalogue.programs()}
-    assert len(by_day) == len(catalogue.BY_DAY) == 13
+    """Thirteen; some of them run by day."""
+    programs = catalogue.programs()
+    assert len({one.cause for one in programs}) == 13
+    assert set(catalogue.BY_DAY) < {one.identity for one in programs}
 
 
 @pytest.mark.slow

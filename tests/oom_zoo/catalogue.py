@@ -32,11 +32,10 @@ REMEDIES = {
 }
 """What a program's author is to be told to do."""
 BY_DAY = (
-    "training.batch_jump", "training.leak", "training.optimizer_state", "training.checkpoint_copied",
-    "training.model_too_large", "device.fragmentation_by_splitting", "device.fragmentation_by_pinning", "device.two_streams",
-    "device.workspace_growth", "device.other_process", "device.limit", "serving.kv_cache", "serving.pinned_host",
+    "training.batch_jump", "training.leak", "training.checkpoint_copied", "device.fragmentation_by_splitting",
+    "device.two_streams", "device.other_process",
 )  # fmt: skip
-"""One program per cause; the others run at night."""
+"""Those that take a minute of processor time together; all run at night."""
 
 _CAUSE = re.compile(r"#\s*CAUSE (.+)$")
 
