@@ -31,7 +31,8 @@ def test_training(run_under_tool: RunUnderTool, python_target: functools.partial
     assert run.returncode == 0, run.stderr
     # Blocks of CPU tensors have the size of their storage, only their address is aligned.
     check_training(run, Pool.HOST, "HOST", int)
-    check_summary(run.stderr)
+    assert "  by owner " in run.stderr
+    check_report((run.capture.directory / "report.txt").read_text(encoding="utf-8"))
     path = next(run.output.glob("*/device_cpu/dump/memscope_dump_*.csv"))
     check_dump(path)
     # The dump is made of the same facts as the event log.
@@ -42,7 +43,7 @@ def test_training(run_under_tool: RunUnderTool, python_target: functools.partial
     assert of_dump.over_time.equals(of_log.over_time)
 
 
-def check_summary(text: str) -> None:
+def check_report(text: str) -> None:
     """The names of the largest parts are there, in order of size, and nothing says that it was not run."""
     section, _, _ = text[text.index("Owners on cpu (HOST)") :].partition("\n\n")
     words = [re.split(r"\s{2,}", line.strip())[0] for line in section.splitlines()[2:] if line.strip()]
@@ -85,6 +86,7 @@ def test_nothing_of_it_without_being_asked(
     """No labels are recorded, no owner is in the dump, and the summary has no section."""
     run = run_under_tool(python_target("decompose_frozen", "cpu"))
     assert run.returncode == 0, run.stderr
-    assert "Owners on" not in run.stderr
+    assert "by owner" not in run.stderr
+    assert "Owners on" not in (run.capture.directory / "report.txt").read_text(encoding="utf-8")
     path = next(run.output.glob("*/device_cpu/dump/memscope_dump_*.csv"))
     assert not any("owner:" in row["Attr"] for row in csv_rows(path))

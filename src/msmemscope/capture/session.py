@@ -14,6 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
+from msmemscope.capture.rank import note_rank
 from msmemscope.configuration import (
     OPTION_BY_KEYWORD,
     SETTINGS_VARIABLE,
@@ -178,6 +179,7 @@ class Session:
             if self._has_begun or not self._is_launched:
                 return
             self._has_begun = True
+            note_rank()
             atexit.register(self.finish)
             if config.collect_mode is CollectMode.IMMEDIATE:
                 self._is_tracing = True
@@ -310,6 +312,7 @@ class Session:
 
     def finish(self) -> None:
         """End in an orderly way, when the interpreter is about to."""
+        note_rank()
         if self._is_tracing:
             if self._holders is not None:
                 self._holders.run_ended()

@@ -28,7 +28,8 @@ from msmemscope.launch.analyses import (
     kinds_in_memory,
 )
 from msmemscope.launch.faults import faults_as_errors
-from msmemscope.model.sources import is_asked_for
+from msmemscope.model.sources import RANK_FACT, is_asked_for
+from msmemscope.reports.process_report import REPORT_FILE, write_process_report
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_bytes, format_count
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import ProcessHeader
 
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
-_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv")
+_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE)
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3
@@ -161,7 +162,13 @@ def _finish(
             with _by_itself(capture, "no dump files were written"):
                 files = _result_files(write_dumps(capture, settings, first.of_blocks(settings), progress=progress))
                 is_written = True
-        return _summary(capture, files, first), is_written
+        summary = _summary(capture, files, first)
+        if is_written and settings is not None:
+            with _by_itself(capture, "its report was not written"):
+                report = capture.directory / REPORT_FILE
+                summary = dataclasses.replace(summary, files=(*summary.files, ResultFile(report)))
+                write_process_report(summary, report)
+        return summary, is_written
 
 
 @contextlib.contextmanager
@@ -219,6 +226,7 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
         inefficient=analyses.inefficient,
         watch=analyses.watch,
         analysis_remarks=analyses.remarks,
+        rank=_rank(facts),
         start_ns=header.start_ns,
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *problems),
@@ -228,6 +236,11 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
     )
+
+
+def _rank(facts: Mapping[str, tuple[str, ...]]) -> int | None:
+    text = facts.get(RANK_FACT, ("",))[-1]
+    return int(text) if text.isdecimal() else None
 
 
 def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:

@@ -10,6 +10,9 @@ CPU_SOURCES: Final = frozenset({"torch_cpu"})
 NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb"})
 """What only a program has that uses CANN."""
 
+RANK_FACT: Final = "process.rank"
+"""The fact that says which rank of a distributed job a process is."""
+
 
 def is_asked_for(source: str, devices: str) -> bool:
     """Whether a source is about a device that is observed.

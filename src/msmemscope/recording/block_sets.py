@@ -45,6 +45,15 @@ class Ranking:
         """Return all shares, the rest as the last."""
         return self.shares if self.other is None else (*self.shares, self.other)
 
+    def first(self, count: int) -> tuple[Share, ...]:
+        """Return so many shares, of which the last is all the rest together where there are more."""
+        lines = self.lines()
+        if len(lines) <= count:
+            return lines
+        rest = lines[max(count - 1, 0) :]
+        sizes, blocks = sum(share.size_bytes for share in rest), sum(share.block_count for share in rest)
+        return (*lines[: max(count - 1, 0)], Share("(others)", sizes, blocks))[:count]
+
 
 @dataclasses.dataclass(frozen=True)
 class BlockSet:

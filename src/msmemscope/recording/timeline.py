@@ -76,6 +76,41 @@ class MemoryUse:
         return np.minimum.reduceat(values, cuts)[::2], np.maximum.reduceat(values, cuts)[::2]
 
 
+@dataclasses.dataclass(frozen=True)
+class MemoryCurve:
+    """The most that was in use in each of some equally long stretches of time: no peak is lost, however short it was."""
+
+    begin_ns: int
+    """CLOCK_REALTIME of the first change."""
+    end_ns: int
+    """Of the last one."""
+    most_bytes: tuple[int, ...]
+
+
+def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
+    """Return the most that some blocks had in use over time; None without any length of time.
+
+    Args:
+        blocks: A table of `BLOCK_SCHEMA`.
+        points: How many stretches of time.
+    """
+    if blocks.is_empty():
+        return None
+    changes = byte_changes(blocks, "allocated_ns", "freed_ns").select(
+        "change", moment_ns=pl.when(pl.col("change") < 0).then("freed_ns").otherwise("allocated_ns")
+    )
+    # Clocks of threads can be read in another order than the numbers of their events are drawn.
+    moments = np.maximum.accumulate(changes["moment_ns"].to_numpy())
+    if moments[0] == moments[-1]:
+        return None
+    begin, end = int(moments[0]), int(moments[-1])
+    edges = begin + np.arange(points + 1) * ((end - begin) / points)
+    begins, ends = edges[:-1].astype(np.uint64), edges[1:].astype(np.uint64)
+    ends[-1] = end
+    most = MemoryUse.of_changes(moments, changes["change"].to_numpy()).extremes(begins, ends)[1]
+    return MemoryCurve(begin, end, tuple(int(value) for value in most))
+
+
 def byte_changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """Return every change of the bytes in use.
 

@@ -21,6 +21,7 @@ from msmemscope.model.labels import (
 )
 from msmemscope.model.owners import PINNED_HOST, SEPARATOR, without_module
 from msmemscope.model.pools import Pool, pool_word
+from msmemscope.recording.block_sets import Ranking, Share
 from msmemscope.reports.plain_text import cut_end
 from msmemscope.units import format_bytes, format_count
 
@@ -79,6 +80,17 @@ class _Line:
     label: str
     size_bytes: int
     block_count: int
+
+
+def owner_ranking(pool: PoolDecomposition) -> Ranking:
+    """Return what owners hold of a pool at its peak, the largest first: the leaves of the tree, without their branches."""
+    lines = list(_Tree(pool.nodes).lines())
+    leaves = [
+        Share(line.label, line.size_bytes, line.block_count)
+        for line, following in zip(lines, [*lines[1:], None], strict=True)
+        if following is None or following.depth <= line.depth
+    ]
+    return Ranking(tuple(sorted(leaves, key=lambda share: (-share.size_bytes, share.label))), None)
 
 
 def print_decomposition(decomposition: Decomposition, console: Console, *, with_modules: bool = False) -> None:

@@ -7,6 +7,7 @@ confidence, what is kept and what lives long, slow leaks, and memory of the driv
 
 from __future__ import annotations
 
+import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
@@ -19,12 +20,12 @@ from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, 
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from msmemscope.analysis.leaks.between_marks import MarkLeaks
     from msmemscope.analysis.leaks.driver_leaks import DriverLeaks
-    from msmemscope.analysis.leaks.fluctuation import Fluctuation, StepExtreme
+    from msmemscope.analysis.leaks.fluctuation import Fluctuation, PoolFluctuation, StepExtreme
     from msmemscope.analysis.leaks.growth import SlowLeaks
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.leaks.step_leaks import StepLeaks
@@ -55,7 +56,12 @@ def pool_label(pool: int, device: int) -> str:
 
 
 def render_leaks(
-    found: LeakOverview, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
+    found: LeakOverview,
+    out: IO[str],
+    *,
+    width: int | None = None,
+    is_coloured: bool | None = None,
+    most_blocks: int | None = MOST_BLOCKS,
 ) -> None:
     """Write what was found about the leaks of one process.
 
@@ -64,9 +70,11 @@ def render_leaks(
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
+        most_blocks: Leaked blocks of a device that are listed one by one; None lists all.
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
-    _leaked_blocks(writer, found.step_leaks)
+    for _, part in _sorted_parts(found.step_leaks.leaked, "device"):
+        _leaked_blocks(writer, part, part.height if most_blocks is None else most_blocks, "at the call sites below")
     _fluctuation(writer, found.fluctuation)
     if found.step_leaks.steps_ended or found.slow_leaks.remarks:
         _sites(writer, found.step_leaks)
@@ -121,29 +129,88 @@ def _summary(writer: ReportWriter, size: int, count: int) -> None:
 
 def _more_blocks(writer: ReportWriter, count: int) -> None:
     if count > MOST_BLOCKS:
-        writer.sentence(f"... and {counted(count - MOST_BLOCKS, 'more block')}; call sites are below", style=QUIET)
+        writer.line(f"and {format_count(count - MOST_BLOCKS)} more at the call sites below", QUIET)
 
 
-def _leaked_blocks(writer: ReportWriter, found: StepLeaks) -> None:
-    for (device,), part in _sorted_parts(found.leaked, "device"):
-        blocks = part.sort("step", "malloc_sequence")
-        _alarm(writer, device)
-        for row in blocks.head(MOST_BLOCKS).iter_rows(named=True):
-            writer.exact_line(
-                f"Direct {pool_label(row['pool'], device)} leak of {row['size'] / _MEBIBYTE:f} Mb(s) "
-                f"at 0x{row['address']:x} in kernel_{row['kernel_index']} at step {row['step']}."
-            )
-        _more_blocks(writer, blocks.height)
-        _summary(writer, int(blocks["size"].sum()), blocks.height)
+def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: str | None) -> None:
+    """Write the lines about the leaked blocks of one device.
+
+    Args:
+        writer: Where to write them.
+        blocks: Those of the device.
+        most: How many are listed.
+        rest: Where the others are; None if that is not to be said.
+    """
+    device = blocks["device"][0]
+    _alarm(writer, device)
+    for row in blocks.sort("step", "malloc_sequence").head(most).iter_rows(named=True):
+        writer.exact_line(
+            f"Direct {pool_label(row['pool'], device)} leak of {row['size'] / _MEBIBYTE:f} Mb(s) "
+            f"at 0x{row['address']:x} in kernel_{row['kernel_index']} at step {row['step']}."
+        )
+    if rest is not None and blocks.height > most:
+        writer.line(f"and {format_count(blocks.height - most)} more {rest}", QUIET)
+    _summary(writer, int(blocks["size"].sum()), blocks.height)
+
+
+@dataclasses.dataclass(frozen=True)
+class LeakLines:
+    """How many of the lines that scripts look for are written."""
+
+    most_blocks: int
+    """Leaked blocks that are listed, those of all devices together."""
+    most_devices: int
+    """Devices whose leaks are summed up."""
+    most_pools: int
+    """Pools whose fluctuation is listed."""
+    rest_is_in: str
+    """Where the blocks stand that are not listed."""
+
+
+def render_leak_lines(
+    found: Sequence[LeakOverview],
+    out: IO[str],
+    which: LeakLines,
+    *,
+    width: int | None = None,
+    is_coloured: bool | None = None,
+) -> None:
+    """Write the lines that scripts look for, and no more than a part of them.
+
+    Args:
+        found: Of each process.
+        out: Where to write them.
+        which: How many.
+        width: As for `render_leaks`.
+        is_coloured: As for `render_leaks`.
+    """
+    writer = ReportWriter(out, width=width, is_coloured=is_coloured)
+    parts = [part for one in found for _, part in _sorted_parts(one.step_leaks.leaked, "device")]
+    shown = parts[: which.most_devices]
+    listed = 0
+    for number, part in enumerate(shown):
+        # Evenly, and what one device does not need is the next one's.
+        most = min((which.most_blocks - listed) // (len(shown) - number), part.height)
+        _leaked_blocks(writer, part, most, f"in {which.rest_is_in}" if len(shown) == 1 else None)
+        listed += most
+    unlisted = sum(part.height for part in parts) - listed
+    if unlisted and len(shown) > 1:
+        writer.line(f"and {format_count(unlisted)} more in {which.rest_is_in}", QUIET)
+    for pool in [pool for one in found for pool in one.fluctuation.pools][: which.most_pools]:
+        _fluctuation_of(writer, pool)
 
 
 def _fluctuation(writer: ReportWriter, found: Fluctuation) -> None:
     for pool in found.pools:
-        label = pool_label(pool.pool, pool.device)
-        writer.exact_line(f"======= {label} Gap Analysis of Device {device_word(pool.device)} =======")
-        _gap_row(writer, "", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)", "StepId")
-        _gap_row(writer, "MinGap", *_gap(pool.smallest))
-        _gap_row(writer, "MaxGap", *_gap(pool.largest))
+        _fluctuation_of(writer, pool)
+
+
+def _fluctuation_of(writer: ReportWriter, pool: PoolFluctuation) -> None:
+    label = pool_label(pool.pool, pool.device)
+    writer.exact_line(f"======= {label} Gap Analysis of Device {device_word(pool.device)} =======")
+    _gap_row(writer, "", "MinAlloc/MaxAlloc(%)", "MinAllocMem(MB)", "StepId")
+    _gap_row(writer, "MinGap", *_gap(pool.smallest))
+    _gap_row(writer, "MaxGap", *_gap(pool.largest))
 
 
 def _gap(extreme: StepExtreme) -> tuple[str, str, str]:

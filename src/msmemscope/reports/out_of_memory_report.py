@@ -86,11 +86,16 @@ def earlier_failures(result: OutOfMemoryResult, start_ns: int) -> Iterator[str]:
 
 def heading(failure: OutOfMemory, start_ns: int) -> str:
     """Write what failed, where and when; arguments as for `earlier_failures`."""
+    return f"Out of memory on {device_name(failure.device)}: {asked_for(failure, start_ns)}"
+
+
+def asked_for(failure: OutOfMemory, start_ns: int) -> str:
+    """Write how much was asked for and when; arguments as for `earlier_failures`."""
     after = ""
     if start_ns and failure.timestamp_ns >= start_ns:
         after = f", {(failure.timestamp_ns - start_ns) / _NANOSECONDS_PER_SECOND:.2f} s after recording began"
     least = "at least " if is_in_pieces(failure.function) else ""
-    return f"Out of memory on {device_name(failure.device)}: {least}{format_bytes(failure.size_bytes)} asked for{after}"
+    return f"{least}{format_bytes(failure.size_bytes)} asked for{after}"
 
 
 def details(failure: OutOfMemory) -> Iterator[str]:
@@ -102,21 +107,29 @@ def details(failure: OutOfMemory) -> Iterator[str]:
             yield f"next: {failure.cause.next_command}"
     times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
     yield f"{failure.function} failed{times}, called from {failure.source_line}"
-    figures = SnapshotFigures(failure.state)
-    if figures.free_bytes is not None and figures.total_bytes is not None:
-        sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
-        if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
-            reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
-            sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
+    sentence = fullness(failure)
+    if sentence:
         yield sentence
-    elif figures.free_bytes is not None:
-        yield f"{format_bytes(figures.free_bytes)} of the device were free"
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
         f"({pool_word(part.pool, failure.device)})"
         for part in failure.alive
     ]
     yield f"alive then: {', '.join(pools) or 'nothing that was recorded'}"
+
+
+def fullness(failure: OutOfMemory) -> str:
+    """Write how full the device was; empty if that is not known."""
+    figures = SnapshotFigures(failure.state)
+    if figures.free_bytes is None:
+        return ""
+    if figures.total_bytes is None:
+        return f"{format_bytes(figures.free_bytes)} of the device were free"
+    sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
+    if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
+        reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
+        sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
+    return sentence
 
 
 def largest_blocks(failure: OutOfMemory) -> Ranking:

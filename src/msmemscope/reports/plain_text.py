@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 
 def printable(text: str) -> str:
     """Replace what could steer the terminal: names come from the observed program."""
@@ -16,3 +18,8 @@ def cut_end(text: str, width: int) -> str:
     """Shorten a text to a width; blanks and line feeds become single blanks."""
     text = printable(" ".join(text.split()))
     return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text, wrapped between words: a path is never broken, however long it is."""
+    return textwrap.wrap(printable(text), width, break_long_words=False, break_on_hyphens=False)

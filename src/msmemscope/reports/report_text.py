@@ -7,13 +7,14 @@ steer the terminal.
 from __future__ import annotations
 
 import os
+import re
 from typing import IO, TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from msmemscope.reports.plain_text import cut_end, printable
+from msmemscope.reports.plain_text import cut_end, printable, wrapped
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
@@ -76,9 +77,8 @@ class ReportWriter:
     def sentence(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """Write a sentence, wrapped at the width, all lines indented."""
         room = max(self.width - indent, SHORTEST_LABEL)
-        for line in Text(printable(text), style).wrap(self._console, room):
-            line.rstrip()
-            self._console.print(Text(" " * indent) + line, soft_wrap=True)
+        for line in wrapped(text, room):
+            self._console.print(Text(" " * indent).append(line, style), soft_wrap=True)
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int = 1) -> None:
         """Write a table whose last columns are labels.
@@ -111,19 +111,32 @@ class ReportWriter:
             self._console.print(Text(line([*row[:-1], cut_label(row[-1], room)])), soft_wrap=True)
 
 
+_LINE: Final = re.compile(r"\.py\([0-9]+\)")
+"""What a label has that is a line of a Python source."""
+
+
 def counted(count: int, noun: str) -> str:
     """Returns a count with its noun: `1 block`, `1,234 blocks`."""
     return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
 
 
 def cut_label(label: str, width: int) -> str:
-    """Shorten a label; of a source line the end is kept, which tells more than its folders."""
-    label = printable(" ".join(label.split())).removeprefix("torch._ops.")
-    if label.startswith("/"):
-        path, parenthesis, rest = label.partition("(")
-        label = f"{relative_path(path)}{parenthesis}{rest}"
-        return label if len(label) <= width else f"…{label[len(label) - width + 1 :]}"
+    """Shorten a label; a source line loses its middle: its end says more than its folders, its beginning whose it is."""
+    label = short_site(label).removeprefix("torch._ops.")
+    if len(label) > width and (label.startswith("/") or _LINE.search(label)):
+        end = len(label) - label.rfind("/", 0, (label.find("(") + 1) or None)
+        kept = max(min(width // 4, width - 1 - end), 0)
+        return f"{label[:kept]}…{label[len(label) - (width - kept - 1) :]}"
     return cut_end(label, width)
+
+
+def short_site(site: str) -> str:
+    """Return a source line with its path as seen from the current directory, where that is shorter."""
+    site = printable(" ".join(site.split()))
+    if not site.startswith("/"):
+        return site
+    path, parenthesis, rest = site.partition("(")
+    return f"{relative_path(path)}{parenthesis}{rest}"
 
 
 def relative_path(path: str | os.PathLike[str]) -> str:

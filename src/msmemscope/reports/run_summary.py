@@ -24,9 +24,9 @@ class ResultFile:
     """Rows of a table; None for what is no table."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ProcessSummary:
-    """One observed process."""
+    """One observed process; the same only as itself."""
 
     process_id: int
     program: str
@@ -46,6 +46,8 @@ class ProcessSummary:
     """None if no memory was watched."""
     analysis_remarks: tuple[str, ...] = ()
     """Analyses that were asked for and could not be done, and why: one sentence each."""
+    rank: int | None = None
+    """Among the processes of a distributed job; None if it is not in one."""
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
@@ -63,14 +65,9 @@ class ProcessSummary:
     """Size of the event log."""
 
     @property
-    def finding_count(self) -> int:
-        """Leaked blocks, call sites that grow, blocks held inefficiently, and unexpected changes of watched memory."""
-        count = 0 if self.inefficient is None else self.inefficient.findings.height
-        if self.leaks is not None:
-            count += self.leaks.step_leaks.leaked.height + self.leaks.slow_leaks.sites.height
-        if self.watch is not None:
-            count += self.watch.unexpected.height
-        return count
+    def leaked_bytes(self) -> int:
+        """Bytes of all blocks that leaked; 0 if leaks were not judged."""
+        return int(self.leaks.step_leaks.leaked["size"].sum()) if self.leaks is not None else 0
 
     @property
     def peak_bytes(self) -> int:

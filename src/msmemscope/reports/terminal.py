@@ -1,49 +1,82 @@
-"""The summary at the end of a run, for a terminal, a pipe or a log file.
+"""The summary at the end of a run, for a terminal, a pipe or a log file: one screen, the verdict first.
 
-Readable at 80 columns and without colour. Labels and paths come from the observed
-program: they are shown as plain text and never read as markup.
+Whatever was found, it takes no more lines than a screen has; the report of each process, a file beside its dumps, has
+the rest. Readable at 80 columns and without colour. Labels and paths come from the observed program: they are shown as
+plain text and never read as markup.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import io
+
 # The reports of findings are imported where there are findings: they bring the analyses along, and with them Polars,
 # which would be half a second for a run that recorded nothing.
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from msmemscope.model.devices import device_name
-from msmemscope.model.events import EVENT_WORDS, EventKind
-from msmemscope.model.pools import pool_word
-from msmemscope.reports.plain_text import cut_end, printable
-from msmemscope.reports.report_text import HEADING, QUIET, SHORTEST_LABEL, counted, cut_label, relative_path
+from msmemscope.model.pools import Pool
+from msmemscope.reports.plain_text import cut_end, printable, wrapped
+from msmemscope.reports.process_report import REPORT_FILE, add_shares, label_width, place_of_peak
+from msmemscope.reports.report_text import ALARM, HEADING, QUIET, SHORTEST_LABEL, counted, relative_path
+from msmemscope.reports.sparkline import sparkline
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from msmemscope.recording.block_sets import BlockSet, Ranking
+    from msmemscope.analysis.peak.overview import PoolPeak
+    from msmemscope.recording.block_sets import Ranking
     from msmemscope.reports.run_summary import ProcessSummary, RunSummary
+    from msmemscope.reports.verdict import Verdict
 
-_NANOSECONDS_PER_SECOND: Final = 1_000_000_000
-_NUMBERS_WIDTH: Final = 30
-"""Columns that a line of a ranking needs beside its label."""
+MOST_LINES: Final = 40
+"""Lines of the summary of one process."""
+MOST_LINES_OF_SEVERAL: Final = 60
+"""Lines of the summary of several processes."""
+LEAST_WIDTH: Final = 80
+"""Columns below which sentences are wrapped into more lines than that."""
+
+_MOST_FILES: Final = 4
+_MOST_POOLS: Final = 4
+_MOST_CURVES: Final = 2
+_MOST_SHARES: Final = 5
+_LEAST_SHARES: Final = 2
+_MOST_PROCESSES: Final = 8
+_ROOM_FOR_PEAKS: Final = 16
+"""Lines that the peaks get before there is room for more than the least remarks."""
 _MOST_NAMES: Final = 6
-_MOST_ANALYZED: Final = 3
-"""Processes with findings that are reported in full."""
-_ROWLESS_WORDS: Final[dict[int, str]] = {
-    EventKind.FUNCTION_CALL: "function calls",
-    EventKind.RESERVED: "totals of pools",
-    EventKind.DEVICE_USAGE: "totals of devices",
-    EventKind.OWNER: "labels of blocks",
-    EventKind.WATCH: "changes of watched memory",
-    EventKind.WATCH_START: "beginnings of watching",
-    EventKind.WATCH_STOP: "ends of watching",
-    EventKind.IMPLIED_STEP: "ends of implied steps",
-    EventKind.HOLDER: "holders of blocks",
-}
+_NUMBERS_OF_PROCESS: Final = 56
+"""Columns of the table of processes besides their names."""
+_CURVE_OF_PROCESS: Final = 20
+"""Letters of the curve in the table of processes."""
+_NANOSECONDS_PER_SECOND: Final = 1_000_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    """How long the sections may be that have the same kind of line over and over."""
+
+    verdicts: int
+    blocks: int
+    """Leaked blocks that are listed, of all devices together."""
+    devices: int
+    """Devices whose leaks are summed up in the lines that scripts look for."""
+    gaps: int
+    """Pools whose fluctuation is listed."""
+    largest: int
+    """Blocks that were alive when memory ran out that are listed."""
+    watch: int
+    remarks: int
+
+
+_LIMITS: Final = (_Limits(3, 10, 8, 1, 3, 8, 5), _Limits(3, 4, 8, 1, 1, 5, 4), _Limits(2, 1, 2, 0, 0, 3, 3))
+"""From what fits most runs to what fits those in which everything was found at once."""
 
 
 def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -> None:
@@ -55,287 +88,314 @@ def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -
         width: Columns; by default those of the terminal, 80 where there is none.
     """
     console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
-    _Writer(console).run(summary)
+    for line in _Screen(console, getattr(out, "encoding", None)).lines(summary):
+        out.write(f"{line}\n")
 
 
-class _Writer:
-    def __init__(self, console: Console) -> None:
-        self._console = console
+class _Screen:
+    """Makes the lines, section by section; a section knows how many it may take.
 
-    def run(self, summary: RunSummary) -> None:
+    Args:
+        console: The terminal: its width, and whether it has colours.
+        encoding: Of its text; None if it can hold any letter.
+    """
+
+    def __init__(self, console: Console, encoding: str | None) -> None:
+        self._terminal = console
+        self._encoding = encoding
+
+    def lines(self, summary: RunSummary) -> list[str]:
+        """Return all lines of the summary."""
         processes = summary.processes
-        events = sum(process.event_count for process in processes)
-        self._line("")
         if not processes:
-            self._line("msmemscope: nothing was recorded", HEADING)
-            for reason in (*summary.removed, *summary.nothing_recorded):
-                self._wrapped(f"  {reason}", indent=4)
-        else:
+            remarks = self._remarks(summary, room=None)
+            reasons = (*summary.removed, *summary.nothing_recorded)
+            why = [line for reason in reasons for line in self._sentence(f"  {reason}", indent=4)]
+            return ["", *self._line("msmemscope: nothing was recorded", HEADING), *why, *_after_blank(remarks)]
+        from msmemscope.reports.verdict import verdicts
+
+        found = verdicts(processes)
+        limit = MOST_LINES if len(processes) == 1 else MOST_LINES_OF_SEVERAL
+        for limits in _LIMITS:
+            lines = self._lines_within(limit, limits, summary, found)
+            if len(lines) <= limit:
+                break
+        return lines
+
+    def _lines_within(self, most: int, limits: _Limits, summary: RunSummary, found: Sequence[Verdict]) -> list[str]:
+        """The lines with sections of some length; more than asked for only where these sections alone take more."""
+        processes = summary.processes
+        is_one = len(processes) == 1
+        head = self._verdicts(summary, found, limits)
+        before = self._failures(processes[0], limits) if is_one else self._processes(_gravest_first(processes, found))
+        behind = (
+            self._documents(processes, limits),
+            self._watch(processes, limits),
+            self._files(processes),
+            self._running(summary),
+        )
+        room = most - 1 - len(head) - sum(len(section) + 1 for section in (before, *behind) if section)
+        remarks = self._remarks(summary, room=max(room - _ROOM_FOR_PEAKS, limits.remarks))
+        room -= len(remarks) + 1 if remarks else 0
+        largest = max(processes, key=lambda process: process.peak_bytes)
+        peaks = self._peaks(largest, room - 1, is_one=is_one)
+        sections = (before, peaks, *behind[:-1], remarks, behind[-1])
+        return ["", *head, *(line for section in sections for line in _after_blank(section))]
+
+    def _verdicts(self, summary: RunSummary, found: Sequence[Verdict], limits: _Limits) -> list[str]:
+        from msmemscope.reports.verdict import nothing_found
+
+        processes = summary.processes
+        if not found:
+            events = sum(process.event_count for process in processes)
             of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-            self._line(f"msmemscope: {counted(events, 'event')} of {of}", HEADING)
-        if len(processes) == 1:
-            self._process(processes[0])
-        elif processes:
-            self._table_of(processes)
-            from msmemscope.reports.out_of_memory_report import by_process
+            text = f"msmemscope: {nothing_found(processes)} ({counted(events, 'event')} of {of})"
+            return self._sentence(text, indent=2, style=HEADING)
+        lines = []
+        for number, verdict in enumerate(found[: limits.verdicts]):
+            sentence = verdict.sentence(names_process=len(processes) > 1)
+            style = ALARM if number == 0 else ""
+            lines += self._sentence(f"msmemscope: {sentence}" if number == 0 else f"  also {sentence}", 4, style)
+        if len(found) > limits.verdicts:
+            lines += self._line(f"  and {format_count(len(found) - limits.verdicts)} more findings", QUIET)
+        directory = relative_path(found[0].processes[0].directory)
+        return [*lines, *self._line(f"next: msmemscope {found[0].command} {directory}", HEADING)]
 
-            failed = list(by_process(processes))
-            if failed:
-                self._line("")
-            for sentence in failed:
-                self._wrapped(sentence)
-            largest = max(processes, key=lambda process: process.peak_bytes)
-            if largest.peak_bytes:
-                self._line("")
-                self._line(f"Process {largest.process_id}, the one with the highest peak:", HEADING)
-                self._memory(largest)
-                self._owners(largest)
-            self._findings_of(processes, largest)
-        self._coverage(summary)
-        running = [str(process.process_id) for process in processes if process.is_running]
-        if running:
-            self._line("")
-            self._line(f"Still running: process {_listed(running)}. When it has ended: {summary.recover_command}")
+    def _peaks(self, process: ProcessSummary, room: int, *, is_one: bool) -> list[str]:
+        """The peaks of the pools of one process; as much detail of the first ones as there is room for."""
+        if process.overview is None:
+            return []
+        peaks = sorted(process.overview.peaks, key=_order_of_peaks)
+        parts: list[list[str]] = []
+        for number, peak in enumerate(peaks[:_MOST_POOLS]):
+            heading = place_of_peak(peak, process, "" if is_one else _name(process))
+            parts.append([*self._line(heading, HEADING), *(self._curve(peak) if number < _MOST_CURVES else [])])
+        more = len(peaks) - len(parts)
+        rest = self._line(f"and {more} more pools in {REPORT_FILE}", QUIET) if more > 0 else []
+        left = room - sum(map(len, parts)) - len(rest)
+        for number, peak in enumerate(peaks[:_MOST_POOLS]):
+            rankings = self._rankings(process, peak)
+            rows = min((left - len(rankings)) // len(rankings), _MOST_SHARES)
+            if rows < _LEAST_SHARES:
+                break
+            details = self._printed(self._shares_table([(heading, one.first(rows)) for heading, one in rankings]))
+            parts[number] += details
+            left -= len(details)
+        return [*(line for part in parts for line in part), *rest][: max(room, 0)]
 
-    def _process(self, process: ProcessSummary) -> None:
-        self._line("")
-        self._files(process)
-        self._events(process)
-        self._memory(process)
-        self._owners(process)
-        self._findings(process)
+    def _curve(self, peak: PoolPeak) -> list[str]:
+        curve = peak.curve
+        if curve is None:
+            return []
+        seconds = (curve.end_ns - curve.begin_ns) / _NANOSECONDS_PER_SECOND
+        drawn = sparkline(curve.most_bytes, width=max(self._terminal.width - 20, 10), encoding=self._encoding)
+        return self._line(f"  {drawn} {seconds:.2f} s")
 
-    def _files(self, process: ProcessSummary) -> None:
-        self._line(f"Files in {relative_path(process.directory)}", HEADING)
+    @staticmethod
+    def _rankings(process: ProcessSummary, peak: PoolPeak) -> list[tuple[str, Ranking]]:
+        """By owner, where owners were asked for, otherwise by operator or module; and by source line."""
+        rankings = list(peak.in_use.rankings())
+        if process.decomposition is not None and not (peak.pool == Pool.HAL and peak.device >= 0):
+            from msmemscope.reports.decomposition_section import owner_ranking
+
+            for pool in process.decomposition.pools:
+                if (pool.device, pool.pool) == (peak.device, peak.pool):
+                    rankings[0] = ("by owner", owner_ranking(pool))
+        return rankings
+
+    def _shares_table(self, rankings: Sequence[tuple[str, Any]]) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        for heading, shares in rankings:
+            add_shares(table, heading, shares, label_width(self._terminal))
+        return table
+
+    def _processes(self, processes: Sequence[ProcessSummary]) -> list[str]:
+        """A table of the processes: what each is called, its device, peak and leaks, and its memory over time."""
+        table = Table.grid(padding=(0, 2, 0, 0))
+        has_leaks = any(process.leaks is not None for process in processes)
+        for justify in ("left", "left", "right", *(["right"] if has_leaks else []), "left"):
+            table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        headings = ["process", "device", "peak", *(["leaked"] if has_leaks else []), "memory over time"]
+        table.add_row(*(Text(word, QUIET) for word in headings))
+        shown = processes if len(processes) <= _MOST_PROCESSES + 1 else processes[:_MOST_PROCESSES]
+        for process in shown:
+            peaks = sorted(process.overview.peaks, key=_order_of_peaks) if process.overview is not None else []
+            peak = max(peaks, key=lambda one: one.peak_bytes, default=None)
+            curve = peak.curve if peak is not None else None
+            drawn = (
+                "" if curve is None else sparkline(curve.most_bytes, width=_CURVE_OF_PROCESS, encoding=self._encoding)
+            )
+            cells = [
+                cut_end(_title(process), max(self._terminal.width - _NUMBERS_OF_PROCESS, SHORTEST_LABEL)),
+                device_name(peak.device) if peak is not None else "",
+                format_bytes(process.peak_bytes),
+                *([format_bytes(process.leaked_bytes)] if has_leaks else []),
+                drawn,
+            ]
+            table.add_row(*(Text(cell) for cell in cells))
+        lines = self._printed(table)
+        if len(processes) > len(shown):
+            lines += self._line(f"and {len(processes) - len(shown)} more processes", QUIET)
+        return lines
+
+    def _failures(self, process: ProcessSummary, limits: _Limits) -> list[str]:
+        """What is known about the last allocation that failed, and how many failed before."""
+        result = process.overview.out_of_memory if process.overview is not None else None
+        if result is None or not result.failures:
+            return []
+        from msmemscope.reports.out_of_memory_report import details, largest_blocks
+
+        failure = result.failures[-1]
+        lines = [line for sentence in details(failure) for line in self._sentence(f"  {sentence}", 4)]
+        largest = largest_blocks(failure).first(limits.largest)
+        lines += self._printed(self._shares_table([("largest blocks", largest)])) if largest else []
+        if result.failure_count > 1:
+            lines += self._line(f"  and {format_count(result.failure_count - 1)} before in {REPORT_FILE}", QUIET)
+        return lines
+
+    def _documents(self, processes: Sequence[ProcessSummary], limits: _Limits) -> list[str]:
+        """The lines on leaks that scripts look for, in their exact form."""
+        found = [process.leaks for process in processes if process.leaks is not None]
+        if not found:
+            return []
+        from msmemscope.reports.leaks_report import LeakLines, render_leak_lines
+
+        is_one = len(processes) == 1
+        report = relative_path(processes[0].directory / REPORT_FILE) if is_one else f"{REPORT_FILE} of each process"
+        which = LeakLines(limits.blocks, limits.devices, limits.gaps if is_one else 0, report)
+        return self._written(lambda out, **how: render_leak_lines(found, out, which, **how))
+
+    def _watch(self, processes: Sequence[ProcessSummary], limits: _Limits) -> list[str]:
+        from msmemscope.reports.watch_report import render_watch
+
+        lines: list[str] = []
+        for process in processes:
+            result = process.watch
+            if result is not None and result.was_watched:
+                lines += self._line(f"In {_name(process)}:") if len(processes) > 1 else []
+                lines += self._written(functools.partial(render_watch, result))
+        if len(lines) > limits.watch:
+            lines = [*lines[: limits.watch - 1], *self._line(f"and more in {REPORT_FILE}", QUIET)]
+        return lines
+
+    def _files(self, processes: Sequence[ProcessSummary]) -> list[str]:
+        if len(processes) > 1:
+            lines: list[str] = []
+            for parent in sorted({process.directory.parent for process in processes}):
+                folders = [process.directory.name for process in processes if process.directory.parent == parent]
+                lines += self._line(f"Files in {relative_path(parent)}", HEADING)
+                listed = folders if len(folders) <= _MOST_FILES else folders[: _MOST_FILES - 1]
+                lines += [line for name in listed for line in self._line(f"  {name}")]
+                if len(folders) > len(listed):
+                    lines += self._line(f"  and {len(folders) - len(listed)} more folders", QUIET)
+            return lines
+        (process,) = processes
+        lines = self._line(f"Files in {relative_path(process.directory)}", HEADING)
+        named = []
         for file in process.files:
             path = file.path
             inside = (
                 path.relative_to(process.directory) if path.is_relative_to(process.directory) else relative_path(path)
             )
-            rows = "" if file.rows is None else f" ({counted(file.rows, 'row')})"
-            self._line(f"  {inside}{rows}")
-        if not process.files:
-            self._line("  event_log (no dump files were written)")
+            named.append(f"  {inside}" + ("" if file.rows is None else f" ({counted(file.rows, 'row')})"))
+        if not named:
+            named.append("  event_log (no dump files were written)")
+        listed = named if len(named) <= _MOST_FILES else named[: _MOST_FILES - 1]
+        lines += [line for name in listed for line in self._line(name)]
+        if len(named) > len(listed):
+            lines += self._line(f"  and {len(named) - len(listed)} more", QUIET)
+        return lines
 
-    def _events(self, process: ProcessSummary) -> None:
-        if process.overview is None:
-            return
-        by_word: dict[str, int] = {}
-        for kind, count in process.overview.events_by_kind.items():
-            word = _ROWLESS_WORDS.get(kind) or EVENT_WORDS.get(kind, "others")
-            by_word[word] = by_word.get(word, 0) + count
-        if by_word:
-            counts = [f"{format_count(count)} {word}" for word, count in by_word.items()]
-            self._line("")
-            self._wrapped(f"Events: {', '.join(counts)}")
-
-    def _memory(self, process: ProcessSummary) -> None:
-        if process.overview is None:
-            return
-        self._out_of_memory(process)
-        for peak in process.overview.peaks:
-            after = ""
-            if process.start_ns and peak.timestamp_ns >= process.start_ns:
-                seconds = (peak.timestamp_ns - process.start_ns) / _NANOSECONDS_PER_SECOND
-                after = f", {seconds:.2f} s after recording began"
-            where = f"{device_name(peak.device)} ({pool_word(peak.pool, peak.device)})"
-            blocks = counted(peak.in_use.block_count, "block")
-            self._line("")
-            self._line(f"Peak on {where}: {format_bytes(peak.peak_bytes)} in {blocks}{after}", HEADING)
-            self._block_set(peak.in_use)
-        for rest in process.overview.never_freed:
-            where = f"{device_name(rest.device)} ({pool_word(rest.pool, rest.device)})"
-            size, blocks = format_bytes(rest.blocks.size_bytes), counted(rest.blocks.block_count, "block")
-            self._line("")
-            self._line(
-                f"{'Not freed yet' if process.is_running else 'Never freed'} on {where}: {size} in {blocks}", HEADING
-            )
-            self._line("  What a program keeps to its end, such as model parameters, is normal here.", QUIET)
-            self._block_set(rest.blocks, by_operator=False)
-
-    def _owners(self, process: ProcessSummary) -> None:
-        if process.decomposition is not None:
-            from msmemscope.reports.decomposition_section import print_decomposition
-
-            print_decomposition(process.decomposition, self._console)
-
-    def _findings(self, process: ProcessSummary) -> None:
-        """Write what the analyses found in one process: first the lines on leaks that scripts look for."""
-        out, width = self._console.file, self._console.width
-        if process.watch is not None:
-            from msmemscope.reports.watch_report import render_watch
-
-            self._line("")
-            render_watch(process.watch, out, width=width)
-        if process.leaks is not None:
-            from msmemscope.reports.leaks_report import render_leaks
-
-            self._line("")
-            render_leaks(process.leaks, out, width=width)
-        if process.inefficient is not None:
-            from msmemscope.reports.inefficient_report import render_inefficient
-
-            self._line("")
-            render_inefficient(process.inefficient, out, width=width)
-
-    def _findings_of(self, processes: Sequence[ProcessSummary], largest: ProcessSummary) -> None:
-        """The first processes with findings in full, a line for each of the others; without any, the largest one."""
-        found = [process for process in processes if process.finding_count] or [largest]
-        for process in found[:_MOST_ANALYZED]:
-            if any(result is not None for result in (process.leaks, process.inefficient, process.watch)):
-                self._line("")
-                self._line(f"Analyses of process {process.process_id}:", HEADING)
-                self._findings(process)
-        if len(found) > _MOST_ANALYZED:
-            self._line("")
-        for process in found[_MOST_ANALYZED:]:
-            self._line(f"Process {process.process_id}: {', '.join(_findings_in_short(process))}")
-
-    def _out_of_memory(self, process: ProcessSummary) -> None:
-        result = process.overview.out_of_memory if process.overview is not None else None
-        if result is None or not result.failures:
-            return
-        from msmemscope.reports import out_of_memory_report
-
-        failure = result.failures[-1]
-        self._line("")
-        self._line(out_of_memory_report.heading(failure, process.start_ns), HEADING)
-        for sentence in out_of_memory_report.details(failure):
-            self._wrapped(f"  {sentence}", indent=4)
-        for blocks in out_of_memory_report.pools_to_show(failure):
-            self._block_set(blocks)
-        table = self._ranking_table()
-        _add_ranking(table, "largest blocks", out_of_memory_report.largest_blocks(failure), self._label_width())
-        self._console.print(table)
-        for sentence in out_of_memory_report.earlier_failures(result, process.start_ns):
-            self._wrapped(f"  before: {sentence}", indent=4)
-
-    def _block_set(self, blocks: BlockSet, *, by_operator: bool = True) -> None:
-        table = self._ranking_table()
-        label_width = self._label_width()
-        for heading, ranking in blocks.rankings(by_operator=by_operator):
-            _add_ranking(table, heading, ranking, label_width)
-        self._console.print(table)
-
-    def _label_width(self) -> int:
-        return max(self._console.width - _NUMBERS_WIDTH, SHORTEST_LABEL)
-
-    @staticmethod
-    def _ranking_table() -> Table:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
-        return table
-
-    def _table_of(self, processes: Iterable[ProcessSummary]) -> None:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for justify in ("right", "left", "right", "right", "right"):
-            table.add_column(justify=justify, no_wrap=True)
-        table.add_row(*(Text(word, QUIET) for word in ("process", "program", "events", "peak", "never freed")))
-        program_width = max(self._console.width - 52, SHORTEST_LABEL)
-        totals = [0, 0]
-        for process in processes:
-            totals[0] += process.event_count
-            totals[1] += process.never_freed_bytes
-            table.add_row(
-                Text(f"{process.process_id}"),
-                Text(cut_end(process.program, program_width)),
-                Text(format_count(process.event_count)),
-                Text(format_bytes(process.peak_bytes)),
-                Text(format_bytes(process.never_freed_bytes)),
-            )
-        table.add_row(
-            Text(""), Text("all together"), Text(format_count(totals[0])), Text(""), Text(format_bytes(totals[1]))
-        )
-        self._line("")
-        self._console.print(table)
-        self._line("")
-        parents = {process.directory.parent for process in processes}
-        for parent in sorted(parents):
-            self._line(f"Files in {relative_path(parent)}", HEADING)
-            for process in processes:
-                if process.directory.parent == parent:
-                    self._line(f"  {process.directory.name}")
-
-    def _coverage(self, summary: RunSummary) -> None:
-        lines: list[str] = list(summary.removed) if summary.processes else []
-        lines.extend(_grouped("observed", [(process, process.observed) for process in summary.processes]))
-        lines.extend(_grouped("not observed", [(process, process.unobserved) for process in summary.processes]))
-        lines.extend(f"not observed: {reason}" for reason in summary.unobservable)
+    def _remarks(self, summary: RunSummary, room: int | None) -> list[str]:
+        """What could not be observed or judged, and what was lost; None for as many lines as that takes."""
+        processes = summary.processes
+        texts: list[str] = list(summary.removed) if processes else []
+        texts += [f"not observed: {reason}" for reason in summary.unobservable]
         if summary.unrecorded_count:
             names = _listed(list(summary.unrecorded))
             are = "process" if summary.unrecorded_count == 1 else "processes"
-            lines.append(f"nothing to record in {summary.unrecorded_count} {are}: {names}")
-        lines.extend(_grouped("", [(process, process.remarks) for process in summary.processes]))
-        lines.extend(
-            _grouped(
-                "decompose",
-                [
-                    (one, one.decomposition.coverage.limits)
-                    for one in summary.processes
-                    if one.decomposition is not None
-                ],
-            )
-        )
-        lines.extend(_grouped("", [(process, process.analysis_remarks) for process in summary.processes]))
-        memory = sum(process.tool_memory_bytes for process in summary.processes)
-        if memory:
-            limit = sum(process.tool_memory_limit_bytes for process in summary.processes)
-            log = sum(process.log_bytes for process in summary.processes)
-            at_most = f", its tables at most {format_bytes(limit)}" if limit else ""
-            lines.append(
-                f"cost: {format_bytes(memory)} of memory in the program{at_most}; {format_bytes(log)} of event log"
-            )
-        if lines:
-            self._line("")
-            self._line("Coverage", HEADING)
-        for line in lines:
-            self._wrapped(f"  {line}", indent=4)
+            texts.append(f"nothing to record in {summary.unrecorded_count} {are}: {names}")
+        # From here on what the reports of the processes say, too: this is what a full screen leaves out.
+        texts += _grouped("", [(process, process.remarks) for process in processes])
+        texts += _grouped("not observed", [(process, process.unobserved) for process in processes])
+        decomposed = [(one, one.decomposition) for one in processes if one.decomposition is not None]
+        texts += _grouped("decompose", [(process, found.coverage.limits) for process, found in decomposed])
+        texts += _grouped("", [(process, process.analysis_remarks) for process in processes])
+        lines = [line for text in dict.fromkeys(texts) for line in self._sentence(f"  {text}", indent=4)]
+        if room is not None and len(lines) > room - 1:
+            lines = [*lines[: room - 2], *self._line(f"  and more in {REPORT_FILE}", QUIET)]
+        return [*self._line("Coverage", HEADING), *lines] if lines else []
 
-    def _line(self, text: str, style: str = "") -> None:
-        """Write one line as it is: paths must stay whole, so that they can be copied."""
-        self._console.print(Text(printable(text), style), soft_wrap=True)
+    def _running(self, summary: RunSummary) -> list[str]:
+        running = [str(process.process_id) for process in summary.processes if process.is_running]
+        if not running:
+            return []
+        return self._line(f"Still running: process {_listed(running)}. When it has ended: {summary.recover_command}")
 
-    def _wrapped(self, text: str, indent: int = 2) -> None:
-        """Write a sentence, wrapped at the width with its further lines indented."""
-        lines = Text(printable(text)).wrap(self._console, max(self._console.width - indent, SHORTEST_LABEL))
-        for number, line in enumerate(lines):
-            line.rstrip()
-            self._console.print(line if number == 0 else Text(" " * indent) + line, soft_wrap=True)
+    def _line(self, text: str, style: str = "") -> list[str]:
+        """One line as it is: paths must stay whole, so that they can be copied."""
+        return self._printed(Text(printable(text), style), soft_wrap=True)
 
+    def _sentence(self, text: str, indent: int = 2, style: str = "") -> list[str]:
+        """A sentence, wrapped at the width between words, its further lines indented."""
+        lines: list[str] = []
+        for number, line in enumerate(wrapped(text, max(self._terminal.width - indent, SHORTEST_LABEL))):
+            lines += self._printed(Text(" " * indent * min(number, 1)).append(line, style), soft_wrap=True)
+        return lines
 
-def _findings_in_short(process: ProcessSummary) -> Iterator[str]:
-    if process.watch is not None and process.watch.unexpected.height:
-        yield f"{counted(process.watch.unexpected.height, 'unexpected change')} of watched memory"
-    if process.leaks is not None:
-        leaked, growing = process.leaks.step_leaks.leaked, process.leaks.slow_leaks.sites.height
-        if leaked.height:
-            yield f"{format_bytes(int(leaked['size'].sum()))} leaked in {counted(leaked.height, 'block')}"
-        if growing:
-            yield f"{counted(growing, 'growing call site')}"
-    if process.inefficient is not None and process.inefficient.findings.height:
-        yield f"{counted(process.inefficient.findings.height, 'finding')} of inefficient memory"
+    def _written(self, render: Callable[..., None]) -> list[str]:
+        """The lines that a renderer writes."""
+        out = io.StringIO()
+        render(out, width=self._terminal.width, is_coloured=self._terminal.is_terminal)
+        return out.getvalue().splitlines()
+
+    def _printed(self, content: Text | Table, *, soft_wrap: bool = False) -> list[str]:
+        with self._terminal.capture() as captured:
+            self._terminal.print(content, soft_wrap=soft_wrap)
+        return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def _add_ranking(table: Table, heading: str, ranking: Ranking, label_width: int) -> None:
-    table.add_row(Text(f"  {heading}", QUIET), Text("size", QUIET), Text("blocks", QUIET))
-    for share in ranking.lines():
-        label = cut_label(share.label, label_width - 4)
-        table.add_row(Text(f"    {label}"), Text(format_bytes(share.size_bytes)), Text(format_count(share.block_count)))
+def _after_blank(section: list[str]) -> list[str]:
+    return ["", *section] if section else []
 
 
-def _grouped(heading: str, texts: list[tuple[ProcessSummary, tuple[str, ...]]]) -> list[str]:
+def _gravest_first(processes: Sequence[ProcessSummary], found: Sequence[Verdict]) -> list[ProcessSummary]:
+    """By rank; where not all can be listed, those that something was found in come first."""
+    by_rank = sorted(processes, key=lambda one: (one.rank is None, one.rank or 0, one.start_ns, one.process_id))
+    if len(by_rank) <= _MOST_PROCESSES:
+        return by_rank
+    concerned = [process for verdict in found for process in verdict.processes]
+    return [*dict.fromkeys(concerned), *(process for process in by_rank if process not in concerned)]
+
+
+def _order_of_peaks(peak: PoolPeak) -> tuple[bool, int, int, int]:
+    """Pools of frameworks before the driver's, which they lie in; the fullest first."""
+    return peak.pool == Pool.HAL, -peak.peak_bytes, peak.device, peak.pool
+
+
+def _title(process: ProcessSummary) -> str:
+    """What a process is called in a table: a rank says more than its command line, which all ranks share."""
+    return f"{process.process_id} {process.program}" if process.rank is None else _name(process)
+
+
+def _name(process: ProcessSummary) -> str:
+    return f"process {process.process_id}" if process.rank is None else f"rank {process.rank}"
+
+
+def _grouped(heading: str, texts: list[tuple[ProcessSummary, tuple[str, ...]]]) -> Iterator[str]:
     """One line per different text; names the processes where not all of them share it."""
-    holders: dict[str, list[str]] = {}
+    holders: dict[str, list[ProcessSummary]] = {}
     for process, sentences in texts:
         for sentence in sentences:
-            holders.setdefault(sentence, []).append(str(process.process_id))
-    lines = []
-    for sentence, identities in holders.items():
-        who = "" if len(identities) == len(texts) else f" (process {_listed(identities)})"
-        lines.append(f"{heading}: {sentence}{who}" if heading else f"{sentence}{who}")
-    return lines
+            holders.setdefault(sentence, []).append(process)
+    for sentence, concerned in holders.items():
+        who = (
+            "" if len(concerned) == len(texts) else f" (process {_listed([str(one.process_id) for one in concerned])})"
+        )
+        yield f"{heading}: {sentence}{who}" if heading else f"{sentence}{who}"
 
 
 def _listed(names: list[str]) -> str:

@@ -121,27 +121,31 @@ def test_recover_shows_them_and_writes_them_into_the_dumps(
         "Direct Host memory leak of 0.500000 Mb(s) at 0x210000 in kernel_0 at step 2.",
         "====== SUMMARY: 2 Mb(s) leaked in 4 allocation(s) ======",
         "======= Host memory Gap Analysis of Device cpu =======",
-        "Inefficient memory: 6 findings in 6 blocks, which would not lower the peak",
     ):
         assert f"\n{line}\n" in captured.err
+    assert "\nInefficient memory: 6 findings in 6 blocks, which would not lower the peak\n" in (capture / "report.txt").read_text()
     assert "error" not in captured.err
     (dump,) = capture.glob(f"device_cpu/dump/memscope_dump_*.{data_format}")
     found = re.findall(rb"inefficient_type\W+late_deallocation", dump.read_bytes())
     assert len(found) == 6
 
 
-def test_of_several_processes_those_with_findings_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three in full, a line for each of the others; those without findings need none."""
+def test_what_several_processes_leak_at_one_line_is_one_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the processes that it is found in; each of them has the lines that scripts look for."""
     for process_id in range(1001, 1006):
         write_run(tmp_path, process_id=process_id)
     write_run(tmp_path, process_id=1006, leaks=False)
     assert main(["recover", str(tmp_path)]) == 0
     text = capsys.readouterr().err
-    assert text.count("====== SUMMARY: 2 Mb(s) leaked in 4 allocation(s) ======") == 3
-    assert text.count("Analyses of process 100") == 3
-    for process_id in (1004, 1005):
-        assert f"Process {process_id}: 2.00 MiB leaked in 4 blocks\n" in text
-    assert "Process 1006" not in text
+    assert "msmemscope: leak: 10.0 MiB in 20 blocks on cpu at /home/me/train.py(11): keep" in " ".join(text.split())
+    assert "(processes 1001, 1002, 1003, 1004 and 1 more)" in " ".join(text.split())
+    assert text.count("====== SUMMARY: 2 Mb(s) leaked in 4 allocation(s) ======") == 5
+    assert text.count("Direct Host memory leak of") == 10
+    assert "\nand 10 more in report.txt of each process\n" in text
+    for folder in tmp_path.glob("msmemscope_100[1-5]_*"):
+        assert (folder / "report.txt").read_text().count("Direct Host memory leak of") == 4
 
 
 def test_of_several_processes_without_findings_one_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

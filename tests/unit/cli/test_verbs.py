@@ -56,11 +56,12 @@ def test_recover_one_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "Peak on cpu (HOST): 1.00 MiB in 2 blocks" in text
     assert "aten.mm" in text
     assert "/home/me/train.py(7): step" in text
-    assert "Never freed on cpu (HOST): 4.00 KiB in 1 block" in text
-    assert "observed: torch_cpu: posix_memalign, free" in text
     assert "not observed: operators: PyTorch is too old" in text
     assert "the process was killed, aborted, left by _exit or replaced by exec" in text
     assert "leaks: not judged, the program marks no steps" in text
+    report = (capture / "report.txt").read_text()
+    assert "Never freed on cpu (HOST): 4.00 KiB in 1 block" in report
+    assert "observed: torch_cpu: posix_memalign, free" in report
 
 
 def test_recover_a_root_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,8 +75,8 @@ def test_recover_a_root_of_several(tmp_path: Path, capsys: pytest.CaptureFixture
     assert dumps_in(second) == ["memscope_dump.csv"]
     text = capsys.readouterr().err
     assert "10 events of 2 processes" in text
-    assert "1001  python3 train.py" in text
-    assert "1002  python3 train.py" in text
+    assert "1001 python3 train.py" in text
+    assert "1002 python3 train.py" in text
 
 
 def test_recover_keeps_the_settings_of_the_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from msmemscope.analysis.peak.out_of_memory import AliveBlock, AlivePool, OutOfM
 from msmemscope.analysis.peak.overview import MemoryOverview
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
+from msmemscope.reports.process_report import render_process
 from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 from msmemscope.reports.terminal import render_run
 
@@ -60,29 +61,46 @@ def rendered(*results: OutOfMemoryResult | None) -> str:
 
 
 def test_the_last_failure_in_detail() -> None:
-    """What was asked for, by whom, how full it was, what was alive; earlier ones get a line, the rest a count."""
+    """What was asked for, by whom, how full it was, what was alive; how many failed before."""
     earlier = dataclasses.replace(FAILURE, size_bytes=MIB, timestamp_ns=START_NS)
     text = rendered(OutOfMemoryResult(7, (earlier, FAILURE)))
     for line in (
-        "Out of memory on npu:1: 2.00 GiB asked for, 1.50 s after recording began\n",
+        "msmemscope: out of memory: on npu:1 at train.py(7): step, 2.00 GiB asked for, 1.50 s after recording began\n",
+        "next: msmemscope analyze oom /out/p1\n",
         "  halMemAlloc failed 2 times, called from train.py(7): step\n",
         "  300 MiB of 1.00 GiB were free; 200 MiB reserved by the framework, 100 MiB of it allocated\n",
         "  alive then: 100 MiB in 1 block (PTA)\n",
         "  largest blocks",
-        "  before: 5 more\n",
-        "  before: Out of memory on npu:1: 1.00 MiB asked for, 0.00 s after recording began, at train.py(7): step\n",
+        "and 6 before in report.txt\n",
     ):
         assert line in text, f"{line!r} is not in\n{text}"
 
 
+def test_the_report_has_those_before() -> None:
+    """Each has a line, the rest a count."""
+    earlier = dataclasses.replace(FAILURE, size_bytes=MIB, timestamp_ns=START_NS)
+    overview = MemoryOverview(0, {}, (), (), out_of_memory=OutOfMemoryResult(7, (earlier, FAILURE)))
+    out = io.StringIO()
+    render_process(ProcessSummary(1, "train.py", Path("/out/p1"), overview=overview, start_ns=START_NS), out, width=120)
+    for line in (
+        "Out of memory on npu:1: 2.00 GiB asked for, 1.50 s after recording began\n",
+        "  before: 5 more\n",
+        "  before: Out of memory on npu:1: 1.00 MiB asked for, 0.00 s after recording began, at train.py(7): step\n",
+    ):
+        assert line in out.getvalue(), f"{line!r} is not in\n{out.getvalue()}"
+
+
 def test_nothing_failed() -> None:
-    """Then nothing is said of it."""
-    assert "Out of memory" not in rendered(None)
+    """Then nothing is said of it, but that it was looked for."""
+    text = rendered(None)
+    assert "ut of memory" not in text
+    assert "no failed allocation" in text
 
 
-def test_many_processes() -> None:
-    """Each process has a line, as far as there is room."""
+def test_many_processes_that_fail_at_one_line_are_one_verdict() -> None:
+    """It names them as far as there is room."""
     text = rendered(None, *([OutOfMemoryResult(1, (FAILURE,))] * 8))
-    assert text.count("asked for") == 6
-    assert "Process 2: Out of memory on npu:1: 2.00 GiB asked for" in text
-    assert "Out of memory in 2 more processes" in text
+    assert text.count("asked for") == 1
+    assert "2.00 GiB asked for, 1.50 s after recording began (processes 2, 3, 4, 5 and 4 more)" in " ".join(
+        text.split()
+    )

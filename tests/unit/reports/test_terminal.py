@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 from pathlib import Path
 
+import pytest
+
+from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
 from msmemscope.analysis.peak.overview import MemoryOverview, NeverFreed, PoolPeak
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
+from msmemscope.recording.timeline import MemoryCurve
+from msmemscope.reports.process_report import render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile, RunSummary
-from msmemscope.reports.terminal import render_run
+from msmemscope.reports.terminal import MOST_LINES, MOST_LINES_OF_SEVERAL, render_run
+from tests.fakes.traces import Trace
+from tests.unit.reports.test_out_of_memory_section import FAILURE
 
 ROOT = Path("/data/runs/memscopeDumpResults")
+CURVE = MemoryCurve(1_000_000_000, 5_000_000_000, tuple(range(8)))
 LONG_LINE = "/home/somebody/projects/language/model/architecture/transformer_block.py(1234): forward"
 
 
@@ -32,7 +42,7 @@ def process(process_id: int = 4242, *, is_running: bool = False) -> ProcessSumma
     overview = MemoryOverview(
         1234,
         {EventKind.MALLOC: 600, EventKind.FREE: 500, EventKind.ATEN_START: 67, EventKind.ATEN_END: 67},
-        (PoolPeak(DEVICE_CPU, Pool.HOST, in_use.size_bytes, 77, 3_500_000_000, in_use),),
+        (PoolPeak(DEVICE_CPU, Pool.HOST, in_use.size_bytes, 77, 3_500_000_000, in_use, CURVE),),
         (NeverFreed(DEVICE_CPU, Pool.HOST, in_use),),
     )
     return ProcessSummary(
@@ -59,30 +69,42 @@ def rendered(summary: RunSummary, width: int = 80) -> str:
 
 
 def test_one_process() -> None:
-    """Files, events, peak, blocks never freed, coverage; no colour codes in a pipe."""
+    """The verdict, peaks with memory over time, files, remarks; no colour codes in a pipe."""
     one = dataclasses.replace(process(), analysis_remarks=("leaks: not judged, for some reason",))
     text = rendered(RunSummary((one,)))
     assert "\x1b" not in text
-    assert "msmemscope: 1,234 events of 1 process" in text
+    assert text.startswith("\nmsmemscope: nothing found: no failed allocation (1,234 events of 1 process)\n\n")
     assert f"Files in {ROOT}/msmemscope_4242_20240101120000_ascend\n" in text
     assert "  device_cpu/dump/memscope_dump_20240101120000.csv (1,234 rows)\n" in text
-    assert "Events: 600 MALLOC, 500 FREE, 134 OP_LAUNCH" in text
-    assert "Peak on cpu (HOST): 8.00 MiB in 16 blocks, 1.50 s after recording began" in text
+    assert "Peak on cpu (HOST): 8.00 MiB in 16 blocks, 1.50 s after recording began\n  ▁▂▃▄▅▆▇█ 4.00 s\n" in text
     assert "aten.addmm.default" in text
     assert "torch._ops" not in text
     assert "(3 others)" in text
+    assert "  leaks: not judged, for some reason\n" in text
+    assert "observed: torch_cpu" not in text
+
+
+def test_the_report_of_a_process_has_the_rest() -> None:
+    """Events by kind, blocks never freed, what was observed, what it cost."""
+    out = io.StringIO()
+    render_process(process(), out, width=80)
+    text = out.getvalue()
+    assert "Events: 600 MALLOC, 500 FREE, 134 OP_LAUNCH" in text
     assert "Never freed on cpu (HOST): 8.00 MiB in 16 blocks" in text
     assert "is normal here" in text
-    assert "  leaks: not judged, for some reason\n" in text
+    assert "observed: torch_cpu: posix_memalign, free" in text
     assert "3.00 MiB of memory in the program" in text
 
 
 def test_lines_fit_80_columns_except_paths() -> None:
-    """Labels are cut at the side that tells less; paths stay whole, so that they can be copied."""
-    text = rendered(RunSummary((process(),), unobservable=("a reason that is " + "very " * 30 + "long",)))
+    """Labels lose their middle; paths stay whole, so that they can be copied."""
+    remark = f"a reason that is {'very ' * 30}long, about {ROOT}/{'folder/' * 20}file"
+    text = rendered(RunSummary((process(),), unobservable=(remark,)))
     too_long = [line for line in text.splitlines() if len(line) > 80]
+    assert too_long
     assert all(str(ROOT) in line for line in too_long), too_long
     assert "…" in text
+    assert "/home/som" in text
     assert "transformer_block.py(1234): forward" in text
 
 
@@ -92,15 +114,22 @@ def test_narrow_terminals_do_not_break_it() -> None:
 
 
 def test_several_processes() -> None:
-    """One line each and totals; the one with the highest peak in detail."""
+    """One line each, with memory over time; the one with the highest peak in detail."""
     text = rendered(RunSummary((process(1001), process(1002))))
-    assert "msmemscope: 2,468 events of 2 processes" in text
-    assert "1001  python train.py" in text
-    assert "all together" in text
+    assert "nothing found: no failed allocation (2,468 events of 2 processes)" in text
+    assert "1001 python train.p" in text
     assert "  msmemscope_1002_20240101120000_ascend\n" in text
-    assert "Process 1001, the one with the highest peak" in text
-    assert text.count("observed: torch_cpu") == 1
-    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "Peak on cpu (HOST) of process 1001: 8.00 MiB in 16 blocks\n" in text
+    assert text.count("▁▂▃▄▅▆▇█") == 3
+
+
+def test_ranks_stand_in_the_place_of_processes() -> None:
+    """In their order, whichever process began first."""
+    ranks = [dataclasses.replace(process(1000 + number), rank=7 - number) for number in range(8)]
+    text = rendered(RunSummary(tuple(ranks)))
+    named = [line.partition("  ")[0] for line in text.splitlines() if re.match(r"rank \d  ", line)]
+    assert named == [f"rank {number}" for number in range(8)]
+    assert "python train" not in text
 
 
 def test_what_concerns_one_of_several_names_it() -> None:
@@ -126,7 +155,6 @@ def test_nothing_recorded() -> None:
 def test_running_processes() -> None:
     """They are named, with the command that finishes them."""
     text = rendered(RunSummary((process(is_running=True),), recover_command="msmemscope recover out"))
-    assert "Not freed yet on cpu" in text
     assert "Still running: process 4242. When it has ended: msmemscope recover out" in text
 
 
@@ -136,3 +164,39 @@ def test_names_of_the_program_cannot_steer_the_terminal() -> None:
     text = rendered(RunSummary((evil,)))
     assert "\x1b" not in text
     assert "[red]wiped[/red]" in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 30])
+@pytest.mark.parametrize("remarks", [0, 40])
+@pytest.mark.parametrize("pools", [0, 1, 9])
+def test_it_fits_one_screen_whatever_is_found(count: int, remarks: int, pools: int) -> None:
+    """40 lines for one process, 60 for several: with leaks on eight devices, failures, overwritten memory, remarks."""
+    directory = "/home/somebody/" + "folder/" * 5
+    trace = Trace()
+    for _ in range(6):
+        for device in range(8):
+            for line in range(5):
+                path = f"{directory}train.py({line}): train_step\n{directory}train.py(40): main"
+                trace.malloc(1 << 20, path, device=device)
+                trace.malloc(1 << 19, path, device=device, pool=Pool.ATB)
+        trace.step()
+    leaks = find_leaks(trace.recording())
+    assert leaks.step_leaks.leaked.height
+    one = process()
+    assert one.overview is not None
+    peaks = tuple(dataclasses.replace(one.overview.peaks[0], device=device) for device in range(pools))
+    failed = OutOfMemoryResult(12, (FAILURE,) * 3)
+    found = dataclasses.replace(
+        one,
+        overview=dataclasses.replace(one.overview, peaks=peaks, out_of_memory=failed),
+        leaks=leaks,
+        remarks=tuple(f"{'remark ' * 20}{number}" for number in range(remarks)),
+    )
+    files = (ResultFile(one.directory / f"device_{number}/dump/memscope_dump.csv") for number in range(9))
+    found = dataclasses.replace(found, files=tuple(files))
+    ranks = tuple(dataclasses.replace(found, process_id=number, rank=number) for number in range(count))
+    lines = rendered(RunSummary(ranks)).splitlines()
+    assert len(lines) <= (MOST_LINES if count == 1 else MOST_LINES_OF_SEVERAL), "\n".join(lines)
+    assert lines[1].startswith("msmemscope: out of memory: on npu:1 at train.py(7): step")
+    assert "next: msmemscope analyze oom" in "\n".join(lines)
+    assert sum(line.startswith("====== SUMMARY: ") for line in lines) >= 2

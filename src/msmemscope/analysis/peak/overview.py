@@ -18,7 +18,7 @@ from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.block_sets import BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import blocks_in_use, peak_moments
+from msmemscope.recording.timeline import MemoryCurve, blocks_in_use, memory_curve, peak_moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT: Final = 5
 """Shares that are listed by name."""
+CURVE_POINTS: Final = 60
+"""Stretches of time that a curve of memory over time has."""
 _KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)
 """What is kept of a capture, so that the rest of a long one need not fit into memory."""
 _KINDS_OF_FAILURES: Final = (
@@ -49,6 +51,8 @@ class PoolPeak:
     """CLOCK_REALTIME of that event."""
     in_use: BlockSet
     """The blocks that were in use right after that event."""
+    curve: MemoryCurve | None = None
+    """How much was in use over time; None if there is nothing to draw."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +138,7 @@ def find_peaks(
         One peak per device and pool, in their order; pools that never held a byte are left out.
     """
     reached = moments.filter(pl.col("peak_bytes") > 0)
+    by_pool = blocks.partition_by("device", "pool", as_dict=True)
     at_peaks = zip(reached.iter_rows(), blocks_at_peaks(blocks, reached), strict=True)
     # A peak is reached by an allocation, so the newest block in use is that one.
     return tuple(
@@ -144,6 +149,7 @@ def find_peaks(
             sequence,
             in_use["allocated_ns"][-1],
             describe_blocks(in_use, source_lines, limit, modules),
+            memory_curve(by_pool[device, pool], CURVE_POINTS),
         )
         for (device, pool, peak_bytes, sequence), in_use in at_peaks
     )

@@ -1,0 +1,38 @@
+"""Memory over time as one line of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_PLAIN: Final = "_.-:=+*#"
+"""For terminals and files that have no such letters."""
+
+
+def sparkline(values: Sequence[int], *, width: int, encoding: str | None) -> str:
+    """Draw values as letters of different heights, the highest for the largest.
+
+    Args:
+        values: Amounts from 0 on.
+        width: Letters at most; where there are more values, a letter is the largest of some, so that no peak is lost.
+        encoding: What the text will be written in; None if it can hold any letter.
+    """
+    heights = _PLAIN if encoding is not None and not _can_hold(encoding) else _BLOCKS
+    count = min(width, len(values))
+    most = max(values, default=0)
+    drawn = []
+    for place in range(count):
+        value = max(values[place * len(values) // count : (place + 1) * len(values) // count])
+        drawn.append(heights[min(value * len(heights) // most, len(heights) - 1)] if most else heights[0])
+    return "".join(drawn)
+
+
+def _can_hold(encoding: str) -> bool:
+    try:
+        _BLOCKS.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,221 @@
+"""What a run comes to: what was found, the gravest first, each in one sentence, and the command that says more.
+
+What several processes found at the same line is one verdict, with their ranks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
+from msmemscope.reports.report_text import counted, short_site
+from msmemscope.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from msmemscope.reports.run_summary import ProcessSummary
+
+
+class VerdictKind(Enum):
+    """What was found, the gravest first; the value is the word that a verdict begins with."""
+
+    OUT_OF_MEMORY = "out of memory"
+    OVERWRITTEN = "overwritten"
+    LEAK = "leak"
+    SLOW_LEAK = "slow leak"
+    INEFFICIENT = "inefficient"
+
+
+_QUESTIONS: Final = {
+    VerdictKind.OUT_OF_MEMORY: "oom",
+    VerdictKind.OVERWRITTEN: "watch",
+    VerdictKind.LEAK: "leaks",
+    VerdictKind.SLOW_LEAK: "leaks",
+    VerdictKind.INEFFICIENT: "inefficient",
+}
+_GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
+_LEAST_SHARE_SAVED: Final = 0.01
+"""Of the peak that fixing inefficient memory must save to be worth a verdict."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """One thing that was found, in one process or at the same line of several."""
+
+    kind: VerdictKind
+    device: int
+    pool: int
+    size_bytes: int
+    """All processes together."""
+    site: str
+    """The line that is to blame; empty if it is not known."""
+    text: str
+    """What is to be said besides the kind, the bytes and the line; of several processes, of the worst."""
+    processes: tuple[ProcessSummary, ...]
+    """Where it was found, the worst first."""
+    block_count: int = 0
+    """All processes together; 0 where blocks are not counted."""
+
+    @property
+    def command(self) -> str:
+        """The question that says more about it, as a verb and its argument."""
+        return f"analyze {_QUESTIONS[self.kind]}"
+
+    def sentence(self, *, names_process: bool) -> str:
+        """Return the whole verdict as one sentence.
+
+        Args:
+            names_process: Whether to say where it was found.
+        """
+        size = format_bytes(self.size_bytes) if self.size_bytes else ""
+        blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
+        where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
+        at = f"at {short_site(self.site)}" if self.site else ""
+        head = " ".join(filter(None, (size, blocks, where, at)))
+        who = f" ({named_processes(self.processes)})" if names_process else ""
+        return f"{self.kind.value}: {', '.join(filter(None, (head, self.text)))}{who}"
+
+
+def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
+    """Return what was found in some processes, the gravest first, then by size; the same line of several is one.
+
+    Args:
+        processes: All of a run.
+    """
+    merged: dict[tuple[VerdictKind, str, int, str], Verdict] = {}
+    for process in processes:
+        for one in _of_process(process):
+            # Ranks have a card each: which one is no part of what makes two findings the same.
+            key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
+            known = merged.get(key)
+            merged[key] = one if known is None else _together(known, one)
+    return sorted(merged.values(), key=lambda one: (_GRAVITY[one.kind], -one.size_bytes, one.site))
+
+
+def _together(known: Verdict, one: Verdict) -> Verdict:
+    worst, other = (one, known) if one.size_bytes > known.size_bytes / len(known.processes) else (known, one)
+    return dataclasses.replace(
+        worst,
+        size_bytes=known.size_bytes + one.size_bytes,
+        block_count=known.block_count + one.block_count,
+        processes=(*worst.processes, *(process for process in other.processes if process not in worst.processes)),
+    )
+
+
+def _of_process(process: ProcessSummary) -> Iterator[Verdict]:
+    yield from _out_of_memory(process)
+    yield from _overwritten(process)
+    yield from _leaks(process)
+    yield from _inefficient(process)
+
+
+def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
+    result = process.overview.out_of_memory if process.overview is not None else None
+    if result is None or not result.failures:
+        return
+    from msmemscope.reports.out_of_memory_report import asked_for
+
+    failure = result.failures[-1]
+    pool = failure.largest[0].pool if failure.largest else 0
+    text = asked_for(failure, process.start_ns)
+    yield Verdict(VerdictKind.OUT_OF_MEMORY, failure.device, pool, 0, failure.source_line, text, (process,))
+
+
+def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.watch is None:
+        return
+    for row in process.watch.unexpected.iter_rows(named=True):
+        size = row["changed_bytes"] or 0
+        site = row["call_site"] or ""
+        yield Verdict(VerdictKind.OVERWRITTEN, row["device"], 0, size, site, row["sentence"], (process,))
+
+
+def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.leaks is None:
+        return
+    sites = process.leaks.step_leaks.leaking_sites
+    for row in sites.iter_rows(named=True):
+        steps = f"{format_bytes(round(row['growth_bytes_per_step']))} per step"
+        span = f"steps {row['first_step']} to {row['last_step']}"
+        if row["first_step"] == row["last_step"]:
+            steps, span = "", f"step {row['first_step']}"
+        yield Verdict(
+            VerdictKind.LEAK,
+            row["device"],
+            row["pool"],
+            row["leaked_bytes"],
+            row["site"] or "",
+            ", ".join(filter(None, (steps, span))),
+            (process,),
+            row["leaked_blocks"],
+        )
+    leaking = sites.select("device", "pool", "site_path")
+    slow = process.leaks.slow_leaks.sites.join(leaking, on=leaking.columns, how="anti", maintain_order="left")
+    for row in slow.iter_rows(named=True):
+        growth = row["last_bytes"] - row["first_bytes"]
+        text = f"{format_bytes(round(row['slope_bytes_per_step']))} per step, steps {row['first_step']} to {row['last_step']}"
+        yield Verdict(VerdictKind.SLOW_LEAK, row["device"], row["pool"], growth, row["site"] or "", text, (process,))
+
+
+def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.inefficient is None:
+        return
+    for pool in process.inefficient.pools:
+        saved = pool.peak_bytes - pool.peak_if_fixed_bytes
+        if saved > _LEAST_SHARE_SAVED * pool.peak_bytes:
+            share = f"{100 * saved / pool.peak_bytes:.1f} % of the peak of {pool_word(pool.pool, pool.device)} could be saved"
+            worst = process.inefficient.findings.filter(
+                pl.col("device") == pool.device, pl.col("pool") == pool.pool
+            ).head(1)
+            site = worst["call_site"].first() or ""
+            yield Verdict(VerdictKind.INEFFICIENT, pool.device, pool.pool, saved, str(site), share, (process,))
+
+
+def named_processes(processes: Iterable[ProcessSummary]) -> str:
+    """Return the ranks of some processes, as ranges; the numbers of those without a rank."""
+    some = list(processes)
+    ranks = sorted({process.rank for process in some if process.rank is not None})
+    others = sorted(process.process_id for process in some if process.rank is None)
+    parts = []
+    if ranks:
+        parts.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {_ranges(ranks)}")
+    if others:
+        shown = ", ".join(str(number) for number in others[:_MOST_NAMED])
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        parts.append(f"{'process' if len(others) == 1 else 'processes'} {shown}{more}")
+    return ", ".join(parts)
+
+
+_MOST_NAMED: Final = 4
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return ascending numbers with stretches of them as `first-last`."""
+    stretches: list[list[int]] = []
+    for number in numbers:
+        if stretches and stretches[-1][1] == number - 1:
+            stretches[-1][1] = number
+        else:
+            stretches.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in stretches)
+
+
+def nothing_found(processes: Sequence[ProcessSummary]) -> str:
+    """Return what is said where nothing was found: what was looked for, and over how many steps."""
+    looked = []
+    judged = [process.leaks.step_leaks.steps_ended for process in processes if process.leaks is not None]
+    if judged:
+        looked.append(f"no leak over {counted(max(judged), 'step')}")
+    if any(process.inefficient is not None for process in processes):
+        looked.append("no inefficient memory worth fixing")
+    if any(process.watch is not None and process.watch.was_watched for process in processes):
+        looked.append("no unexpected change of watched memory")
+    if any(process.overview is not None for process in processes):
+        looked.append("no failed allocation")
+    return f"nothing found: {', '.join(looked)}" if looked else "nothing was judged"
