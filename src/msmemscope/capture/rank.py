@@ -11,16 +11,17 @@ from msmemscope.model.sources import RANK_FACT
 _VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Of torchrun, Open MPI, other MPIs and Slurm, in the order in which they are believed."""
 
-_noted = ""
+_noted: tuple[int, str] | None = None
+"""Process and rank: a process that is forked has a rank and an event log of its own."""
 
 
 def note_rank() -> None:
     """Note the rank in the event log, if there is one that was not noted yet. Workers that are forked learn it late."""
-    global _noted  # noqa: PLW0603 - one process has one rank
+    global _noted  # noqa: PLW0603 - what this process has noted
     rank = _rank_of_torch() or next(filter(str.isdecimal, (os.environ.get(name, "") for name in _VARIABLES)), "")
-    if rank and rank != _noted:
+    if rank and (os.getpid(), rank) != _noted:
         _native.note_fact(RANK_FACT, rank)
-        _noted = rank
+        _noted = os.getpid(), rank
 
 
 def _rank_of_torch() -> str:

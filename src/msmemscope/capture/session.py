@@ -222,6 +222,7 @@ class Session:
             return
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
+        note_rank()  # workers that are forked leave without an end that we see
         if _native.end_step(self._device_of_steps()) and self._holders is not None:
             self._holders.step_ended()
 

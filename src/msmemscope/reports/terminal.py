@@ -88,6 +88,7 @@ def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -
         width: Columns; by default those of the terminal, 80 where there is none.
     """
     console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    summary = dataclasses.replace(summary, processes=_ranks_once(summary.processes))
     for line in _Screen(console, getattr(out, "encoding", None)).lines(summary):
         out.write(f"{line}\n")
 
@@ -360,6 +361,19 @@ class _Screen:
 
 def _after_blank(section: list[str]) -> list[str]:
     return ["", *section] if section else []
+
+
+def _ranks_once(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]:
+    """The processes, of which only one is called by a rank: helpers of a rank, which inherit it, are processes."""
+    main: dict[int, ProcessSummary] = {}
+    for process in processes:
+        if process.rank is not None:
+            known = main.get(process.rank)
+            main[process.rank] = process if known is None or process.event_count > known.event_count else known
+    return tuple(
+        process if process.rank is None or main[process.rank] is process else dataclasses.replace(process, rank=None)
+        for process in processes
+    )
 
 
 def _gravest_first(processes: Sequence[ProcessSummary], found: Sequence[Verdict]) -> list[ProcessSummary]:

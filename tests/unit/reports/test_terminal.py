@@ -166,6 +166,15 @@ def test_names_of_the_program_cannot_steer_the_terminal() -> None:
     assert "[red]wiped[/red]" in text
 
 
+def test_helpers_of_a_rank_are_processes() -> None:
+    """They inherit its environment, and are not the rank."""
+    rank = dataclasses.replace(process(1001), rank=3)
+    assert rank.overview is not None
+    loader = dataclasses.replace(rank, process_id=1002, overview=dataclasses.replace(rank.overview, event_count=3))
+    text = rendered(RunSummary((loader, rank)))
+    assert re.findall(r"^(rank 3|100\d) ", text, re.MULTILINE) == ["rank 3", "1002"]
+
+
 @pytest.mark.parametrize("count", [1, 2, 8, 30])
 @pytest.mark.parametrize("remarks", [0, 40])
 @pytest.mark.parametrize("pools", [0, 1, 9])
