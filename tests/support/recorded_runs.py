@@ -42,6 +42,7 @@ def write_run(
     leaks: bool = True,
     has_trace: bool = False,
     settings: dict[str, str] | None = None,
+    rank: int | None = None,
 ) -> Path:
     """Write the event log of a run.
 
@@ -55,11 +56,14 @@ def write_run(
         leaks: Whether it keeps blocks.
         has_trace: Whether it also recorded a call of a Python function.
         settings: Further settings, as texts.
+        rank: Of the process in a job; None if it is in none.
 
     Returns:
         The capture.
     """
     log = EventLogBuilder(root, process_id=process_id)
+    if rank is not None:
+        log.fact("process.rank", str(rank))
     given = {"analysis": analysis, **(settings or {})}
     for line in Config(output=str(root), devices=("cpu",)).to_settings_text().split("\n"):
         key, _, value = line.partition("=")

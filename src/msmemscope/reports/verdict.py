@@ -61,6 +61,11 @@ class Verdict:
     """Where it was found, the worst first."""
     block_count: int = 0
     """All processes together; 0 where blocks are not counted."""
+    bytes_by_site: tuple[tuple[str, int], ...] = ()
+    """Of a finding at several lines: each of them, the worst first; `site` is the first."""
+
+    growth_bytes: int = 0
+    """By which one process grows in a step, all lines together; 0 if it does not grow from step to step."""
 
     @property
     def command(self) -> str:
@@ -77,9 +82,13 @@ class Verdict:
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
         where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
         at = f"at {short_site(self.site)}" if self.site else ""
+        others = len(self.bytes_by_site) - 1
+        if others > 0:
+            at = f"{at} ({format_bytes(self.bytes_by_site[0][1])}) and {counted(others, 'more line')}"
         head = " ".join(filter(None, (size, blocks, where, at)))
         who = f" ({named_processes(self.processes)})" if names_process else ""
-        return f"{self.kind.value}: {', '.join(filter(None, (head, self.text)))}{who}"
+        growth = f"{format_bytes(self.growth_bytes)} per step" if self.growth_bytes else ""
+        return f"{self.kind.value}: {', '.join(filter(None, (head, growth, self.text)))}{who}"
 
 
 def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
@@ -95,7 +104,33 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
             merged[key] = one if known is None else _together(known, one)
-    return sorted(merged.values(), key=lambda one: (_GRAVITY[one.kind], -one.size_bytes, one.site))
+    by_size = sorted(merged.values(), key=lambda one: (_GRAVITY[one.kind], -one.size_bytes, one.site))
+    return list(_leaks_of_pools(by_size))
+
+
+def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Put the leaks of a pool together: a tensor that is kept with its graph keeps blocks of many lines."""
+    leaks: dict[tuple[VerdictKind, str, int], list[Verdict]] = {}
+    for one in found:
+        if one.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}:
+            leaks.setdefault((one.kind, device_name(one.device).partition(":")[0], one.pool), []).append(one)
+        else:
+            leaks[one.kind, str(id(one)), one.pool] = [one]
+    for parts in leaks.values():
+        worst = parts[0]
+        processes = dict.fromkeys(process for part in parts for process in part.processes)
+        yield (
+            worst
+            if len(parts) == 1
+            else dataclasses.replace(
+                worst,
+                size_bytes=sum(part.size_bytes for part in parts),
+                block_count=sum(part.block_count for part in parts),
+                processes=tuple(processes),
+                bytes_by_site=tuple((part.site, part.size_bytes) for part in parts),
+                growth_bytes=sum(part.growth_bytes for part in parts),
+            )
+        )
 
 
 def _together(known: Verdict, one: Verdict) -> Verdict:
@@ -141,26 +176,34 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
         return
     sites = process.leaks.step_leaks.leaking_sites
     for row in sites.iter_rows(named=True):
-        steps = f"{format_bytes(round(row['growth_bytes_per_step']))} per step"
-        span = f"steps {row['first_step']} to {row['last_step']}"
+        span = f"in steps {row['first_step']} to {row['last_step']}"
         if row["first_step"] == row["last_step"]:
-            steps, span = "", f"step {row['first_step']}"
+            span = f"in step {row['first_step']}"
         yield Verdict(
             VerdictKind.LEAK,
             row["device"],
             row["pool"],
             row["leaked_bytes"],
             row["site"] or "",
-            ", ".join(filter(None, (steps, span))),
+            span,
             (process,),
             row["leaked_blocks"],
+            growth_bytes=round(row["growth_bytes_per_step"]) if row["first_step"] < row["last_step"] else 0,
         )
     leaking = sites.select("device", "pool", "site_path")
     slow = process.leaks.slow_leaks.sites.join(leaking, on=leaking.columns, how="anti", maintain_order="left")
     for row in slow.iter_rows(named=True):
         growth = row["last_bytes"] - row["first_bytes"]
-        text = f"{format_bytes(round(row['slope_bytes_per_step']))} per step, steps {row['first_step']} to {row['last_step']}"
-        yield Verdict(VerdictKind.SLOW_LEAK, row["device"], row["pool"], growth, row["site"] or "", text, (process,))
+        yield Verdict(
+            VerdictKind.SLOW_LEAK,
+            row["device"],
+            row["pool"],
+            growth,
+            row["site"] or "",
+            f"in steps {row['first_step']} to {row['last_step']}",
+            (process,),
+            growth_bytes=round(row["slope_bytes_per_step"]),
+        )
 
 
 def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:

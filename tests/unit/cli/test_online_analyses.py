@@ -123,7 +123,10 @@ def test_recover_shows_them_and_writes_them_into_the_dumps(
         "======= Host memory Gap Analysis of Device cpu =======",
     ):
         assert f"\n{line}\n" in captured.err
-    assert "\nInefficient memory: 6 findings in 6 blocks, which would not lower the peak\n" in (capture / "report.txt").read_text()
+    assert (
+        "\nInefficient memory: 6 findings in 6 blocks, which would not lower the peak\n"
+        in (capture / "report.txt").read_text()
+    )
     assert "error" not in captured.err
     (dump,) = capture.glob(f"device_cpu/dump/memscope_dump_*.{data_format}")
     found = re.findall(rb"inefficient_type\W+late_deallocation", dump.read_bytes())
