@@ -98,12 +98,17 @@ def asked_for(failure: OutOfMemory, start_ns: int) -> str:
     return f"{least}{format_bytes(failure.size_bytes)} asked for{after}"
 
 
-def details(failure: OutOfMemory) -> Iterator[str]:
-    """Write the sentences about one failure: why, and what to do; who asked, how full it was, what was alive."""
+def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]:
+    """Write the sentences about one failure: why, and what to do; who asked, how full it was, what was alive.
+
+    Args:
+        failure: The failure.
+        with_command: Whether to say what to type next.
+    """
     if failure.cause is not None:
         yield failure.cause.sentence
         yield failure.cause.advice
-        if failure.cause.next_command:
+        if with_command and failure.cause.next_command:
             yield f"next: {failure.cause.next_command}"
     times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
     yield f"{failure.function} failed{times}, called from {failure.source_line}"

@@ -160,7 +160,7 @@ class _Screen:
         if len(found) > limits.verdicts:
             lines += self._line(f"  and {format_count(len(found) - limits.verdicts)} more findings", QUIET)
         directory = relative_path(found[0].processes[0].directory)
-        return [*lines, *self._line(f"next: msmemscope {found[0].command} {directory}", HEADING)]
+        return [*lines, *self._line(f"next: {found[0].command(directory)}", HEADING)]
 
     def _peaks(self, process: ProcessSummary, room: int, *, is_one: bool) -> list[str]:
         """The peaks of the pools of one process; as much detail of the first ones as there is room for."""
@@ -250,7 +250,9 @@ class _Screen:
         from msmemscope.reports.out_of_memory_report import details, largest_blocks
 
         failure = result.failures[-1]
-        lines = [line for sentence in details(failure) for line in self._sentence(f"  {sentence}", 4)]
+        lines = [
+            line for sentence in details(failure, with_command=False) for line in self._sentence(f"  {sentence}", 4)
+        ]
         largest = largest_blocks(failure).first(limits.largest)
         lines += self._printed(self._shares_table([("largest blocks", largest)])) if largest else []
         if result.failure_count > 1:

@@ -64,13 +64,24 @@ class Verdict:
     bytes_by_site: tuple[tuple[str, int], ...] = ()
     """Of a finding at several lines: each of them, the worst first; `site` is the first."""
 
+    held_by: str = ""
+    """The chain of Python references that holds it; empty if that is not known."""
+    known_sentence: str = ""
+    """The whole verdict, where whoever found it has put it into words; empty where `sentence` does."""
     growth_bytes: int = 0
     """By which one process grows in a step, all lines together; 0 if it does not grow from step to step."""
 
-    @property
-    def command(self) -> str:
-        """The question that says more about it, as a verb and its argument."""
-        return f"analyze {_QUESTIONS[self.kind]}"
+    known_command: str = ""
+    """What to type next, where whoever found it knows better than the question that the kind belongs to."""
+
+    def command(self, directory: str) -> str:
+        """Return what to type next.
+
+        Args:
+            directory: The capture that it is about.
+        """
+        command = self.known_command or f"msmemscope analyze {_QUESTIONS[self.kind]}"
+        return f"{command} {directory}" if command.startswith("msmemscope analyze ") else command
 
     def sentence(self, *, names_process: bool) -> str:
         """Return the whole verdict as one sentence.
@@ -78,6 +89,9 @@ class Verdict:
         Args:
             names_process: Whether to say where it was found.
         """
+        who = f" ({named_processes(self.processes)})" if names_process else ""
+        if self.known_sentence:
+            return f"{self.known_sentence}{who}"
         size = format_bytes(self.size_bytes) if self.size_bytes else ""
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
         where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
@@ -86,9 +100,9 @@ class Verdict:
         if others > 0:
             at = f"{at} ({format_bytes(self.bytes_by_site[0][1])}) and {counted(others, 'more line')}"
         head = " ".join(filter(None, (size, blocks, where, at)))
-        who = f" ({named_processes(self.processes)})" if names_process else ""
+        held = f"held by {self.held_by}" if self.held_by else ""
         growth = f"{format_bytes(self.growth_bytes)} per step" if self.growth_bytes else ""
-        return f"{self.kind.value}: {', '.join(filter(None, (head, growth, self.text)))}{who}"
+        return f"{self.kind.value}: {', '.join(filter(None, (head, growth, self.text, held)))}{who}"
 
 
 def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
@@ -127,6 +141,7 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
                 size_bytes=sum(part.size_bytes for part in parts),
                 block_count=sum(part.block_count for part in parts),
                 processes=tuple(processes),
+                held_by=next((part.held_by for part in parts if part.held_by), ""),
                 bytes_by_site=tuple((part.site, part.size_bytes) for part in parts),
                 growth_bytes=sum(part.growth_bytes for part in parts),
             )
@@ -159,7 +174,18 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
     failure = result.failures[-1]
     pool = failure.largest[0].pool if failure.largest else 0
     text = asked_for(failure, process.start_ns)
-    yield Verdict(VerdictKind.OUT_OF_MEMORY, failure.device, pool, 0, failure.source_line, text, (process,))
+    known = failure.cause
+    yield Verdict(
+        VerdictKind.OUT_OF_MEMORY,
+        failure.device,
+        pool,
+        0,
+        failure.source_line if known is None else known.site,
+        text,
+        (process,),
+        known_sentence="" if known is None else known.verdict,
+        known_command="" if known is None else known.next_command,
+    )
 
 
 def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
@@ -174,24 +200,28 @@ def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
 def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
+    from msmemscope.analysis.leaks.growth import GrowthBasis
+
     sites = process.leaks.step_leaks.leaking_sites
     for row in sites.iter_rows(named=True):
-        span = f"in steps {row['first_step']} to {row['last_step']}"
-        if row["first_step"] == row["last_step"]:
-            span = f"in step {row['first_step']}"
+        is_once = row["first_step"] == row["last_step"]
         yield Verdict(
             VerdictKind.LEAK,
             row["device"],
             row["pool"],
             row["leaked_bytes"],
             row["site"] or "",
-            span,
+            f"in step {row['first_step']}" if is_once else f"in steps {row['first_step']} to {row['last_step']}",
             (process,),
             row["leaked_blocks"],
-            growth_bytes=round(row["growth_bytes_per_step"]) if row["first_step"] < row["last_step"] else 0,
+            held_by=row["held_by"] or "",
+            growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
     leaking = sites.select("device", "pool", "site_path")
-    slow = process.leaks.slow_leaks.sites.join(leaking, on=leaking.columns, how="anti", maintain_order="left")
+    found = process.leaks.slow_leaks
+    slow = found.sites.join(leaking, on=leaking.columns, how="anti", maintain_order="left")
+    in_parts = found.basis is GrowthBasis.PARTS
+    span = "in parts {} to {} of the run, which has no steps" if in_parts else "in steps {} to {}"
     for row in slow.iter_rows(named=True):
         growth = row["last_bytes"] - row["first_bytes"]
         yield Verdict(
@@ -200,9 +230,10 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             row["pool"],
             growth,
             row["site"] or "",
-            f"in steps {row['first_step']} to {row['last_step']}",
+            span.format(row["first_step"], row["last_step"]),
             (process,),
-            growth_bytes=round(row["slope_bytes_per_step"]),
+            held_by=row["held_by"] or "",
+            growth_bytes=round(row["slope_bytes_per_step"]) if not in_parts else 0,
         )
 
 
@@ -254,7 +285,7 @@ def nothing_found(processes: Sequence[ProcessSummary]) -> str:
     looked = []
     judged = [process.leaks.step_leaks.steps_ended for process in processes if process.leaks is not None]
     if judged:
-        looked.append(f"no leak over {counted(max(judged), 'step')}")
+        looked.append(f"no leak over {counted(max(judged), 'step')}" if max(judged) else "no growth over the run")
     if any(process.inefficient is not None for process in processes):
         looked.append("no inefficient memory worth fixing")
     if any(process.watch is not None and process.watch.was_watched for process in processes):
