@@ -70,4 +70,4 @@ def test_leaks_are_quiet_without_steps(observe: Observe) -> None:
     seen = observe(["--device=npu"], "operators.py")
     about = [line for line in seen.run.stderr.splitlines() if "leaks:" in line]
     assert len(about) == 1
-    assert "the program marks no steps" in about[0]
+    assert "the program has no steps" in about[0]

@@ -32,7 +32,7 @@ _WHAT_DIFFERS: Final = (
     (r"[▁▂▃▄▅▆▇█]+", "▁▂▃▄▅▆▇█"),
     (r"\d+\.\d\d s\b", "N s"),
     (r"\([\d,]+ rows\)", "(N rows)"),
-    (r"\([\d,]+ events of", "(N events of"),
+    (r"\([\d,]+\s+events\s+of", "(N events of"),
 )
 """From run to run, or from machine to machine."""
 

@@ -217,7 +217,6 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
         # Then growth over time is judged; where that could not be either, it says why.
         if found.slow_leaks.remarks:
             remarks.append(_NO_STEPS)
-            remarks.extend(found.slow_leaks.remarks)
             return None
         return found
     if found.step_leaks.remarks and not found.fluctuation.pools:

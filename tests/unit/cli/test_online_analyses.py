@@ -59,7 +59,7 @@ def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "steps, settings, remark",
     [
-        (0, {}, "leaks: not judged, the program marks no steps"),
+        (0, {}, "leaks: not judged, the program has no steps"),
         (1, {}, "leaks over steps: not judged, 1 step has ended, at least 3 are needed"),
         (6, {"steps": "2,3"}, "leaks: not judged, with --steps"),
     ],
@@ -160,5 +160,5 @@ def test_of_several_processes_without_findings_one_is_shown(tmp_path: Path, caps
     assert main(["recover", str(tmp_path)]) == 0
     text = capsys.readouterr().err
     assert text.count("Gap Analysis of Device cpu") <= 1
-    assert text.count("leaks: not judged, the program marks no steps") == 1
+    assert text.count("leaks: not judged, the program has no steps") == 1
     assert "(process 1003, 1004)" in " ".join(text.split())
