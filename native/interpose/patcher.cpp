@@ -280,8 +280,10 @@ void patch_new_images() noexcept {
             if (!is_core) {
                 patch_image(image);
             }
+            // A program that the core is linked into, such as tests of it, has frames of its own.
+            const bool is_program = image.path()[0] == '\0';
             note_module({image.path(), image.load_bias(), image.start(), image.end(), image.build_id(),
-                         image.build_id_bytes(), is_core || is_extension(image)});
+                         image.build_id_bytes(), (is_core && !is_program) || is_extension(image)});
         }
         if (part.count == 0) {
             return;

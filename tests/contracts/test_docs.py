@@ -152,6 +152,8 @@ def test_options_in_the_text_exist() -> None:
         parser = argparse.ArgumentParser()
         command.prepare_parser(parser)
         known.update(_spellings(parser))
+    # What bash reads of the command.
+    known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
     for page in PAGES:

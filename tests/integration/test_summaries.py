@@ -30,6 +30,7 @@ _WHAT_DIFFERS: Final = (
     (r"memscope_dump_\d+\.", "memscope_dump_TIME."),
     (r"0x[0-9a-f]+", "0xADDRESS"),
     (r"[▁▂▃▄▅▆▇█]+", "▁▂▃▄▅▆▇█"),
+    (r"held by main\.history\[\d+\](\s+->\s+autograd graph)?", "held by main.history[N]"),
     (r"\d+\.\d\d s\b", "N s"),
     (r"\([\d,]+ rows\)", "(N rows)"),
     (r"\([\d,]+\s+events\s+of", "(N events of"),
