@@ -54,7 +54,9 @@ class _Converter:
         if isinstance(value, pl.DataFrame):
             return [self._object(row) for row in value.iter_rows(named=True)]
         if dataclasses.is_dataclass(value):
-            return self._object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            # A column by itself is what analyses hand on to each other: it can name every block of a run.
+            return self._object({name: one for name, one in fields.items() if not isinstance(one, pl.Series)})
         if isinstance(value, Mapping):
             return self._object({str(key): item for key, item in value.items()})
         if isinstance(value, Enum):

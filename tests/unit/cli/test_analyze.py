@@ -21,7 +21,7 @@ RESULT_KEYS = {
     "peak": {"devices", "coverage"},
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
-    "growth": {"sites", "judged_sites", "remarks", "coverage"},
+    "growth": {"sites", "judged_sites", "basis", "remarks", "coverage"},
     "watch": {"changes", "watched", "extent", "files", "coverage"},
 }
 
@@ -153,8 +153,8 @@ def test_names_that_look_like_formulas_are_text_in_the_csv(tmp_path: Path, capsy
     "arguments, text",
     [
         ([], "the following arguments are required: KIND"),
-        (["leak", "x"], "invalid choice: 'leak'"),
-        (["leaks"], "the following arguments are required: PATH"),
+        (["leak", "x"], "'leak' is no KIND\nhint: did you mean msmemscope analyze leaks?"),
+        (["leaks"], "a path is missing, and no run lies in "),
         (["leaks", ""], "PATH: names nothing"),
         (["leaks", "nowhere"], "'nowhere' cannot be read"),
         (["leaks", "{run}", "--start-index=1"], "--start-index: goes together with --mark"),

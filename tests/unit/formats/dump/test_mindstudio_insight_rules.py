@@ -142,7 +142,7 @@ def test_attributes_are_json_with_text_values(database: sqlite3.Connection) -> N
             assert attributes["addr"] == pointer
             assert {"total", "used"} & set(attributes)
         if event == "MALLOC":
-            assert re.fullmatch(r"(PTA|HOST)@ops@aten@label \d+", attributes["owner"])
+            assert re.fullmatch(r"(PTA|HOST)@(ops@aten|program)@label \d+", attributes["owner"])
 
 
 def test_events_of_a_block_are_found_by_text_search(database: sqlite3.Connection) -> None:

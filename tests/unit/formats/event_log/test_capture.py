@@ -13,6 +13,7 @@ import pytest
 
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log import Capture, CaptureState, PythonFrame
+from msmemscope.formats.event_log.layout import FORMAT_VERSION
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA
@@ -249,7 +250,7 @@ def test_other_directories_are_refused(tmp_path: Path) -> None:
     [
         (0, b"#!/bin/sh\nexit 0\n", "is not the header of an event log"),
         (8, bytes(8), "is not the header of an event log"),
-        (16, (99).to_bytes(4, "little"), r"version 99.*up to 6"),
+        (16, (99).to_bytes(4, "little"), rf"version 99.*up to {FORMAT_VERSION}"),
         (16, bytes(4), "version 0"),
         (24, (80).to_bytes(4, "little"), "80 bytes"),
         (28, (77).to_bytes(4, "little"), "unknown capture state"),
@@ -279,9 +280,11 @@ def test_header_cut_short_is_refused(builder: EventLogBuilder) -> None:
 def test_newer_segment_is_refused(builder: EventLogBuilder) -> None:
     """A segment of a newer version is not skipped in silence."""
     builder.add(ATEN_START)
-    builder.format_version = 7
+    builder.format_version = FORMAT_VERSION + 1
     directory = builder.write(header=False)
-    with pytest.raises(EventLogError, match=r"events_0\.segment has event log format version 7.*up to 6"):
+    with pytest.raises(
+        EventLogError, match=rf"events_0\.segment .*format version {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}"
+    ):
         Capture(directory)
 
 
