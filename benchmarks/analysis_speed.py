@@ -43,6 +43,7 @@ ON_DB = ("leaks", "inefficient")
 ON_EVENT_LOG = ("leaks", "inefficient", "growth", "operators", "decompose", "peak")
 EVENT_LOG_LIMIT = Limit(10, 3 * 1024)
 EXIT_ANALYSES = {"default options": "leaks", "--analysis=leaks,inefficient,decompose": "leaks,inefficient,decompose"}
+EXIT_FORMATS = {"csv": "", "db": ", --data-format=db"}
 COMPARISONS = {0.01: Limit(5), 0.1: Limit(15)}
 
 
@@ -77,7 +78,11 @@ def exit_work(events: int = MILLION) -> Measurement:
     """What is done when a run has ended: dumps, analyses and the summary, of one process."""
     return _measurement(
         f"exit work, run of {events:,} events",
-        {name: ("--run=exit", f"event-log:{words}", events, 0.0, None) for name, words in EXIT_ANALYSES.items()},
+        {
+            f"{name}{also}": ("--run=exit", f"event-log:{words}:{form}", events, 0.0, None)
+            for name, words in EXIT_ANALYSES.items()
+            for form, also in EXIT_FORMATS.items()
+        },
         ("--run=events", "event-log", events),
     )
 
@@ -122,11 +127,11 @@ def input_path(form: str, events: int, changed: float) -> Path:
     """An input, made in a process of its own if it is not there yet.
 
     Args:
-        form: One of `dump_generator.FORMS`; behind a colon, the analyses that the run was asked for.
+        form: One of `dump_generator.FORMS`; behind colons, the analyses that the run was asked for and the form of its dumps.
         events: About how many events.
         changed: Share of the operators that have another name.
     """
-    kind, _, analyses = form.partition(":")
+    kind, *asked = form.split(":")
     folder = INPUTS / f"marked-{form}-{events}-{changed}"
     if not folder.exists():
         INPUTS.mkdir(parents=True, exist_ok=True)
@@ -134,7 +139,7 @@ def input_path(form: str, events: int, changed: float) -> Path:
             made = Path(scratch) / "input"
             maker = str(Path(__file__).parent / "dump_generator.py")
             options = [f"--events={events}", f"--form={kind}", f"--change={changed}"]
-            options += [f"--analysis={analyses}"] if analyses else []
+            options += [f"--{name}={word}" for name, word in zip(("analysis", "data-format"), asked, strict=False)]
             subprocess.run([sys.executable, maker, *options, str(made)], check=True, stdout=subprocess.DEVNULL)
             made.rename(folder)
     if kind == "event-log":
@@ -233,10 +238,11 @@ def main() -> None:
     other = input_path(arguments.form, arguments.events, arguments.changed)
     if arguments.run in {"inefficient", "exit"}:  # write their results there
         path = Path(shutil.copytree(path, "copy") if path.is_dir() else shutil.copy(path, f"copy{path.suffix}"))
-    begin = time.perf_counter()
+    begin, begin_processor = time.perf_counter(), time.process_time()
     run(arguments.run, path, other)
-    seconds = time.perf_counter() - begin
-    print(json.dumps({"value": seconds, "peak memory MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    seconds, processor_seconds = time.perf_counter() - begin, time.process_time() - begin_processor
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"value": seconds, "processor time s": processor_seconds, "peak memory MiB": peak}))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ class Recipe:
     """Whether every event has a Python stack."""
     analyses: str | None = None
     """What the run was asked to analyse (`--analysis`), which the log notes among its settings; None for no settings."""
+    data_format: DataFormat = DataFormat.CSV
+    """The form of its dumps (`--data-format`), noted likewise."""
 
 
 _RECORDED: Final = layout.RECORD.names or ()
@@ -110,7 +112,7 @@ def write_event_log(root: Path, recipe: Recipe) -> Path:
     (log / "process.header").write_bytes(header.tobytes().ljust(layout.SEGMENT_DATA_OFFSET, b"\0"))
     definitions, ids = _definitions(recipe)
     if recipe.analyses is not None:
-        definitions += _settings(root, recipe.analyses)
+        definitions += _settings(root, recipe.analyses, recipe.data_format)
     _write_segment(log / "definitions_0.segment", layout.DEFINITION_SEGMENT_MAGIC, definitions)
     records = packed(_records(recipe, ids))
     for number, start in enumerate(range(0, len(records), _SEGMENT_ROWS)):
@@ -138,10 +140,10 @@ def write_input(root: Path, form: str, recipe: Recipe) -> tuple[Path, ...]:
     return files.csv_files + files.db_files
 
 
-def _settings(root: Path, analyses: str) -> bytes:
+def _settings(root: Path, analyses: str, data_format: DataFormat) -> bytes:
     """Returns the settings of a run as facts."""
     chosen = frozenset(Analysis(word) for word in analyses.split(",") if word)
-    config = Config(output=str(root), events=frozenset(CollectionItem), analysis=chosen)
+    config = Config(output=str(root), events=frozenset(CollectionItem), analysis=chosen, data_format=data_format)
     lines = config.to_settings_text().split("\n")
     return b"".join(_definition(_FACT, 0, f"setting.{line}".encode()) for line in lines)
 
@@ -324,8 +326,16 @@ def main() -> None:
     parser.add_argument("--change", type=float, default=0.0, help="share of operators with another name, 0 to 1")
     parser.add_argument("--stacks", action="store_true", help="a Python stack of 12 frames on every row")
     parser.add_argument("--analysis", help="what the run was asked to analyse; without it the log names no settings")
+    parser.add_argument("--data-format", choices=[form.value for form in DataFormat], default="csv")
     arguments = parser.parse_args()
-    recipe = Recipe(arguments.events, arguments.devices, arguments.change, arguments.stacks, arguments.analysis)
+    recipe = Recipe(
+        arguments.events,
+        arguments.devices,
+        arguments.change,
+        arguments.stacks,
+        arguments.analysis,
+        DataFormat(arguments.data_format),
+    )
     sys.stdout.writelines(f"{path}\n" for path in write_input(arguments.output, arguments.form, recipe))
 
 

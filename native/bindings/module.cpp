@@ -22,6 +22,7 @@
 #include "core/writer/steps.h"
 #include "core/writer/texts.h"
 #include "dump_rows.h"
+#include "dump_writing.h"
 #include "function_trace.h"
 #include "interpose/patcher.h"
 #include "operator_collector.h"
@@ -233,6 +234,7 @@ NB_MODULE(_native, module) {
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     define_alignment(module);
     define_dump_rows(module);
+    define_dump_writing(module);
     define_plain_pickle(module);
     define_watch(module);
     module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");

@@ -180,7 +180,7 @@ private:
         rows_.device.push_back(rows_.device_texts.number_of_copy(device.text));
         rows_.python_stack.push_back(rows_.python_stack_texts.number_of_copy(python_stack.text));
         rows_.native_stack.push_back(rows_.native_stack_texts.number_of_copy(native_stack.text));
-        return add_numbers_of_program(process, thread) && add_address(pointer.text) && add_attributes(attributes.text);
+        return add_numbers_of_program(process, thread) && add_address(pointer.text) && read_attributes(attributes.text);
     }
 
     bool add_numbers_of_program(const Value& process, const Value& thread) {
@@ -206,51 +206,35 @@ private:
         return place.at == place.end;
     }
 
-    bool add_attributes(std::string_view text) {
+    bool read_attributes(std::string_view text) {
         Place place = place_in(text);
-        std::uint64_t block = 0;
-        std::int64_t size = kNoNumber;
-        std::uint64_t stream = 0;
-        std::uint64_t task = 0;
-        std::array<std::int64_t, 4> totals;
-        totals.fill(kNoNumber);
-        bool is_pinned = false;
-        std::string_view rest;
-        std::string_view others;
+        RowAttributes found;
         if (place.skip("{\"allocation_id\":\"")) {
             std::uint64_t address = 0;
-            if (!place.number(block) || !place.skip("\",\"addr\":\"0x") || !place.hexadecimal(address) ||
-                !place.skip("\",\"size\":\"") || !place.signed_number(size) || !place.skip('"') ||
-                !read_totals(place, totals, is_pinned)) {
+            if (!place.number(found.block) || !place.skip("\",\"addr\":\"0x") || !place.hexadecimal(address) ||
+                !place.skip("\",\"size\":\"") || !place.signed_number(found.size) || !place.skip('"') ||
+                !read_totals(place, found)) {
                 return false;
             }
-            rest = place.rest();
+            found.rest = place.rest();
         } else if (place.skip("{\"streamId\":\"")) {
-            if (!place.number(stream) || !place.skip("\",\"taskId\":\"") || !place.number(task)) {
+            if (!place.number(found.stream) || !place.skip("\",\"taskId\":\"") || !place.number(found.task)) {
                 return false;
             }
             if (!place.skip("\"}") || place.at != place.end) {
-                others = text;
-                stream = task = 0;
+                found.others = text;
+                found.stream = found.task = 0;
             }
         } else if (text.size() > 2) {
-            others = text;
+            found.others = text;
         }
-        rows_.allocation_id.push_back(block);
-        rows_.size.push_back(size);
-        rows_.extra.push_back(stream << 32 | (task & 0xffffffff));
-        rows_.total.push_back(totals[0]);
-        rows_.used.push_back(totals[1]);
-        rows_.process_used.push_back(totals[2]);
-        rows_.device_used.push_back(totals[3]);
-        rows_.pinned.push_back(is_pinned ? 1 : 0);
-        rows_.rest.push_back(rows_.rest_texts.number_of_copy(rest));
-        rows_.attributes.push_back(rows_.attributes_texts.number_of_copy(others));
+        add_attributes(rows_, found, rows_.rest_texts.number_of_copy(found.rest),
+                       rows_.attributes_texts.number_of_copy(found.others));
         return true;
     }
 
     // Running totals stand before the other attributes. Goes to the first of those, or to the end.
-    static bool read_totals(Place& place, std::array<std::int64_t, 4>& totals, bool& is_pinned) {
+    static bool read_totals(Place& place, RowAttributes& found) {
         static constexpr std::array<std::string_view, 5> kTotals = {"total", "used", "process_used", "device_used",
                                                                     "pinned"};
         while (!place.skip('}')) {
@@ -268,14 +252,14 @@ private:
             if (key == Key::kOdd) {
                 return false;
             }
-            if (number <= totals.size()) {
+            if (number <= found.totals.size()) {
                 std::uint64_t value = 0;
                 if (!place.number(value)) {
                     return false;
                 }
-                totals[number - 1] = static_cast<std::int64_t>(value);
+                found.totals[number - 1] = static_cast<std::int64_t>(value);
             } else if (place.skip("true")) {
-                is_pinned = true;
+                found.is_pinned = true;
             } else {
                 return false;
             }

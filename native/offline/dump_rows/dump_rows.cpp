@@ -99,7 +99,7 @@ std::uint32_t number_of(TextTable& texts, const Field& field, std::string_view p
 }
 
 // Running totals stand before the other attributes: they have columns of their own.
-bool read_totals(Place& place, std::int64_t (&totals)[4], bool& is_pinned) {
+bool read_totals(Place& place, RowAttributes& found) {
     static constexpr std::string_view kKeys[] = {"total:", "used:", "process_used:", "device_used:"};
     while (place.at != place.end) {
         int key = -1;
@@ -115,10 +115,10 @@ bool read_totals(Place& place, std::int64_t (&totals)[4], bool& is_pinned) {
             if (!place.number(value)) {
                 return false;
             }
-            totals[key] = static_cast<std::int64_t>(value);
+            found.totals[static_cast<std::size_t>(key)] = static_cast<std::int64_t>(value);
         } else if (place.skip("pinned:")) {
             if (place.skip("true")) {
-                is_pinned = true;
+                found.is_pinned = true;
             } else if (!place.skip("false")) {
                 return false;
             }
@@ -218,16 +218,9 @@ private:
     bool read_attributes() {
         const std::string_view text = field_.text;
         Place place{text.data(), text.data() + text.size()};
-        std::uint64_t block = 0;
-        std::int64_t size = kNoNumber;
-        std::uint64_t stream = 0;
-        std::uint64_t task = 0;
-        std::int64_t totals[4] = {kNoNumber, kNoNumber, kNoNumber, kNoNumber};
-        bool is_pinned = false;
-        std::string_view rest;
-        std::string_view others;
+        RowAttributes found;
         if (place.skip("{allocation_id:")) {
-            if (!place.number(block) || !place.skip(",addr:0x")) {
+            if (!place.number(found.block) || !place.skip(",addr:0x")) {
                 return false;
             }
             const void* const comma = std::memchr(place.at, ',', static_cast<std::size_t>(place.end - place.at));
@@ -235,7 +228,7 @@ private:
                 return false;
             }
             place.at = static_cast<const char*>(comma);
-            if (!place.skip(",size:") || !place.signed_number(size)) {
+            if (!place.skip(",size:") || !place.signed_number(found.size)) {
                 return false;
             }
             if (place.skip('}')) {
@@ -243,39 +236,31 @@ private:
                     return false;
                 }
             } else if (place.skip(',')) {
-                if (!read_totals(place, totals, is_pinned)) {
+                if (!read_totals(place, found)) {
                     return false;
                 }
-                rest = {place.at, static_cast<std::size_t>(place.end - place.at)};
-                if (!rest.empty() && rest.back() == '}') {
-                    rest.remove_suffix(1);
+                found.rest = {place.at, static_cast<std::size_t>(place.end - place.at)};
+                if (!found.rest.empty() && found.rest.back() == '}') {
+                    found.rest.remove_suffix(1);
                 }
             } else if (place.at != place.end) {
                 return false;
             }
         } else if (place.skip("{streamId:")) {
-            if (!place.number(stream) || !place.skip(",taskId:") || !place.number(task)) {
+            if (!place.number(found.stream) || !place.skip(",taskId:") || !place.number(found.task)) {
                 return false;
             }
             if (!place.skip('}') || place.at != place.end) {
-                others = text;
-                stream = task = 0;
+                found.others = text;
+                found.stream = found.task = 0;
             }
         } else if (place.skip("{\"")) {
             return false;  // the form of databases: every row is of it, so this is not the reader for it
         } else if (text.size() > 2) {
-            others = text;
+            found.others = text;
         }
-        rows_.allocation_id.push_back(block);
-        rows_.size.push_back(size);
-        rows_.extra.push_back(stream << 32 | (task & 0xffffffff));
-        rows_.total.push_back(totals[0]);
-        rows_.used.push_back(totals[1]);
-        rows_.process_used.push_back(totals[2]);
-        rows_.device_used.push_back(totals[3]);
-        rows_.pinned.push_back(is_pinned ? 1 : 0);
-        rows_.rest.push_back(number_of(rows_.rest_texts, field_, rest));
-        rows_.attributes.push_back(number_of(rows_.attributes_texts, field_, others));
+        add_attributes(rows_, found, number_of(rows_.rest_texts, field_, found.rest),
+                       number_of(rows_.attributes_texts, field_, found.others));
         return true;
     }
 
@@ -295,6 +280,19 @@ void reserve_rows(DumpRows& rows, std::size_t count) {
             rows.allocation_id, rows.size, rows.extra, rows.total, rows.used, rows.process_used, rows.device_used,
             rows.pinned, rows.words, rows.device, rows.name, rows.rest, rows.attributes, rows.python_stack,
             rows.native_stack);
+}
+
+void add_attributes(DumpRows& rows, const RowAttributes& attributes, std::uint32_t rest, std::uint32_t others) {
+    rows.allocation_id.push_back(attributes.block);
+    rows.size.push_back(attributes.size);
+    rows.extra.push_back(attributes.stream << 32 | (attributes.task & 0xffffffff));
+    rows.total.push_back(attributes.totals[0]);
+    rows.used.push_back(attributes.totals[1]);
+    rows.process_used.push_back(attributes.totals[2]);
+    rows.device_used.push_back(attributes.totals[3]);
+    rows.pinned.push_back(attributes.is_pinned ? 1 : 0);
+    rows.rest.push_back(rest);
+    rows.attributes.push_back(others);
 }
 
 bool read_dump_rows(std::string_view content, DumpRows& rows) {

@@ -6,6 +6,7 @@
 // tests compare the two).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -51,6 +52,21 @@ struct DumpRows {
     TextTable python_stack_texts;
     TextTable native_stack_texts;
 };
+
+// What is read of the attributes of one row.
+struct RowAttributes {
+    std::uint64_t block = 0;
+    std::int64_t size = kNoNumber;
+    std::uint64_t stream = 0;
+    std::uint64_t task = 0;
+    std::array<std::int64_t, 4> totals{kNoNumber, kNoNumber, kNoNumber, kNoNumber};  // in the order of their columns
+    bool is_pinned = false;
+    std::string_view rest;
+    std::string_view others;
+};
+
+// Appends them, with the numbers of the two texts.
+void add_attributes(DumpRows& rows, const RowAttributes& attributes, std::uint32_t rest, std::uint32_t others);
 
 // Makes room in the columns for about so many rows.
 void reserve_rows(DumpRows& rows, std::size_t count);

@@ -11,22 +11,52 @@ from __future__ import annotations
 
 import json
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from msmemscope.formats.attributes import hexadecimal, named_texts
-from msmemscope.formats.dump.inefficient_attribute import KEY
+from msmemscope.formats.attributes import hexadecimal as hexadecimal_text
+from msmemscope.formats.attributes import named_texts
+from msmemscope.formats.dump.cells import Part, TextCells, TextsByKey, decimal, hexadecimal
 from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, EventFlag, EventKind
 from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from msmemscope.formats.dump.cells import Flags, Numbers
+
+    Events: TypeAlias = Mapping[str, Numbers]
+
 _TASK_KINDS: Final = (EventKind.KERNEL_LAUNCH, EventKind.KERNEL_EXECUTE_START, EventKind.KERNEL_EXECUTE_END)
-_NEEDED: Final = (
-    "kind", "sequence", "pool", "device", "flags", "size", "extra", "pointer", "live_bytes", "reserved_bytes",
-    "process_used_bytes", "device_used_bytes", "owner", "recorded", KEY,
-)  # fmt: skip
+_OTHERS, _MEMORY, _ACCESS, _TASK = range(4)
+"""Rows that are about the same have the same attributes."""
+
+
+def _shape_of_kind() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    shapes = np.full(256, _OTHERS, dtype=np.uint8)
+    for shape, kinds in ((_MEMORY, MEMORY_KINDS), (_ACCESS, ACCESS_KINDS), (_TASK, _TASK_KINDS)):
+        shapes[[int(kind) for kind in kinds]] = shape
+    return shapes
+
+
+_SHAPE_OF_KIND: Final = _shape_of_kind()
+_HAS_RESERVE: Final = np.isin(np.arange(256), [int(pool) for pool in POOLS_WITH_RESERVE])
+
+
+class BlockAttributes(NamedTuple):
+    """Attributes that only some rows have, already in the form of the file; None if no row has one."""
+
+    recorded: Part | None
+    """What was recorded beside the other columns, of any event."""
+    owner: Part | None = None
+    """Of a MALLOC; see `BlockColumn`."""
+    inefficient: Part | None = None
+    """Likewise."""
 
 
 class AttributeForm(Enum):
@@ -40,6 +70,10 @@ class AttributeForm(Enum):
         if self is AttributeForm.CSV:
             return pl.concat_str(pl.lit(self.opening(key)), value)
         return pl.concat_str(pl.lit(self.opening(key)), value, pl.lit(self.closing))
+
+    def part(self, key: str, value: Part) -> Part:
+        """Returns one attribute whose value needs no escaping, for rows that have the value."""
+        return value.between(self.opening(key), self.closing)
 
     def opening(self, key: str) -> str:
         """Returns what stands in front of the value of an attribute."""
@@ -72,113 +106,101 @@ class AttributeForm(Enum):
         """Returns an attribute whose value is free text, which may hold colons, commas and quotes of its own."""
         return f"{key}:{text}" if self is AttributeForm.CSV else f'"{key}":{_json_string(text)}'
 
-    @property
-    def nothing(self) -> str | None:
-        """What is written if an event has no attributes."""
-        return None if self is AttributeForm.CSV else "{}"
+
+def pointer(address: Numbers) -> Part:
+    """Returns addresses as `0x` and 16 hexadecimal digits."""
+    return hexadecimal(address).between("0x")
 
 
 def pointer_text(address: pl.Expr) -> pl.Expr:
-    """Returns addresses as `0x` and 16 hexadecimal digits."""
-    return pl.concat_str(pl.lit("0x"), hexadecimal(address))
+    """Returns the same as texts."""
+    return pl.concat_str(pl.lit("0x"), hexadecimal_text(address))
 
 
-def attribute_texts(form: AttributeForm, batch: pl.DataFrame) -> pl.Series:
-    """Builds the Attr column.
-
-    Rows that are about the same have the same attributes, so they are rendered together: most of the time of writing a dump
-    would go into attributes that a row does not have.
+def attribute_cells(form: AttributeForm, events: Events, of_blocks: BlockAttributes) -> TextCells:
+    """Returns the Attr column.
 
     Args:
         form: How it is written.
-        batch: EVENT_SCHEMA and the columns `pointer` (see `pointer_text`), `live_bytes` (see `RunningTotals`), those of
-            `LastValues`, `owner` and `inefficient_type` of a MALLOC (see `BlockColumn`), and `recorded`: what the string of
-            `attribute_id` adds. The last three are already in the given form, and null if there is none.
-
-    Returns:
-        One text per row; null, or what the form has for it, if there is nothing to say.
+        events: Columns of EVENT_SCHEMA and those of `Totals`, as arrays.
+        of_blocks: Attributes that not every event has.
     """
-    kinds = batch["kind"]
-    needed = batch.select(_NEEDED)
-    groups = [kinds.is_in([int(kind) for kind in chosen]) for chosen in (MEMORY_KINDS, ACCESS_KINDS, _TASK_KINDS)]
-    groups.append(~(groups[0] | groups[1] | groups[2]))
-    places = [group.arg_true() for group in groups]
-    renderers = (_of_memory, _of_access, _of_task, _of_others)
-    texts = [
-        renderer(form, needed[rows]) for renderer, rows in zip(renderers, places, strict=True) if not rows.is_empty()
-    ]
-    order = pl.concat(places).arg_sort()
-    return pl.concat(texts).gather(order).alias("Attr") if texts else pl.Series("Attr", [], dtype=pl.String)
+    nothing = () if form is AttributeForm.CSV else (Part("{}"),)
+    recorded = of_blocks.recorded
+    others = () if recorded is None else (recorded.between("{", "}"),)
+    shapes = (
+        others,
+        _of_memory(form, events, of_blocks),
+        _of_access(form, events, recorded),
+        _of_task(form, events, recorded),
+    )
+    return TextCells(shapes, _SHAPE_OF_KIND[events["kind"]], nothing)
 
 
-def _of_memory(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
-    is_shadow = pl.col("flags") & int(EventFlag.SHADOW) != 0
-    shadow = pl.when(is_shadow).then(form.pair("shadow", pl.lit("true")))
-    behind = (*_statistics(form), shadow, pl.col("owner"), pl.col("recorded"), pl.col(KEY))
-    block = pl.when(pl.col("kind") == EventKind.MALLOC).then(pl.col("sequence")).otherwise(pl.col("extra"))
-    return _joined(form, rows, _about_block(block), behind)
+def _of_memory(form: AttributeForm, events: Events, of_blocks: BlockAttributes) -> tuple[Part, ...]:
+    is_shadow = (events["flags"] & int(EventFlag.SHADOW)) != 0
+    block = np.where(events["kind"] == EventKind.MALLOC, events["sequence"], events["extra"])
+    behind = (
+        *_statistics(form, events),
+        form.part("shadow", Part("true")).only(is_shadow),
+        of_blocks.owner,
+        of_blocks.recorded,
+        of_blocks.inefficient,
+    )
+    return _joined(*_about_block(form, events, block), *behind)
 
 
-def _of_access(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
-    pool_words = pl.Series([POOL_WORDS.get(value) for value in range(256)], dtype=pl.String)
-    pool = form.pair("type", pl.lit(pool_words).gather(pl.col("pool")))
-    return _joined(form, rows, _about_block(pl.col("extra")), (pool, pl.col("recorded")))
+def _of_access(form: AttributeForm, events: Events, recorded: Part | None) -> tuple[Part, ...]:
+    pool = form.part("type", _POOL_TEXTS[form].part(events["pool"].astype(np.uint16) + 1))
+    return _joined(*_about_block(form, events, events["extra"]), pool, recorded)
 
 
-def _of_task(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
-    stream, task = pl.col("extra") // (1 << 32), pl.col("extra") % (1 << 32)
-    return _joined(form, rows, {"streamId": stream, "taskId": task}, (pl.col("recorded"),))
+def _of_task(form: AttributeForm, events: Events, recorded: Part | None) -> tuple[Part, ...]:
+    stream, task = events["extra"] >> np.uint64(32), events["extra"] & np.uint64(0xFFFFFFFF)
+    return _joined(form.part("streamId", decimal(stream)), form.part("taskId", decimal(task)), recorded)
 
 
-def _of_others(form: AttributeForm, rows: pl.DataFrame) -> pl.Series:
-    text = pl.concat_str(pl.lit("{"), pl.col("recorded"), pl.lit("}"))
-    return rows.select(text.fill_null(pl.lit(form.nothing, dtype=pl.String))).to_series()
+def _about_block(form: AttributeForm, events: Events, block: Numbers) -> tuple[Part, ...]:
+    return (
+        form.part("allocation_id", decimal(block)),
+        form.part("addr", pointer(events["address"])),
+        form.part("size", decimal(events["size"])),
+    )
 
 
-def _about_block(block: pl.Expr) -> dict[str, pl.Expr]:
-    return {"allocation_id": block, "addr": pl.col("pointer"), "size": pl.col("size")}
+def _joined(first: Part, *further: Part | None) -> tuple[Part, ...]:
+    """Returns attributes in braces; those that are None are left out."""
+    return (first.between("{"), *(part.between(",") for part in further if part is not None), Part("}"))
 
 
-def _joined(
-    form: AttributeForm, rows: pl.DataFrame, always: dict[str, pl.Expr], behind: tuple[pl.Expr, ...]
-) -> pl.Series:
-    """Returns attributes in braces.
-
-    Args:
-        form: How they are written.
-        rows: What the attributes are of.
-        always: The values that every row has, by their keys.
-        behind: Further attributes, which follow where they are not null.
-    """
-    pieces: list[pl.Expr] = []
-    between = "{"
-    for key, value in always.items():
-        pieces += [pl.lit(between + form.opening(key)), value.cast(pl.String)]
-        between = f"{form.closing},"
-    further = rows.select(part.alias(str(place)) for place, part in enumerate(behind))
-    found = [column for column in further.get_columns() if column.null_count() < len(column)]
-    commas = [pl.concat_str(pl.lit(","), pl.lit(column)) for column in found]
-    text = pl.concat_str(*pieces, pl.lit(form.closing), *commas, pl.lit("}"), ignore_nulls=True)
-    return rows.select(text.alias("Attr")).to_series()
-
-
-def _statistics(form: AttributeForm) -> list[pl.Expr]:
-    """Builds the attributes that tell how full a pool and its device are, in their order."""
-    live = pl.col("live_bytes").cast(pl.String)
-    pool, device = pl.col("pool"), pl.col("device")
+def _statistics(form: AttributeForm, events: Events) -> tuple[Part, ...]:
+    """Returns the attributes that tell how full a pool and its device are, in their order."""
+    pool, device = events["pool"], events["device"]
+    live = decimal(events["live_bytes"])
     is_pinned = (pool == Pool.HAL) & (device == DEVICE_CPU)
     # CPU tensors: what is in use is all there is.
     is_cpu_tensor = (pool == Pool.HOST) & (device == DEVICE_CPU)
-    has_reserve = pool.is_in([*POOLS_WITH_RESERVE])
-    total = pl.when(is_cpu_tensor).then(live).when(has_reserve).then(pl.col("reserved_bytes").cast(pl.String))
+    has_reserve = _HAS_RESERVE[pool]
     is_on_device = has_reserve | ((pool == Pool.HAL) & (device >= 0))
-    return [
-        form.pair("pinned", pl.when(is_pinned).then(pl.lit("true"))),
-        form.pair("total", total),
-        form.pair("used", pl.when(is_on_device | is_pinned).then(live)),
-        form.pair("process_used", pl.when(is_on_device | is_pinned).then(pl.col("process_used_bytes").cast(pl.String))),
-        form.pair("device_used", pl.when(is_on_device).then(pl.col("device_used_bytes").cast(pl.String))),
-    ]
+    has_statistics = is_on_device | is_pinned
+
+    def known(column: str, where: Flags) -> Part:
+        return decimal(events[column]).only(where & (events[column] >= 0))
+
+    return (
+        form.part("pinned", Part("true")).only(is_pinned),
+        form.part("total", live).only(is_cpu_tensor),
+        form.part("total", known("reserved_bytes", has_reserve & ~is_cpu_tensor)),
+        form.part("used", live).only(has_statistics),
+        form.part("process_used", known("process_used_bytes", has_statistics)),
+        form.part("device_used", known("device_used_bytes", is_on_device)),
+    )
+
+
+_POOL_TEXTS: Final = {
+    form: TextsByKey.of({pool + 1: word for pool, word in POOL_WORDS.items()}, is_csv=form is AttributeForm.CSV)
+    for form in AttributeForm
+}
 
 
 def _json_strings(texts: pl.Series) -> pl.Series:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from msmemscope.formats.dump.attributes import AttributeForm
+from msmemscope.formats.dump.cells import TextsByKey
 from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
-    from msmemscope.formats.dump.attributes import AttributeForm
+    from msmemscope.formats.dump.attributes import Events
+    from msmemscope.formats.dump.cells import Part
 
 
 class BlockColumn:
@@ -24,7 +27,6 @@ class BlockColumn:
 
     def __init__(self, key: str, blocks: pl.DataFrame | None, form: AttributeForm) -> None:
         """Write each different text once."""
-        self._key = key
         self._sequences = np.zeros(0, dtype=np.uint64)
         if blocks is None or blocks.is_empty():
             return
@@ -32,23 +34,24 @@ class BlockColumn:
         self._sequences = sequences.to_numpy()
         if values.dtype != pl.Enum:
             values = values.cast(pl.Enum(values.unique(maintain_order=True)))
-        self._codes = values.to_physical()
-        texts = values.dtype.categories.to_list()  # type: ignore[attr-defined] # an Enum
-        self._texts = pl.Series([form.attribute(key, text) for text in texts], dtype=pl.String)
+        self._keys = values.to_physical().cast(pl.UInt32).to_numpy() + np.uint32(1)
+        words = values.dtype.categories.to_list()  # type: ignore[attr-defined] # an Enum
+        texts = {place + 1: form.attribute(key, word) for place, word in enumerate(words)}
+        self._texts = TextsByKey.of(texts, is_csv=form is AttributeForm.CSV)
 
-    def of_each(self, batch: pl.DataFrame) -> pl.Series:
-        """Returns the attribute of each MALLOC, named like its key; null for other rows and for blocks without it.
+    def of_each(self, events: Events) -> Part | None:
+        """Returns the attribute of each MALLOC whose block has it; None if none has.
 
         Args:
-            batch: Of EVENT_SCHEMA.
+            events: Columns of EVENT_SCHEMA, as arrays.
         """
-        is_allocation = batch["kind"].to_numpy() == EventKind.MALLOC
+        rows = np.flatnonzero(events["kind"] == EventKind.MALLOC)
         known = self._sequences
-        if len(known) == 0 or not is_allocation.any():
-            return pl.repeat(None, len(batch), dtype=pl.String, eager=True).alias(self._key)
-        sequences = batch["sequence"].to_numpy()
+        if len(known) == 0 or len(rows) == 0:
+            return None
+        sequences = events["sequence"][rows]
         places = np.minimum(np.searchsorted(known, sequences), len(known) - 1)
+        keys = np.zeros(len(events["kind"]), dtype=np.uint32)
         # A process that still runs can have more blocks by now than were looked at.
-        has_one = is_allocation & (known[places] == sequences)
-        codes = self._codes.gather(pl.Series(places, dtype=pl.UInt32))
-        return self._texts.gather(codes.set(pl.Series(~has_one), None)).alias(self._key)
+        keys[rows] = np.where(known[places] == sequences, self._keys[places], 0)
+        return self._texts.part(keys)

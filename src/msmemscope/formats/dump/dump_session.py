@@ -14,12 +14,13 @@ import polars as pl
 from msmemscope.configuration import DataFormat
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.attributes import AttributeForm
-from msmemscope.formats.dump.columns import COLUMNS
+from msmemscope.formats.dump.columns import COLUMNS, PYTHON_TRACE_COLUMNS
 from msmemscope.formats.dump.config_json import config_text
-from msmemscope.formats.dump.csv_writer import CsvDump
+from msmemscope.formats.dump.csv_writer import CsvTable
 from msmemscope.formats.dump.naming import (
     CONFIG_FILE,
     DUMP_FOLDER,
+    DUMP_TABLE,
     device_folder,
     dump_file,
     home_device,
@@ -28,10 +29,10 @@ from msmemscope.formats.dump.naming import (
 )
 from msmemscope.formats.dump.out_of_memory import OutOfMemoryRows
 from msmemscope.formats.dump.output_files import OutputFolder
-from msmemscope.formats.dump.python_trace import PythonTraceCsv, trace_rows
-from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows
+from msmemscope.formats.dump.python_trace import PythonTraceCsv, TraceRows
+from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows, rows_of_frame
 from msmemscope.formats.dump.running_totals import BlockTest, RunningTotals
-from msmemscope.formats.dump.sqlite_writer import SqliteDump
+from msmemscope.formats.dump.sqlite_writer import SqliteFile, SqliteTable
 from msmemscope.model.devices import (
     CPU_WORD,
     DEVICE_CPU,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.configuration import Config
+    from msmemscope.formats.dump.cells import Flags, TableRows
+    from msmemscope.formats.dump.python_trace import Calls
+    from msmemscope.formats.dump.rows import RenderedRows
     from msmemscope.formats.event_log.capture import Capture
 
 _BATCH_ROWS: Final = 32768
@@ -101,14 +105,13 @@ def write_dumps(
             session.discard()
 
 
-class _RenderedBatch(NamedTuple):
-    """Consecutive events as they are written."""
+class _Content(NamedTuple):
+    """The next bytes of a file, or none behind the last ones of a batch of events."""
 
-    events: int
-    rows: pl.DataFrame
-    """What `DumpRows` makes of them."""
-    trace_rows: pl.DataFrame
-    """What `trace_rows` makes of them."""
+    table: CsvTable | SqliteTable | None
+    content: Any
+    events: int = 0
+    """How many events the batch had."""
 
 
 class _DumpSession:
@@ -134,8 +137,11 @@ class _DumpSession:
             folder.remove_abandoned()
         self._timestamp = _free_timestamp(self._folders.values())
         self._is_csv = settings.data_format == DataFormat.CSV
-        self._csv: dict[int, CsvDump] = {}
-        self._db: dict[int, SqliteDump] = {}
+        self._form = AttributeForm.CSV if self._is_csv else AttributeForm.JSON
+        self._csv: dict[int, CsvTable] = {}
+        self._db: dict[int, SqliteFile] = {}
+        self._tables: dict[int, CsvTable | SqliteTable] = {}
+        self._trace_table: SqliteTable | None = None
         self._traced_ns: list[int] = []
         self._last_id = 0
         self._has_device_rows = False
@@ -147,12 +153,13 @@ class _DumpSession:
         self._create_dumps()
         done = 0
         total = self._capture.event_count()
-        with closing(_one_ahead(self._rendered())) as batches:
-            for batch in batches:
-                for device in self._dump_devices:
-                    self._write_rows(device, batch.rows)
-                self._write_trace(batch.trace_rows)
-                done += batch.events
+        with closing(_one_ahead(self._rendered())) as contents:
+            for table, content, events in contents:
+                if table is not None:
+                    table.append(content)
+                    self._trace.written(table)
+                    continue
+                done += events
                 if progress is not None:
                     progress(done, total)
 
@@ -173,52 +180,86 @@ class _DumpSession:
         self._trace.discard()
 
     def _create_dumps(self) -> None:
+        name = dump_file(self._timestamp, self._settings.data_format.value)
         if self._is_csv:
             for device in self._dump_devices:
-                self._csv[device] = CsvDump(self._folders[device].create(dump_file(self._timestamp, "csv")))
-        else:
-            for device in dict.fromkeys((*self._dump_devices, *([self._home] if self._calls else []))):
-                self._db[device] = SqliteDump(self._folders[device].create(dump_file(self._timestamp, "db")))
+                self._csv[device] = CsvTable(self._folders[device].create(name), COLUMNS)
+            self._tables |= self._csv
+            return
+        for device in dict.fromkeys((*self._dump_devices, *([self._home] if self._calls else []))):
+            self._db[device] = SqliteFile(self._folders[device].create(name))
+            self._tables[device] = self._db[device].add_table(DUMP_TABLE, COLUMNS)
 
-    def _rendered(self) -> Iterator[_RenderedBatch]:
-        form = AttributeForm.CSV if self._is_csv else AttributeForm.JSON
+    def _rendered(self) -> Iterator[_Content]:
+        """Yields the bytes of all files as they are to be written."""
+        form = self._form
         totals = RunningTotals(_recorded_blocks(self._capture))
         rows = DumpRows(self._capture, self._settings, form, totals, self._findings)
+        calls = TraceRows(self._capture, is_csv=self._is_csv)
         failures = OutOfMemoryRows(self._capture, form)
         for batch in self._capture.event_batches(_BATCH_ROWS):
-            calls = trace_rows(self._capture, batch) if self._calls else pl.DataFrame()
             rendered = rows.render(batch)
             derived = failures.behind(batch)
-            if derived is not None:
-                rendered = pl.concat([rendered, derived]).sort("ID")
-            yield _RenderedBatch(len(batch), rendered, calls)
+            behind = rows_of_frame(derived, form) if derived is not None else None
+            if self._calls and self._home in self._dump_devices:
+                self._note_home_rows(rendered)
+                if behind is not None:
+                    self._note_home_rows(behind)
+            for device in self._dump_devices:
+                for part in self._rows_of(device, rendered, behind):
+                    yield from self._contents(self._tables[device], part)
+            if self._calls:
+                yield from self._trace_contents(calls.of(batch))
+            yield _Content(None, None, len(batch))
 
-    def _write_rows(self, device: int, rendered: pl.DataFrame) -> None:
+    def _note_home_rows(self, rendered: RenderedRows) -> None:
+        """Notes what the file that the trace lies in has, for `_bound_trace`."""
+        ids, devices = rendered.ids, rendered.devices
         if len(self._dump_devices) > 1:
-            own = pl.col("device")
-            is_of_none = (own < 0) & (own != DEVICE_CPU)
-            rendered = rendered.filter((own == device) | is_of_none)
-        devices = rendered.drop_in_place("device")
-        if rendered.is_empty():
-            return
-        if self._calls and device == self._home:
-            self._last_id = max(self._last_id, *rendered["ID"].top_k(1))
+            is_here = _rows_of_device(self._home, rendered)
+            ids, devices = ids[is_here], devices[is_here]
+        if len(ids):
+            self._last_id = max(self._last_id, int(ids[-1]))
             self._has_device_rows |= bool((devices != DEVICE_NONE).any())
-        dump = self._csv[device] if self._is_csv else self._db[device]
-        dump.write(rendered)
-        self._rows_written += len(rendered)
 
-    def _write_trace(self, rows: pl.DataFrame) -> None:
-        if rows.is_empty():
+    def _contents(self, table: CsvTable | SqliteTable, rows: TableRows) -> Iterator[_Content]:
+        self._rows_written += rows.height
+        for content in table.rendered(rows):
+            yield _Content(table, content)
+
+    def _rows_of(self, device: int, rendered: RenderedRows, behind: RenderedRows | None) -> Iterator[TableRows]:
+        """Yields the rows of the file of a device; those behind a failure, where their IDs are between others."""
+        own = _rows_of_device(device, rendered) if len(self._dump_devices) > 1 else None
+        if behind is None:
+            yield rendered.rows if own is None else rendered.rows.only(own)
+            return
+        is_own = np.ones(rendered.rows.count, dtype=np.bool_) if own is None else own
+        places = np.searchsorted(rendered.ids, behind.ids)
+        shown = np.ones(behind.rows.count, dtype=np.bool_)
+        if len(self._dump_devices) > 1:
+            shown = _rows_of_device(device, behind)
+        begin = 0
+        rows = np.arange(rendered.rows.count)
+        for place in np.unique(places).tolist():
+            yield rendered.rows.only(is_own & (rows >= begin) & (rows < place))
+            yield behind.rows.only(shown & (places == place))
+            begin = place
+        yield rendered.rows.only(is_own & (rows >= begin))
+
+    def _trace_contents(self, calls: Calls) -> Iterator[_Content]:
+        rows, times = calls
+        if rows.height == 0:
             return
         if self._is_csv:
-            self._trace.write(rows)
-        else:
-            times = pl.concat([rows["StartTime(ns)"], rows["EndTime(ns)"]]).cast(pl.UInt64, strict=False).drop_nulls()
-            self._traced_ns = sorted([*self._traced_ns, *times.bottom_k(1), *times.top_k(1)])
-            table = python_trace_table(self._capture.header.process_id)
-            self._db[self._home].write_python_trace(table, rows)
-        self._rows_written += len(rows)
+            for table, part in self._trace.tables(rows):
+                yield from self._contents(table, part)
+            return
+        if len(times):
+            self._traced_ns = sorted([*self._traced_ns, int(times.min()), int(times.max())])
+        if self._trace_table is None:  # an empty table would keep Insight from opening the file
+            name = python_trace_table(self._capture.header.process_id)
+            self._trace_table = self._db[self._home].add_table(name, PYTHON_TRACE_COLUMNS)
+        yield from self._contents(self._trace_table, rows)
 
     def _bound_trace(self) -> None:
         """Writes when a trace began and ended into a database that has no other row of a device.
@@ -232,12 +273,14 @@ class _DumpSession:
         rows = [
             (
                 self._last_id + number, "SYSTEM", event, NOT_AVAILABLE, moment, header.process_id, header.process_id,
-                device_word(self._home), NOT_AVAILABLE, "{}", None, None,
+                device_word(self._home), NOT_AVAILABLE, "{}", None, None, self._home,
             )
             for number, event, moment in ((1, "START_TRACE", first), (2, "STOP_TRACE", max(last, first + 1)))
         ]  # fmt: skip
-        self._db[self._home].write(pl.DataFrame(rows, COLUMNS, orient="row"))
-        self._rows_written += len(rows)
+        frame = pl.DataFrame(rows, {**COLUMNS, "device": pl.Int16()}, orient="row")
+        for table, content, _ in self._contents(self._tables[self._home], rows_of_frame(frame, self._form).rows):
+            if table is not None:
+                table.append(content)
 
     def _write_config(self) -> Path:
         if CONFIG_FILE in self._base.names():
@@ -250,8 +293,15 @@ class _DumpSession:
             file.discard()
 
 
-def _one_ahead(batches: Iterator[_RenderedBatch]) -> Generator[_RenderedBatch, None, None]:
-    """Yields batches, the next one being made in a second thread while the caller works on one.
+def _rows_of_device(device: int, rendered: RenderedRows) -> Flags:
+    """Returns which rows belong into the file of a device: its own, and those of no device."""
+    own = rendered.devices
+    found: Flags = (own == device) | ((own < 0) & (own != DEVICE_CPU))
+    return found
+
+
+def _one_ahead(batches: Iterator[_Content]) -> Generator[_Content, None, None]:
+    """Yields pieces, the next one being made in a second thread while the caller works on one.
 
     Rendering and writing spend their time in native code without the GIL, so that
     two processors are busy.

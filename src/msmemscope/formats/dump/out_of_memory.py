@@ -13,7 +13,6 @@ import polars as pl
 from msmemscope.configuration.settings import MAXIMUM_OOM_TOP
 from msmemscope.formats.dump.attributes import AttributeForm, pointer_text
 from msmemscope.formats.dump.columns import COLUMNS
-from msmemscope.formats.dump.rows import looked_up
 from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
     EVENT_WORDS,
@@ -115,8 +114,8 @@ class OutOfMemoryRows:
         ).select(*COLUMNS, "device")
 
     def _python_stacks(self, rows: pl.DataFrame) -> pl.Series:
-        ids = rows["python_stack_id"]
-        return looked_up(ids, self._capture.python_stack_frame(ids))
+        text = self._capture.python_stack_text
+        return pl.Series([text(key) if key else None for key in rows["python_stack_id"]], dtype=pl.String)
 
     def _native_stacks(self, rows: pl.DataFrame) -> pl.Series:
         """Returns the stacks with the modules that were there when the blocks were allocated."""

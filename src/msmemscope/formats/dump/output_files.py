@@ -165,6 +165,17 @@ class OutputFile:
         except OSError as error:
             raise self.failure(error) from error
 
+    def overwrite_begin(self, content: bytes) -> None:
+        """Writes bytes over those at the begin of a file that was never suspended.
+
+        Raises:
+            DumpError: the disk is gone.
+        """
+        try:
+            os.pwrite(self._descriptor, content, 0)
+        except OSError as error:
+            raise self.failure(error) from error
+
     def suspend(self) -> None:
         """Gives the descriptor back until the next write, for those who write very many files."""
         if self._descriptor >= 0:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
+from msmemscope.formats.dump.cells import Part, TableRows, TextCells, TextsByKey, decimal, of_program
 from msmemscope.formats.dump.columns import PYTHON_TRACE_COLUMNS
 from msmemscope.formats.dump.csv_writer import CsvTable
 from msmemscope.formats.dump.naming import python_trace_file
@@ -13,48 +15,86 @@ from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import EventFlag, EventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from msmemscope.formats.dump.cells import Flags, Numbers
     from msmemscope.formats.dump.output_files import OutputFolder
+    from msmemscope.formats.dump.sqlite_writer import SqliteTable
     from msmemscope.formats.event_log.capture import Capture
 
-_TEXTS: Final = ("FuncInfo",)
+_THREAD: Final = PYTHON_TRACE_COLUMNS.names().index("Thread Id")
 _OPEN_FILES: Final = 64
 """Files of threads that stay open between two batches."""
+_UNKNOWN: Final = 1
+"""Key of the text of a call whose function is not known."""
 
 
-def trace_rows(capture: Capture, batch: pl.DataFrame) -> pl.DataFrame:
-    """Returns one row per function call of a batch of events, in the order in which the calls returned.
+class Calls(NamedTuple):
+    """Function calls of the Python trace."""
+
+    rows: TableRows
+    """PYTHON_TRACE_COLUMNS."""
+    times_ns: Numbers
+    """All moments that are known, in no order."""
+
+
+class TraceRows:
+    """Makes rows of the Python trace from batches of events.
 
     Args:
         capture: Where names are looked up.
-        batch: Of EVENT_SCHEMA.
-
-    Returns:
-        PYTHON_TRACE_COLUMNS; times that are not known are `N/A`.
+        is_csv: Whether they are written into CSV files.
     """
-    calls = batch.filter(pl.col("kind") == EventKind.FUNCTION_CALL)
-    names = capture.string_frame(calls["name_id"]).rename({"text": "name"})
-    is_code = pl.col("name_id") == 0
-    codes = calls.filter(is_code)["attribute_id"]
-    functions = capture.function_frame(codes).rename({"text": "function"})
-    start_unknown = pl.col("flags") & int(EventFlag.START_UNKNOWN) != 0
-    end_unknown = pl.col("flags") & int(EventFlag.END_UNKNOWN) != 0
-    return (
-        calls.join(names, left_on="name_id", right_on="id", how="left", maintain_order="left")
-        .join(functions, left_on="attribute_id", right_on="id", how="left", maintain_order="left")
-        .select(
-            pl.concat_str(
-                pl.when(start_unknown).then(pl.lit("start: ")).otherwise(pl.lit("")),
-                pl.when(end_unknown).then(pl.lit("stop: ")).otherwise(pl.lit("")),
-                pl.when(is_code).then(pl.col("function")).otherwise(pl.col("name")).fill_null(NOT_AVAILABLE),
-            ).alias("FuncInfo"),
-            _time_text(pl.col("timestamp_ns"), start_unknown).alias("StartTime(ns)"),
-            _time_text(pl.col("extra"), end_unknown).alias("EndTime(ns)"),
-            pl.col("thread_id").alias("Thread Id"),
-            pl.lit(capture.header.process_id, dtype=pl.UInt32).alias("Process Id"),
+
+    def __init__(self, capture: Capture, *, is_csv: bool) -> None:
+        """Start without names."""
+        self._capture = capture
+        self._cell_of = of_program(is_csv)
+        self._cells = TextsByKey(is_csv=is_csv)
+        self._behind_words = TextsByKey(is_csv=is_csv)
+
+    def of(self, batch: pl.DataFrame) -> Calls:
+        """Returns one row per function call, in the order in which the calls returned.
+
+        Args:
+            batch: Of EVENT_SCHEMA.
+
+        Returns:
+            Rows in which times that are not known are `N/A`.
+        """
+        calls = batch.filter(pl.col("kind") == EventKind.FUNCTION_CALL)
+        flags, names, codes = (calls[name].to_numpy() for name in ("flags", "name_id", "attribute_id"))
+        start_unknown = flags & int(EventFlag.START_UNKNOWN) != 0
+        end_unknown = flags & int(EventFlag.END_UNKNOWN) != 0
+        shape = start_unknown + np.uint8(2) * end_unknown
+        # Strings and code objects have numbers of their own each.
+        keys = np.where(
+            names != 0, names.astype(np.uint64) << np.uint64(1), codes.astype(np.uint64) << np.uint64(1) | 1
         )
-    )
+        plain = self._cells.part(np.where(shape == 0, keys, 0), lambda fresh: self._texts(fresh, self._cell_of))
+        behind = self._behind_words.part(np.where(shape == 0, 0, keys), lambda fresh: self._texts(fresh, str))
+        shapes = tuple((behind.between(words),) for words in ("start: ", "stop: ", "start: stop: "))
+        starts, ends = calls["timestamp_ns"].to_numpy(), calls["extra"].to_numpy()
+        cells: dict[str, Numbers | TextCells] = {
+            "FuncInfo": TextCells(((plain,), *shapes), shape.astype(np.uint8)),
+            "StartTime(ns)": _time_cells(starts, start_unknown),
+            "EndTime(ns)": _time_cells(ends, end_unknown),
+            "Thread Id": calls["thread_id"].to_numpy(),
+            "Process Id": np.broadcast_to(np.array([self._capture.header.process_id], dtype=np.uint32), len(calls)),
+        }
+        rows = TableRows([cells[name] for name in PYTHON_TRACE_COLUMNS], len(calls))
+        return Calls(rows, np.concatenate([starts[~start_unknown], ends[~end_unknown]]))
+
+    def _texts(self, keys: list[int], cell_of: Callable[[str], str]) -> Iterator[tuple[int, str]]:
+        ids = pl.Series([key >> 1 for key in keys if key % 2 == 0], dtype=pl.UInt32)
+        names = dict(self._capture.string_frame(ids).iter_rows())
+        for key in keys:
+            if key == _UNKNOWN:
+                text = NOT_AVAILABLE
+            else:
+                text = self._capture.function_text(key >> 1) if key % 2 else names[key >> 1]
+            yield key, cell_of(text)
 
 
 class PythonTraceCsv:
@@ -71,17 +111,24 @@ class PythonTraceCsv:
         self._timestamp = timestamp
         self._tables: dict[int, CsvTable] = {}
 
-    def write(self, rows: pl.DataFrame) -> None:
-        """Appends rows (see `trace_rows`) to the files of their threads."""
-        for part in rows.partition_by("Thread Id", maintain_order=True):
-            thread_id = int(part["Thread Id"][0])
+    def tables(self, rows: TableRows) -> Iterator[tuple[CsvTable, TableRows]]:
+        """Yields the files of the threads of rows (see `TraceRows`), and the rows of each.
+
+        A file is to be written before the next one is asked for.
+        """
+        threads = rows.columns[_THREAD]
+        assert isinstance(threads, np.ndarray)  # noqa: S101 - for the type checker
+        for thread_id in np.unique(threads).tolist():
             table = self._tables.get(thread_id)
             if table is None:
                 file = self._folder.create(python_trace_file(thread_id, self._timestamp))
-                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS.names(), _TEXTS)
-            table.write(part)
-            if len(self._tables) > _OPEN_FILES:
-                table.suspend()
+                table = self._tables[thread_id] = CsvTable(file, PYTHON_TRACE_COLUMNS)
+            yield table, rows.only(threads == thread_id)
+
+    def written(self, table: CsvTable | SqliteTable) -> None:
+        """Gives the descriptor of a file that was written to back if there are many."""
+        if len(self._tables) > _OPEN_FILES and isinstance(table, CsvTable):
+            table.suspend()
 
     def finish(self) -> list[Path]:
         """Returns the finished files, by rising thread id."""
@@ -93,5 +140,5 @@ class PythonTraceCsv:
             table.discard()
 
 
-def _time_text(time_ns: pl.Expr, unknown: pl.Expr) -> pl.Expr:
-    return pl.when(unknown).then(pl.lit(NOT_AVAILABLE)).otherwise(time_ns.cast(pl.String))
+def _time_cells(time_ns: Numbers, unknown: Flags) -> TextCells:
+    return TextCells(((decimal(time_ns).only(~unknown),),), otherwise=(Part(NOT_AVAILABLE),))

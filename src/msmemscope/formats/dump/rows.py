@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from msmemscope.configuration import CollectionItem
-from msmemscope.formats.dump.attributes import AttributeForm, attribute_texts, pointer_text
+from msmemscope.formats.dump.attributes import AttributeForm, BlockAttributes, attribute_cells, pointer
 from msmemscope.formats.dump.block_column import BlockColumn
+from msmemscope.formats.dump.cells import Part, TableRows, TextCells, TextsByKey, decimal, of_program
+from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.formats.dump.last_values import LastValues
 from msmemscope.formats.dump.pinned_memory import PinnedMemory
-from msmemscope.formats.event_log.event_frame import device_text
-from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
+from msmemscope.formats.event_log.event_frame import written_devices
+from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
     ACCESS_KINDS,
     EVENT_TYPE_WORDS,
@@ -28,9 +30,14 @@ from msmemscope.model.events import (
     EventKind,
 )
 from msmemscope.model.pools import POOL_WORDS, Pool
+from msmemscope.recording.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from msmemscope.configuration import Config
+    from msmemscope.formats.dump.attributes import Events
+    from msmemscope.formats.dump.cells import Flags, Numbers
     from msmemscope.formats.dump.running_totals import RunningTotals
     from msmemscope.formats.event_log.capture import Capture
 
@@ -43,6 +50,8 @@ _KINDS_OF_ITEMS: Final = {
     CollectionItem.LAUNCH: LAUNCH_KINDS,
 }
 """The events that a choice of `--events` stands for; those of tracebacks are no rows."""
+_TEXTS_OF_PROGRAM: Final = frozenset({"Name", "Call Stack(Python)", "Call Stack(C)"})
+"""Columns whose texts come from the observed program; those of Attr stand behind a brace."""
 _KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.OOM)
 """Kinds some of whose rows have a name that is no text of the log."""
 
@@ -60,13 +69,24 @@ class BlockFindings:
 NO_FINDINGS: Final = BlockFindings()
 
 
+class RenderedRows(NamedTuple):
+    """Rows of a dump, and what tells which of them go where."""
+
+    rows: TableRows
+    """COLUMNS."""
+    ids: Numbers
+    """Column ID, rising."""
+    devices: Numbers
+    """As the events have them."""
+
+
 class DumpRows:
-    """Renders batches of events as rows of a dump.
+    """Makes rows of a dump from batches of events.
 
     Args:
         capture: Where names and stacks are looked up.
         settings: Which stacks are shown.
-        form: How attributes are written.
+        form: How attributes are written, which is that of a kind of files.
         totals: Of the events before the first batch.
         findings: What the rows of blocks show beside what was recorded.
     """
@@ -87,148 +107,182 @@ class DumpRows:
         self._totals = totals
         self._last_values = LastValues()
         self._pinned = PinnedMemory(capture)
-        self._findings = (BlockColumn("owner", findings.owners, form), BlockColumn(KEY, findings.inefficient, form))
-        self._unwritten = [int(kind) for item in settings.unwritten for kind in _KINDS_OF_ITEMS.get(item, ())]
-        self._columns = _column_expressions(capture.header.process_id)
+        self._owner = BlockColumn("owner", findings.owners, form)
+        self._inefficient = BlockColumn(KEY, findings.inefficient, form)
+        unwritten = (kind for item in settings.unwritten for kind in _KINDS_OF_ITEMS.get(item, ()))
+        self._is_shown = ~_is_one_of((*ROWLESS_KINDS, *unwritten))
+        is_csv = form is AttributeForm.CSV
+        self._cell_of = of_program(is_csv)
+        self._names, self._recorded, self._devices, self._python, self._native = (
+            TextsByKey(is_csv=is_csv) for _ in range(5)
+        )
+        self._words = TextsByKey.of(_WORDS, is_csv=is_csv)
+        self._type_words = TextsByKey.of(_TYPE_WORDS, is_csv=is_csv)
 
-    def render(self, batch: pl.DataFrame) -> pl.DataFrame:
+    def render(self, batch: pl.DataFrame) -> RenderedRows:
         """Returns one row per event; kinds that are no rows are left out.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
-
-        Returns:
-            COLUMNS, and `device` as the event has it.
         """
         batch = self._pinned.moved_to_driver(batch)
-        batch = batch.with_columns(self._last_values.at_each(batch))
-        if batch["kind"].is_in([*ROWLESS_KINDS]).any():
-            batch = batch.filter(~pl.col("kind").is_in([*ROWLESS_KINDS]))
-        if self._unwritten:
-            batch = batch.filter(~pl.col("kind").is_in(self._unwritten))
+        last_values = [column.fill_null(-1).to_numpy() for column in self._last_values.at_each(batch)]
+        columns = {name: batch[name].to_numpy() for name in EVENT_SCHEMA}
         # An allocation that failed is a row where the analysis oom was asked for.
-        batch = batch.filter((pl.col("kind") != EventKind.OOM) | (pl.col("extra") > 0))
-        batch = batch.with_columns(
-            self._totals.after_each(batch),
-            self._names(batch),
-            *(column.of_each(batch) for column in self._findings),
-            self._recorded_attributes(batch),
-            self._python_stacks(batch),
-            self._native_stacks(batch),
-            pointer=pl.when(_has_address()).then(pointer_text(pl.col("address"))),
-        )
-        batch = batch.with_columns(attribute_texts(self._form, batch))
-        return batch.lazy().select(*self._columns, "device").collect()
+        is_row = self._is_shown[columns["kind"]] & ((columns["kind"] != EventKind.OOM) | (columns["extra"] > 0))
+        columns |= dict(zip(("reserved_bytes", "process_used_bytes", "device_used_bytes"), last_values, strict=True))
+        columns["live_bytes"] = self._totals.after_each(batch).to_numpy()
+        if not is_row.all():
+            columns = {name: values[is_row] for name, values in columns.items()}
+        return RenderedRows(self._table(columns), columns["sequence"], columns["device"])
 
-    def _names(self, batch: pl.DataFrame) -> pl.Series:
-        kinds = batch["kind"]
+    def _table(self, events: Events) -> TableRows:
+        kinds = events["kind"]
+        process = np.array([self._capture.header.process_id], dtype=np.uint32)
+        of_blocks = BlockAttributes(
+            recorded=self._recorded_attributes(events),
+            owner=self._owner.of_each(events),
+            inefficient=self._inefficient.of_each(events),
+        )
+        cells: dict[str, Numbers | TextCells] = {
+            "ID": events["sequence"],
+            "Event": TextCells(((self._words.part(kinds + _AFTER_NONE),),)),
+            "Event Type": TextCells(((self._type_words.part(_type_keys(events)),),)),
+            "Name": self._name(events),
+            "Timestamp(ns)": events["timestamp_ns"],
+            "Process Id": np.broadcast_to(process, len(kinds)),
+            "Thread Id": events["thread_id"],
+            "Device Id": self._device(events["device"]),
+            "Ptr": TextCells(((pointer(events["address"]).only(_HAS_ADDRESS[kinds]),),), otherwise=_NOT_AVAILABLE),
+            "Attr": attribute_cells(self._form, events, of_blocks),
+            "Call Stack(Python)": self._python_stacks(events),
+            "Call Stack(C)": self._native_stacks(events),
+        }
+        return TableRows([cells[name] for name in COLUMNS], len(kinds))
+
+    def _name(self, events: Events) -> TextCells:
+        kinds, ids = events["kind"], events["name_id"]
         # The name of memory is the operator that allocated it, which has a row of its own.
-        used = batch["name_id"].set(kinds.is_in([*MEMORY_KINDS]), 0)
-        names = looked_up(used, self._capture.string_frame(used)).alias("name")
-        is_mark = kinds.is_in([*MSTX_KINDS])
-        if is_mark.any():
-            names = names.zip_with(names.is_not_null() | is_mark, pl.Series([NOT_AVAILABLE]))
-        else:
-            names = names.fill_null(NOT_AVAILABLE)
-        if not kinds.is_in([*_KINDS_WITH_OWN_NAMES]).any():
-            return names.alias("Name")
-        kind = pl.col("kind")
-        own = (
-            pl.when(kind == EventKind.STEP)
-            .then(pl.col("size").cast(pl.String))
-            .when((kind == EventKind.RANGE_END) & (pl.col("name_id") == 0))
-            .then(pl.concat_str(pl.lit("Range end from id "), pl.col("extra").cast(pl.String)))
-            .when(kind == EventKind.OOM)
-            .then(pl.lit(OOM_TRIGGER_NAME))
-            .otherwise(pl.lit(names))
-        )
-        return batch.select(own.alias("Name")).to_series()
+        used = np.where(_IS_MEMORY[kinds], np.uint32(0), ids)
+        names = self._names.part(used, self._texts_of_strings)
+        is_unnamed_mark = _IS_MARK[kinds] & (used == 0)
+        shape = is_unnamed_mark.astype(np.uint8)
+        shapes: tuple[tuple[Part, ...], ...] = ((names, Part(NOT_AVAILABLE).only(used == 0)), ())
+        if _HAS_OWN_NAME[kinds].any():
+            shape[kinds == EventKind.STEP] = 2
+            shape[(kinds == EventKind.RANGE_END) & (ids == 0)] = 3
+            shape[kinds == EventKind.OOM] = 4
+            range_end = decimal(events["extra"]).between("Range end from id ")
+            shapes = (*shapes, (decimal(events["size"]),), (range_end,), (Part(OOM_TRIGGER_NAME),))
+        return TextCells(shapes, shape)
 
-    def _recorded_attributes(self, batch: pl.DataFrame) -> pl.Series:
-        if batch["attribute_id"].max() == 0:
-            return no_texts(len(batch)).alias("recorded")
-        ids = batch["attribute_id"]
-        texts = self._form.recorded(self._capture.attribute_pairs(ids))
-        return looked_up(ids, texts).alias("recorded")
+    def _texts_of_strings(self, ids: list[int]) -> Iterator[tuple[int, str]]:
+        for key, text in self._capture.string_frame(pl.Series(ids, dtype=pl.UInt32)).iter_rows():
+            yield key, self._cell_of(text)
 
-    def _python_stacks(self, batch: pl.DataFrame) -> pl.Series:
-        ids = _shown_ids(batch, "python_stack_id", self._shows_python_stacks)
+    def _device(self, devices: Numbers) -> TextCells:
+        keys = written_devices(devices).view(np.uint16).astype(np.uint32) + np.uint32(1)
+
+        def words(fresh: list[int]) -> Iterator[tuple[int, str]]:
+            for key in fresh:
+                yield key, device_word(int(np.uint16(key - 1).view(np.int16)))
+
+        return TextCells(((self._devices.part(keys, words),),))
+
+    def _recorded_attributes(self, events: Events) -> Part | None:
+        ids = events["attribute_id"]
+        if not ids.any():
+            return None
+
+        def texts(fresh: list[int]) -> Iterable[tuple[int, str]]:
+            pairs = self._capture.attribute_pairs(pl.Series(fresh, dtype=pl.UInt32))
+            return self._form.recorded(pairs).iter_rows()
+
+        return self._recorded.part(ids, texts)
+
+    def _python_stacks(self, events: Events) -> TextCells:
+        ids = _shown_ids(events, "python_stack_id", self._shows_python_stacks)
         if ids is None:
-            return no_texts(len(batch)).alias("python_stack")
-        return looked_up(ids, self._capture.python_stack_frame(ids)).alias("python_stack")
+            return TextCells(((),))
 
-    def _native_stacks(self, batch: pl.DataFrame) -> pl.Series:
-        stack_ids = _shown_ids(batch, "native_stack_id", self._shows_native_stacks)
-        if stack_ids is None:
-            return no_texts(len(batch)).alias("native_stack")
+        def texts(fresh: list[int]) -> Iterator[tuple[int, str]]:
+            for key in fresh:
+                yield key, self._cell_of(self._capture.python_stack_text(key))
+
+        return TextCells(((self._python.part(ids, texts),),))
+
+    def _native_stacks(self, events: Events) -> TextCells:
+        ids = _shown_ids(events, "native_stack_id", self._shows_native_stacks)
+        if ids is None:
+            return TextCells(((),))
         # Between two changes of modules an address means the same everywhere.
-        sequences = batch["sequence"]
-        cuts = [0, *(int(sequences.search_sorted(change)) for change in self._capture.module_changes), len(batch)]
-        parts = []
-        for start, end in pairwise(cuts):
-            if start < end:
-                ids = stack_ids[start:end]
-                texts = self._capture.native_stack_frame(ids, int(sequences[start]))
-                parts.append(looked_up(ids, texts))
-        return pl.concat(parts).alias("native_stack")
+        changes = self._capture.module_changes
+        period = np.searchsorted(np.array(changes, dtype=np.uint64), events["sequence"], side="right")
+        keys = np.where(ids == 0, np.uint64(0), period.astype(np.uint64) << np.uint64(32) | ids)
+
+        def texts(fresh: list[int]) -> Iterator[tuple[int, str]]:
+            for key in fresh:
+                begin = changes[(key >> 32) - 1] if key >> 32 else 0
+                yield key, self._cell_of(self._capture.native_stack_text(key & 0xFFFFFFFF, begin))
+
+        return TextCells(((self._native.part(keys, texts),),))
 
 
-def _shown_ids(batch: pl.DataFrame, column: str, shows_all: bool) -> pl.Series | None:  # noqa: FBT001 - of two lines above
-    """Returns the stack ids whose text is shown, 0 where none is; None if no text is shown at all."""
-    if shows_all:
-        return None if batch.is_empty() else batch[column]
-    has_stacks = batch["kind"].is_in([*_KINDS_WITH_STACKS])
-    return batch[column] * has_stacks.cast(pl.UInt32) if has_stacks.any() else None
-
-
-def no_texts(rows: int) -> pl.Series:
-    """Returns a column of so many nulls."""
-    return pl.repeat(None, rows, dtype=pl.String, eager=True)
-
-
-def looked_up(keys: pl.Series, texts: pl.DataFrame) -> pl.Series:
-    """Returns the text of each key; null for a key that has none.
+def rows_of_frame(frame: pl.DataFrame, form: AttributeForm) -> RenderedRows:
+    """Returns rows whose texts were made in another way.
 
     Args:
-        keys: One per row.
-        texts: `id` and `text`.
+        frame: COLUMNS, and `device`.
+        form: That of the file.
     """
-    if texts.is_empty():
-        return no_texts(len(keys))
-    frame = keys.alias("id").to_frame().join(texts, on="id", how="left", maintain_order="left")
-    return frame["text"]
+    is_csv = form is AttributeForm.CSV
+    cells: list[Numbers | TextCells] = []
+    for name, kind in COLUMNS.items():
+        column = frame[name]
+        if kind != pl.String:
+            cells.append(column.to_numpy())
+            continue
+        cell_of = of_program(is_csv and name in _TEXTS_OF_PROGRAM)
+        texts = {place + 1: cell_of(text) for place, text in enumerate(column) if text is not None}
+        keys = np.arange(1, len(frame) + 1, dtype=np.uint32)
+        cells.append(TextCells(((TextsByKey.of(texts, is_csv=is_csv).part(keys),),)))
+    return RenderedRows(TableRows(cells, len(frame)), frame["ID"].to_numpy(), frame["device"].to_numpy())
 
 
-def _has_address() -> pl.Expr:
-    return pl.col("kind").is_in([*MEMORY_KINDS, *ACCESS_KINDS])
+def _shown_ids(events: Events, column: str, shows_all: bool) -> Numbers | None:  # noqa: FBT001 - of two lines above
+    """Returns the stack ids whose text is shown, 0 where none is; None if no text is shown at all."""
+    ids = events[column]
+    if not shows_all:
+        ids = ids * _SHOWS_STACKS[events["kind"]]
+    return ids if ids.any() else None
 
 
-def _words(words: dict[int, str]) -> pl.Series:
-    return pl.Series([words.get(value, NOT_AVAILABLE) for value in range(256)])
+def _is_one_of(kinds: Iterable[EventKind]) -> Flags:
+    """Returns for each number whether it is that of one of some kinds."""
+    return np.isin(np.arange(256), [int(kind) for kind in kinds])
 
 
-def _column_expressions(process_id: int) -> list[pl.Expr]:
-    kind = pl.col("kind")
-    is_memory = kind.is_in([*MEMORY_KINDS])
-    is_pinned = is_memory & (pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU)
-    event_type = (
-        pl.when(is_pinned)
-        .then(pl.lit(POOL_WORDS[Pool.HOST]))
-        .when(is_memory)
-        .then(pl.lit(_words(POOL_WORDS)).gather(pl.col("pool")))
-        .otherwise(pl.lit(_words(EVENT_TYPE_WORDS)).gather(kind))
-    )
-    return [
-        pl.col("sequence").alias("ID"),
-        pl.lit(_words(EVENT_WORDS)).gather(kind).alias("Event"),
-        event_type.alias("Event Type"),
-        pl.col("Name"),
-        pl.col("timestamp_ns").alias("Timestamp(ns)"),
-        pl.lit(process_id, dtype=pl.UInt32).alias("Process Id"),
-        pl.col("thread_id").alias("Thread Id"),
-        device_text(pl.col("device")).alias("Device Id"),
-        pl.col("pointer").fill_null(NOT_AVAILABLE).alias("Ptr"),
-        pl.col("Attr"),
-        pl.col("python_stack").alias("Call Stack(Python)"),
-        pl.col("native_stack").alias("Call Stack(C)"),
-    ]
+_IS_MEMORY: Final = _is_one_of(MEMORY_KINDS)
+_IS_MARK: Final = _is_one_of(MSTX_KINDS)
+_HAS_ADDRESS: Final = _is_one_of((*MEMORY_KINDS, *ACCESS_KINDS))
+_HAS_OWN_NAME: Final = _is_one_of(_KINDS_WITH_OWN_NAMES)
+_SHOWS_STACKS: Final = _is_one_of(_KINDS_WITH_STACKS)
+_NOT_AVAILABLE: Final = (Part(NOT_AVAILABLE),)
+
+# Keys of texts begin with 1: kinds take 256 of them, pools the next.
+_AFTER_NONE: Final = np.uint16(1)
+_FIRST_POOL: Final = 257
+_WORDS: Final = {kind + 1: EVENT_WORDS.get(kind, NOT_AVAILABLE) for kind in range(256)}
+_TYPE_WORDS: Final = {kind + 1: EVENT_TYPE_WORDS.get(kind, NOT_AVAILABLE) for kind in range(256)} | {
+    _FIRST_POOL + pool: POOL_WORDS.get(pool, NOT_AVAILABLE) for pool in range(256)
+}
+
+
+def _type_keys(events: Events) -> Numbers:
+    """Returns the keys of the words of column `Event Type`: that of the pool for memory, else that of the kind."""
+    kinds, pools = events["kind"], events["pool"]
+    is_memory = _IS_MEMORY[kinds]
+    is_pinned = is_memory & (pools == Pool.HAL) & (events["device"] == DEVICE_CPU)
+    shown = np.where(is_pinned, np.uint8(Pool.HOST), pools)
+    keys: Numbers = np.where(is_memory, shown + np.uint16(_FIRST_POOL), kinds + _AFTER_NONE)
+    return keys

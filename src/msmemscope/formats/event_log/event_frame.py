@@ -51,5 +51,12 @@ def device_text(device: pl.Expr) -> pl.Expr:
     return pl.lit(_DEVICE_WORDS).gather(number.cast(pl.Int32) - _LOWEST_DEVICE)
 
 
+def written_devices(devices: np.ndarray[Any, np.dtype[np.int16]]) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """Returns devices with none in place of numbers that are not those of a device, as `device_text` writes them."""
+    is_known = (devices >= _LOWEST_DEVICE) & (devices < _LOWEST_DEVICE + len(_DEVICE_WORDS))
+    known: np.ndarray[Any, np.dtype[np.int16]] = np.where(is_known, devices, np.int16(DEVICE_NONE))
+    return known
+
+
 def _native_column(column: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))

@@ -17,6 +17,7 @@ from msmemscope.errors import DumpError, PlantedLinkError
 from msmemscope.formats.dump.database_files import connect_to
 from msmemscope.formats.dump.file_replacement import replacement_of
 from msmemscope.formats.dump.output_files import OutputFolder
+from msmemscope.formats.dump.sqlite_writer import SqliteFile
 from msmemscope.formats.dump.write_back import write_inefficient_types
 from tests.fakes.event_log_builder import ATEN_START, EventLogBuilder
 
@@ -81,19 +82,19 @@ def test_a_dump_in_sqlite(
     swap: Callable[[Path, Path], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """SQLite opens files by their names: a database of the user stays as it is."""
+    """Nothing is opened by its name once it was created: a database of the user stays as it is."""
     victim = tmp_path / "victim.db"
     content = database(victim)
-    real = sqlite3.connect
+    real = SqliteFile.add_table
 
-    def connect(address: str, **options: Any) -> Any:
+    def add_table(self: SqliteFile, name: str, columns: Any) -> Any:
         (partial,) = builder.directory.rglob("*.partial")
         swap(partial, victim)
-        return real(address, **options)
+        return real(self, name, columns)
 
-    monkeypatch.setattr("msmemscope.formats.dump.database_files.sqlite3.connect", connect)
+    monkeypatch.setattr(SqliteFile, "add_table", add_table)
     builder.add(ATEN_START)
-    with pytest.raises(DumpError, match="its name leads to another file"):
+    with pytest.raises(DumpError, match="it was replaced by another file"):
         dump(DataFormat.DB)
     assert victim.read_bytes() == content
 
