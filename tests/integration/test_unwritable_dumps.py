@@ -52,16 +52,15 @@ def assert_recover_writes_them(run: ToolRun) -> None:
     assert dump.stat().st_size > 100_000
 
 
-@pytest.mark.parametrize(("data_format", "reason"), [("csv", "File too large"), ("db", "disk I/O error")])
-def test_no_room_for_the_dump(
-    build_target: BuildTarget, run_under_tool: RunUnderTool, data_format: str, reason: str
-) -> None:
+@pytest.mark.parametrize("data_format", ["csv", "db"])
+def test_no_room_for_the_dump(build_target: BuildTarget, run_under_tool: RunUnderTool, data_format: str) -> None:
     """A limit on the size of files stands for a full disk: the signal that comes with it does no harm either."""
     command = [sys.executable, "-c", LIMITING, build_target("alloc_free"), str(ALLOCATIONS)]
     run = run_under_tool(command, f"--data-format={data_format}")
     assert run.returncode == 0, run.stderr
     (line,) = error_lines(run)
-    assert re.fullmatch(rf"msmemscope: error: \S+/memscope_dump_\d+\.{data_format} cannot be written: {reason}", line)
+    written = rf"msmemscope: error: \S+/memscope_dump_\d+\.{data_format} cannot be written: File too large"
+    assert re.fullmatch(written, line)
     assert run.stderr.splitlines()[run.stderr.splitlines().index(line) + 1].startswith("hint: make room")
     assert_only_the_dumps_are_missing(run)
     assert_recover_writes_them(run)
