@@ -198,7 +198,8 @@ def test_devices(observe_c: Observe, kernels: Path) -> None:
     for device in (0, 1):
         assert names(kernel_rows(seen, device)) == [f"on_device_{device}"]
         assert_complete(kernel_rows(seen, device))
-    assert f"{EXECUTION}: log of tasks of device 0 1" in " ".join(seen.run.stdout.split() + seen.run.stderr.split())
+    report = (seen.run.capture.directory / "report.txt").read_text(encoding="utf-8")
+    assert f"{EXECUTION}: log of tasks of device 0 1" in " ".join(report.split())
 
 
 def test_only_the_chosen_device(observe_c: Observe, kernels: Path) -> None:

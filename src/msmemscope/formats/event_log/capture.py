@@ -266,15 +266,16 @@ class Capture:
             return False  # it has ended; only its parent has not looked yet
         return int(fields[start_ticks_index]) == header.process_start_ticks
 
-    @property
-    def _first_sequence(self) -> int:
-        """The smallest number of an event that counts: what was recorded before can turn out not to have been asked for."""
-        values = self.facts.get("events.from", ())
-        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
-
     @cached_property
     def _survey(self) -> EventSurvey:
-        return survey_events(self._event_files, self._kept_files, self._memory, self._first_sequence)
+        return survey_events(self._event_files, self._kept_files, self._memory, self._first_sequence())
+
+    def _first_sequence(self) -> int:
+        """Returns the smallest number of an event that counts: what was recorded before can turn out unasked for."""
+        # Where definitions are read after the events, those that are there now have to do.
+        facts = self._read_definitions().facts if self.is_running() else self.facts
+        values = facts.get("events.from", ())
+        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
     @cached_property
     def _definitions(self) -> DefinitionTable:
@@ -282,6 +283,9 @@ class Capture:
         # events finds them all.
         if self.is_running():
             _ = self._survey
+        return self._read_definitions()
+
+    def _read_definitions(self) -> DefinitionTable:
         return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
 
     @cached_property
@@ -330,7 +334,8 @@ class Capture:
             try:
                 file = open_segment(self._log / name, magic)
             except ForeignSegmentError as error:
-                self._foreign = (*self._foreign, error.message)
+                if error.message not in self._foreign:
+                    self._foreign = (*self._foreign, error.message)
                 continue
             if file is not None:
                 files.append(file)

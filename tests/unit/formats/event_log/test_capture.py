@@ -411,10 +411,15 @@ def test_damaged_payloads_read_as_unknown(builder: EventLogBuilder) -> None:
     assert capture.facts == {"no equals sign": ("",)}
 
 
+def start_ticks_of_this_process() -> int:
+    """When this process began, as the kernel says it."""
+    stat = Path("/proc/self/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[19])
+
+
 def test_running_process_is_told_from_a_later_one_of_the_same_id(builder: EventLogBuilder) -> None:
     """Process id and start time together name one process."""
-    stat = Path("/proc/self/stat").read_text(encoding="utf-8")
-    ticks = int(stat.rpartition(")")[2].split()[19])
+    ticks = start_ticks_of_this_process()
     builder.process_id = os.getpid()
     builder.state = STATE_OPEN
     builder.header_fields = {"process_start_ticks": ticks}
@@ -423,6 +428,23 @@ def test_running_process_is_told_from_a_later_one_of_the_same_id(builder: EventL
     assert not Capture(builder.write()).is_running()
     builder.process_id = 2**22 + 1  # larger than any process id
     assert not Capture(builder.write()).is_running()
+
+
+@pytest.mark.parametrize("first", ["events", "definitions"])
+def test_a_running_process_is_read(builder: EventLogBuilder, first: str) -> None:
+    """Which events count stands in the definitions, which are read after the events."""
+    builder.malloc(0x1000, 64)
+    counted = builder.malloc(0x2000, 64)
+    builder.fact("events.from", str(counted))
+    builder.process_id = os.getpid()
+    builder.state = STATE_OPEN
+    builder.header_fields = {"process_start_ticks": start_ticks_of_this_process()}
+    capture = Capture(builder.write())
+    assert capture.is_running()
+    if first == "definitions":
+        assert capture.facts["events.from"] == (str(counted),)
+    assert capture.event_count() == 1
+    assert pl.concat(capture.event_batches())["sequence"].to_list() == [counted]
 
 
 def test_very_many_segments(builder: EventLogBuilder) -> None:
