@@ -48,7 +48,8 @@ def test_training(observe: Observe) -> None:
         "PTA@ops@aten",
         "CANN@APP",
     }
-    section = observation.run.stderr[observation.run.stderr.index("Memory of the driver on npu:0") :]
+    report = (observation.run.capture.directory / "report.txt").read_text(encoding="utf-8")
+    section = report[report.index("Memory of the driver on npu:0") :]
     assert "held by pools" in section
     assert "unknown" in section
 

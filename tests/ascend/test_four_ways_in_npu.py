@@ -38,6 +38,8 @@ OF_THE_LOG_ALONE: Final = (
     # Findings name the owner that the input says; a log has the labels that owners are made of, see `decompose`.
     "inefficient.findings/owner",
     "patterns.findings/owner",
+    # What of the program refers to a block has no row in a dump.
+    "leaks.*/held_by",
     # How full a device is stands in the rows of its memory, so a dump tells of a change with the next of them.
     "decompose.devices/process_bytes",
     "decompose.devices/device_bytes",

@@ -49,7 +49,8 @@ def test_memory_of_the_driver_leaks_by_mstx_steps(compile_c: CompileC, observe_c
         r"^Direct Hal memory leak of 4\.0\d+ Mb\(s\) at 0x([0-9a-f]+) .* at step (\d)\.$", text, re.MULTILINE
     )
     assert [step for _, step in leaks] == ["2", "3", "4", "5"]
-    assert "Memory of the driver never given back" in text
+    report = (seen.run.capture.directory / "report.txt").read_text(encoding="utf-8")
+    assert "Memory of the driver never given back" in report
     found = check_leaks(seen.run.capture.directory, "point", 1, quiet=True)
     assert [f"{address:x}" for address in found.to_polars()["address"]] == [leaks[0][0]]
 
@@ -61,7 +62,8 @@ def test_inefficient_memory_of_the_caching_pool(observe: Observe) -> None:
     rows = [row for row in seen.of(0, event="MALLOC", event_type="PTA") if int(row["attributes"]["size"]) >= size]
     assert len(rows) >= 4
     assert all("late_deallocation" in row["attributes"]["inefficient_type"].split(",") for row in rows[-4:])
-    assert "on npu:0 (PTA)" in seen.run.stderr[seen.run.stderr.index("Inefficient memory: ") :]
+    report = (seen.run.capture.directory / "report.txt").read_text(encoding="utf-8")
+    assert "on npu:0 (PTA)" in report[report.index("Inefficient memory: ") :]
     assert not any("inefficient_type" in row["attributes"] for row in seen.of(0, event="FREE"))
 
 

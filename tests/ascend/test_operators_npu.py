@@ -103,8 +103,8 @@ def test_device_numbers_are_those_of_the_driver(observe_once: Observe) -> None:
 
 def test_the_summary_tells_of_npus(observe_once: Observe) -> None:
     """Peaks per device and pool: by operator and source line, the driver's by module."""
-    text = observe_once([], "operators.py").run.stderr
-    flowing = " ".join(text.split())
+    run = observe_once([], "operators.py").run
+    flowing = " ".join((run.capture.directory / "report.txt").read_text(encoding="utf-8").split())
     assert "Peak on npu:0 (PTA)" in flowing
     assert "Peak on npu:1 (HAL)" in flowing
     assert "by module" in flowing

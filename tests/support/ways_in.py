@@ -119,6 +119,9 @@ def differences(one: Results, other: Results, expected: Sequence[str] = ()) -> l
                 for column in mine.columns
                 if not mine[column].equals(others[column], null_equal=True)
             ]
+        elif isinstance(mine, pl.Series) and isinstance(others, pl.Series):
+            if not mine.equals(others, check_dtypes=True, null_equal=True):
+                lines.append(f"{path}: {mine!r} and {others!r}")
         elif type(mine) is not type(others) or mine != others:
             lines.append(f"{path}: {mine!r} and {others!r}")
     return [line for line in lines if not any(fnmatch.fnmatchcase(line.partition(": ")[0], mask) for mask in expected)]

@@ -121,9 +121,18 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
         .select("device", "pool", reached="sequence")
         .sort("reached")
     )
-    # A pool says what it holds only after it got it from the driver. The peak lasts until the driver's memory changes.
-    changes = events.filter(pl.col("kind").is_in([*MEMORY_KINDS])).select(
-        "device", "pool", reached=pl.col("sequence") - 1, sequence=pl.col("sequence") - 1
+    # A pool says what it holds only after it got it from the driver. The peak lasts until the driver's memory changes,
+    # which begins with what is in use on the device from then on: it is asked for right before its block is written.
+    changes = (
+        events.filter(pl.col("kind").is_in([*MEMORY_KINDS]))
+        .select("device", "pool", reached=pl.col("sequence") - 1, sequence=pl.col("sequence") - 1)
+        .join(
+            events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select("device", "sequence", is_usage=pl.lit(1)),
+            on=["sequence", "device"],
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(sequence=pl.col("sequence") - pl.col("is_usage").fill_null(0).cast(pl.UInt64))
     )
     at_peaks = at_peaks.join_asof(
         changes, on="reached", by=_POOL_KEY, strategy="forward", check_sortedness=False
