@@ -161,4 +161,6 @@ def test_cpu_tensor_without_memory(
     assert sizes == {"OOM_RECENT_ALLOC": [10, 50], "OOM_TOP_ALLOC": [50, 30]}
     kept = line_of("cpu_out_of_memory", "for size in (30, 50, 10)")
     assert all(kept in row["Call Stack(Python)"] for row in by_type["OOM_TOP_ALLOC"])
-    assert "Out of memory on cpu: 64.0 GiB asked for" in seen.stderr
+    verdict = " ".join(seen.stderr.split()).partition("next:")[0]
+    assert "msmemscope: out of memory on cpu: real shortage at " in verdict
+    assert verdict.endswith("(64.0 GiB refused) ")
