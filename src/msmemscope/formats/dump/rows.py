@@ -109,7 +109,7 @@ class DumpRows:
         self._pinned = PinnedMemory(capture)
         self._owner = BlockColumn("owner", findings.owners, form)
         self._inefficient = BlockColumn(KEY, findings.inefficient, form)
-        unwritten = (kind for item in settings.unwritten for kind in _KINDS_OF_ITEMS.get(item, ()))
+        unwritten = [EventKind(kind) for item in settings.unwritten for kind in _KINDS_OF_ITEMS.get(item, ())]
         self._is_shown = ~_is_one_of((*ROWLESS_KINDS, *unwritten))
         is_csv = form is AttributeForm.CSV
         self._cell_of = of_program(is_csv)
