@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.reports.verdict import VerdictKind
 from tests.battery.catalogue import PROGRAMS, Place
 from tests.support.ascend import virtual_npu_environment
 from tests.support.targets import SOURCES, environment
@@ -55,7 +56,8 @@ VARIED: Final = {
 }
 """What differs from run to run, or is allowed to differ, and what stands for it in the comparison."""
 
-SUMMARY = re.compile(r"(?m)^\n?msmemscope: (?:nothing was recorded|[\d,]+ events?)\b")
+VERDICTS = ("nothing was recorded", "nothing found", "nothing was judged", *(kind.value for kind in VerdictKind))
+SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:{'|'.join(VERDICTS)})\b")
 
 
 @dataclass(frozen=True)
