@@ -113,8 +113,9 @@ def test_what_the_dump_says(observe: Observe) -> None:
             if row["attributes"]["pool"] == "PTA":
                 assert f"{line_of('torch.empty(mebibytes << 20')}: made" in row["Call Stack(Python)"]
     assert {row["attributes"]["pool"] for row in rows_of(seen, "OOM_TOP_ALLOC")} >= {"HAL"}
-    assert "Out of memory on npu:0: 2.00 GiB asked for" in seen.run.stderr
-    assert "halMemAlloc failed 2 times" in seen.run.stderr
+    report = (seen.run.capture.directory / "report.txt").read_text(encoding="utf-8")
+    assert "Out of memory on npu:0: 2.00 GiB asked for" in report
+    assert "halMemAlloc failed 2 times" in report
 
 
 def test_it_goes_on_after_the_error(observe: Observe) -> None:
