@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import re
 from typing import TYPE_CHECKING
 
@@ -161,7 +162,12 @@ def test_a_snapshot_of_torch(observe: Observe, output: Path) -> None:
     (device,) = explain_peak(load(path)).devices
     assert device.cause is not None
     assert device.cause.cause is Cause.SPLIT
-    assert "enough for the 250 MiB asked for, but the largest gap was 39.6 MiB" in device.cause.sentence
+    # The piece of the driver's memory that torch gave back before it failed is no part of the last gap any more.
+    snapshot = pickle.loads(path.read_bytes())  # noqa: S301 - made by this test
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    largest = max(block["size"] for block in blocks if block["state"] == "inactive")
+    gap = f"{largest / (1 << 20):.1f} MiB"
+    assert f"enough for the 250 MiB asked for, but the largest gap was {gap}" in device.cause.sentence
     assert device.fragmentation is not None
     (pieces,) = device.fragmentation.segments["driver_blocks"]
     assert pieces > 1
