@@ -85,7 +85,7 @@ def test_a_one_off_is_no_part_of_the_growth(runs: tuple[Path, dict[str, int]]) -
     output, processes = runs
     sites = found_leaks(output, processes["unmarked.one_off_on_the_leaking_line"]).step_leaks.sites
     (leaking,) = sites.filter(pl.col("leaked_blocks") > 0).iter_rows(named=True)
-    assert 400 <= leaking["growth_bytes_per_step"] <= 512
+    assert 360 <= leaking["growth_bytes_per_step"] <= 512  # in all judged steps but the one with the table
     assert 400_000 <= sites["kept_bytes"].sum() < 401_000
 
 

@@ -211,8 +211,12 @@ class _Search:
             yield vars(main)
         frames = sys._current_frames()  # noqa: SLF001 - the only way to see the other threads
         threads = [threading.main_thread().ident, threading.get_ident(), *frames]
-        for thread in dict.fromkeys(threads):
-            yield from reversed(list(_frames_from(frames.get(thread or 0))))
+        chains = [list(_frames_from(frames.get(thread or 0))) for thread in dict.fromkeys(threads)]
+        # One of them is the frame that stands here. Frames that refer to themselves would be kept until the next garbage
+        # collection, with those that they were called from, and what these held when they ended.
+        frames.clear()
+        for chain in chains:
+            yield from reversed(chain)
         for module in modules:
             if module is not main:
                 yield vars(module)
