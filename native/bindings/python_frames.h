@@ -35,8 +35,8 @@ PyCodeObject* code_of_frame(PyFrameObject* frame);
 /* Value of the frame's first local variable (borrowed), or NULL. */
 PyObject* first_local_of_frame(PyFrameObject* frame);
 
-/* Calls visit(context, name, value) for each local variable of a frame that has a value; of cells, the cell. With the GIL
-   held. Nothing is left in the frame, unlike with f_locals of Pythons before 3.13. */
+/* Calls visit(context, name, value) for each local variable of a frame that has a value; of cells, the cell. With the
+   GIL held. Nothing is left in the frame, unlike with f_locals of Pythons before 3.13. */
 void visit_frame_locals(PyFrameObject* frame, void (*visit)(void* context, PyObject* name, PyObject* value),
                         void* context);
 

@@ -22,8 +22,8 @@ std::int64_t thread_time_ns() {
     return std::int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-// Objects that were met, each with the place of the one it was met from. A hash table with open addressing: a process with
-// torch has half a million objects, and a node per object would take more time than following the references.
+// Objects that were met, each with the place of the one it was met from. A hash table with open addressing: a process
+// with torch has half a million objects, and a node per object would take more time than following the references.
 class Met {
 public:
     Met() : slots_(1U << 16U, 0) {}

@@ -135,8 +135,8 @@ struct Record {
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
-    // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use.
-    // OWNER, HOLDER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
+    // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes
+    // in use. OWNER, HOLDER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. Otherwise 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -161,8 +161,8 @@ struct Record {
     // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
-    // OWNER, WATCH*, HOLDER: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how many
-    // of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for them.
+    // OWNER, WATCH*, HOLDER: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest and how
+    // many of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for them.
     std::uint64_t extra;
 };
 

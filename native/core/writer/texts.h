@@ -22,8 +22,8 @@ namespace texts {
 std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
 
 // The number of the labels of both texts: lines, each with the digit of its level. A line of the second takes the place
-// of those of its level in the first; one of the user's levels is added behind the user's labels of the first, where it is none of
-// them and there are fewer than three. 0 stands for no text.
+// of those of its level in the first; one of the user's levels is added behind the user's labels of the first, where it
+// is none of them and there are fewer than three. 0 stands for no text.
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
 
 // The number of a set of attributes, likewise. Where a value is a string, it stands there as the number of a text.

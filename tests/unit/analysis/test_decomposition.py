@@ -127,7 +127,7 @@ def test_tree_at_steps(builder: EventLogBuilder) -> None:
     second = builder.add(STEP, device=0, size=2)
     at_steps = decomposed(builder).at_steps
     first = at_steps.filter(pl.col("step") == 1)
-    assert sizes(first) == {"PTA": 450, "PTA@model": 400, "PTA@model@weight": 400}
+    assert sizes(first) == {"PTA": 450, "PTA@model": 400, "PTA@model@weight": 400, "PTA@program": 50}
     assert first["sequence"].unique().to_list() == [end]
     assert first["timestamp_ns"].unique().to_list() == [1_700_000_000_000_000_000 + 1000 * end]
     assert sizes(at_steps.filter(pl.col("step") == 2))["PTA"] == 458
