@@ -285,7 +285,7 @@ class Model:
         elif kind == "label tensor" and block.address:
             label = LABELS[second % len(LABELS)]
             self._tell(context, kind, id=number, label=label)
-            block.labels[LabelLevel.USER_1] = shown(label)
+            block.labels = with_added(block.labels, shown(label))
 
     def _new_id(self) -> int:
         self.next_id += 1
@@ -490,8 +490,14 @@ class Model:
                 texts = [mine[0]["extra"], *labels_given.get(mine[0]["sequence"], [])]
                 found: dict[LabelLevel, str] = {}
                 for text in texts:
-                    found |= decode_labels(capture.strings.get(text, ""))
+                    for label in decode_labels(capture.strings.get(text, "")).values():
+                        found = with_added(found, label)
                 assert found == block.labels, f"{block}: labelled {found}"
+
+
+def with_added(labels: dict[LabelLevel, str], label: str) -> dict[LabelLevel, str]:
+    """A tensor's labels, with one more behind them: unless it is there, or the three levels are taken."""
+    return dict(zip(USER_LEVELS, dict.fromkeys([*labels.values(), label]), strict=False))
 
 
 def shown(label: str) -> str:

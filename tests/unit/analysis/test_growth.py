@@ -127,14 +127,20 @@ def test_a_staircase_is_growth() -> None:
     assert find_slow_leaks(trace.recording()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "counted"), [(0, "no step has"), (1, "1 step has"), (10, "10 steps have"), (16, "16 steps have")]
-)
+@pytest.mark.parametrize(("steps", "counted"), [(1, "1 step has"), (10, "10 steps have"), (16, "16 steps have")])
 def test_too_few_steps_are_said(steps: int, counted: str) -> None:
     """Nothing is found, and why is said."""
     found = find_slow_leaks(queue_with_backlog(steps).recording())
     assert found.sites.is_empty()
     assert found.remarks == (f"slow leaks: not judged, {counted} ended, at least 17 are needed",)
+
+
+def test_too_few_allocations_without_steps_are_said() -> None:
+    found = find_slow_leaks(queue_with_backlog(0).recording())
+    assert found.sites.is_empty()
+    assert found.remarks == (
+        "growth: not judged, there are no steps and 0 allocations; without steps, at least 68 are needed",
+    )
 
 
 @given(st.lists(st.sampled_from(["malloc", "malloc", "free", "step"]), max_size=60), st.randoms())
