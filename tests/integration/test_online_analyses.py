@@ -79,7 +79,7 @@ def test_inefficient_memory_is_shown_and_stands_in_the_dump(
     """What the summary counts is what the rows have, and what the analysis finds again in the dump."""
     run = run_under_tool(python_target("inefficient_steps", "cpu"), "--analysis=inefficient")
     assert run.returncode == 0, run.stderr
-    assert "inefficient_steps.py" in run.stderr[run.stderr.index("Inefficient memory: ") :]
+    assert "inefficient_steps.py" in run.stderr[run.stderr.index("msmemscope: inefficient: ") :]
     size = run.report["size"]
     (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
     rows = [row for row in csv_rows(dump) if "inefficient_type:" in row["Attr"]]

@@ -148,10 +148,8 @@ def _compare(progress: np.ndarray, output: Path, pool: Pool) -> Figures:
         figures += _compare_thread(one, rows["size"].to_numpy(), rows["is_free"].to_numpy(), is_rotating=is_rotating)
     figures.invented += sum(rows.height for rows in by_thread.values())
     if is_rotating:
-        # Numbers that were given out, but for those that each thread may just have taken.
-        recycled = capture.header.dropped_recycled
-        numbers = int(everything["sequence"][-1]) - progress.size
-        figures.lost += max(numbers - everything.height - recycled, 0)
+        # What the threads did and the log does not have was counted before it went.
+        figures.lost += max(figures.recycled - capture.header.dropped_recycled, 0)
     return figures
 
 

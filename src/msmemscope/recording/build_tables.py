@@ -137,7 +137,8 @@ def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.Data
     if known is None or known.is_empty():
         absent = {name: pl.lit(None, dtype=dtype) for name, dtype in types.items()}
         return ids.to_frame().with_columns(**absent).drop("attribute_id")
-    chosen = known.select("attribute_id", *_ALLOCATOR_FACTS).cast(types)
+    # What no column can hold is not known: a damaged log may say that a block is larger than any memory.
+    chosen = known.select("attribute_id", *_ALLOCATOR_FACTS).cast(types, strict=False)
     return ids.to_frame().join(chosen, on="attribute_id", how="left", maintain_order="left").drop("attribute_id")
 
 

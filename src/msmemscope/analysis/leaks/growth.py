@@ -207,7 +207,7 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
     if parts < least:
         remark = (
-            f"growth: not judged, there are no steps and {blocks.height} allocations; without steps, at least "
+            f"growth: not judged, there are too few steps and {blocks.height} allocations; without steps, at least "
             f"{least * _LEAST_IN_PART} are needed"
         )
         return dataclasses.replace(nothing, remarks=(remark,))
@@ -228,7 +228,7 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     )
     if len(came_and_went) < _LEAST_BUSY_SHARE * parts:
         remark = (
-            "growth: not judged, there are no steps, and the program gives back too little to be a loop or a server"
+            "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
         )
         return dataclasses.replace(nothing, remarks=(remark,))
     reserve = segments_at_end(placed, recording.events)
