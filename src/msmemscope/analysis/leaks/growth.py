@@ -227,9 +227,7 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
         ended=pl.lit(parts, dtype=pl.Int64),
     )
     if len(came_and_went) < _LEAST_BUSY_SHARE * parts:
-        remark = (
-            "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
-        )
+        remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
         return dataclasses.replace(nothing, remarks=(remark,))
     reserve = segments_at_end(placed, recording.events)
     placed = _with_sites(recording, placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode())))

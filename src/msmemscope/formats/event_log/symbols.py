@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MOST_BELOW: Final = 256
 """Modules below an address that are looked at: of one process they lie side by side, except those that came and went."""
+_MOST_FILES: Final = 64
+"""Files whose symbols and lines are kept for further processes."""
 LATEST: Final = 2**64 - 1
 """A sequence number behind all others."""
 
@@ -103,10 +105,19 @@ def _open_module(module: Module) -> _ModuleFile | None:
     if not module.path.startswith("/"):  # [vdso], and names of memory files
         return None
     try:
-        elf = ElfFile(Path(module.path))
-        return _ModuleFile(elf) if elf.build_id == module.build_id else None
+        return _file_with_identity(module.path, module.build_id)
     except ElfError:
         return None
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _file_with_identity(path: str, build_id: bytes) -> _ModuleFile:
+    """Opens a file once for all processes that had it: decoding the lines of a large library takes seconds."""
+    elf = ElfFile(Path(path))
+    if elf.build_id != build_id:
+        message = f"{path}: build id {elf.build_id.hex()}, not {build_id.hex()}"
+        raise ElfError(message)
+    return _ModuleFile(elf)
 
 
 def _history(modules: Sequence[Module]) -> tuple[list[Module], tuple[int, ...]]:
