@@ -36,7 +36,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench docs sanitize clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench measures docs sanitize clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -80,6 +80,9 @@ format: $(STAMPS)/package ## let ruff rewrite what it can
 
 bench: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
 	PATH="$(BIN):$$PATH" python benchmarks/run.py $(BENCH_OPTIONS)
+
+measures: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## hold the answers against programs whose truth is known
+	PATH="$(BIN):$$PATH" python -m tests.measures
 
 docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the reference pages and pictures again
 	PATH="$(BIN):$$PATH" python docs/generate.py

@@ -17,29 +17,30 @@ from msmemscope.errors import ConfigurationError
 from msmemscope.formats.reading import load_all
 from msmemscope.model.pools import Pool
 from tests.leak_zoo import catalogue
-from tests.leak_zoo.scoring import process_ids, score
+from tests.leak_zoo.scoring import measure, run_zoo, score
+from tests.support.measures import table
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import CompileC, Observe
 
 ZOO = Path(catalogue.__file__).parent
-LOADED_ON_THE_CPU = {"training.batches_kept"}
-"""Programs whose leak is another line where batches are copied to the device."""
 
 
 @pytest.mark.slow
-def test_precision_and_recall(observe: Observe, capsys: pytest.CaptureFixture[str]) -> None:
+def test_precision_and_recall(
+    vnpu_environment: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both are 1, as on the CPU."""
-    programs = [one for one in catalogue.programs(catalogue.NPU_FAMILIES) if one.identity not in LOADED_ON_THE_CPU]
+    assert vnpu_environment
+    programs = catalogue.programs_of("npu")
     assert len(programs) >= 25
-    identities = [program.identity for program in programs]
-    options = ["--device=npu,cpu", "--call-stack=python"]
-    variables = {"LEAK_ZOO_DEVICE": "npu"}
-    seen = observe(options, str(ZOO / "run_programs.py"), *identities, variables=variables, timeout_s=400)
-    result = score(programs, process_ids(seen.run.stdout), seen.run.output)
+    processes = run_zoo(tmp_path / "output", programs, "npu")
+    rows = measure(tmp_path / "output", processes, programs, "npu")
     with capsys.disabled():
-        sys.stdout.write(f"\non the virtual NPU, {result}\n")
-    assert (result.precision, result.recall) == (1.0, 1.0), (result.found_false, result.missed)
+        sys.stdout.write(f"\n{table(rows)}\n")
+    result = score(programs, processes, tmp_path / "output")
+    assert (result.found_false, result.missed) == ([], [])
+    assert [(row.precision, row.recall) for row in rows] == [(1.0, 1.0), (1.0, 1.0)]
 
 
 def test_memory_of_the_driver_in_c(compile_c: CompileC, observe_c: Observe) -> None:

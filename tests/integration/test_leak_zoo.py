@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,15 +13,16 @@ from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.analysis.leaks.step_leaks import Confidence, StepLeakOptions
 from msmemscope.recording.recording import StepSource
 from tests.leak_zoo import STEPS, catalogue
-from tests.leak_zoo.scoring import found_leaks, leaking_lines, measure, process_ids, score
-from tests.support import tool
+from tests.leak_zoo.scoring import found_leaks, leaking_lines, measure, run_zoo, score
+from tests.support.measures import table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.leak_zoo.catalogue import Program
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-RUNNER = Path(catalogue.__file__).with_name("run_programs.py")
 PROGRAMS = catalogue.programs()
 
 
@@ -30,13 +30,7 @@ PROGRAMS = catalogue.programs()
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
     """The captures of all programs, run once."""
     output = tmp_path_factory.mktemp("zoo") / "output"
-    identities = [program.identity for program in PROGRAMS]
-    options = ["--device=cpu", "--call-stack=python", f"--output={output}"]
-    finished = tool.run([*tool.TOOL, *options, "--", sys.executable, RUNNER, *identities], output=output)
-    assert finished.returncode == 0, f"{finished.stdout}\n{finished.stderr}"
-    processes = process_ids(finished.stdout)
-    assert set(processes) == set(identities)
-    return output, processes
+    return output, run_zoo(output, PROGRAMS, "cpu")
 
 
 def test_the_zoo_is_large_and_mixed() -> None:
@@ -116,15 +110,13 @@ def test_who_holds_what_leaked(runs: tuple[Path, dict[str, int]]) -> None:
 def test_precision_and_recall(runs: tuple[Path, dict[str, int]], capsys: pytest.CaptureFixture[str]) -> None:
     """Both are 1; by the definition alone, bounded caches would be called leaks."""
     output, processes = runs
-    result = score(PROGRAMS, processes, output)
     marked = [program for program in PROGRAMS if program.family != "unmarked"]
-    alone = score(marked, processes, output, StepLeakOptions(judges_sites=False))
+    alone = score(marked, processes, output, StepLeakOptions(judges_sites=False)).measure("definition alone", "cpu")
     rows = measure(output, processes, PROGRAMS, "cpu")
-    assert [(row.precision, row.recall) for row in rows] == [(1.0, 1.0), (1.0, 1.0)]
     with capsys.disabled():
-        sys.stdout.write(
-            f"\n{result}\nby the definition alone: precision {alone.precision:.3f}, recall {alone.recall:.3f}\n"
-        )
-    assert (result.precision, result.recall) == (1.0, 1.0), (result.found_false, result.missed)
+        sys.stdout.write(f"\n{table([*rows, alone])}\n")
+    result = score(PROGRAMS, processes, output)
+    assert (result.found_false, result.missed) == ([], [])
+    assert [(row.precision, row.recall) for row in rows] == [(1.0, 1.0), (1.0, 1.0)]
     assert alone.recall == 1.0
     assert alone.precision < 1.0

@@ -11,6 +11,8 @@ FAMILIES = ("containers", "functions", "autograd", "training", "unmarked")
 """Modules with programs: their public functions. Those of the last one say nothing of steps."""
 NPU_FAMILIES = (*FAMILIES, "pinned")
 """Those that run where there is an NPU."""
+LOADED_ON_THE_CPU = frozenset({"training.batches_kept"})
+"""Programs whose leak is another line where batches are copied to a device."""
 
 _LEAK = re.compile(r"#\s*LEAK\b")
 
@@ -29,6 +31,13 @@ class Program:
     def identity(self) -> str:
         """How it is asked for: `containers.forgotten_list`."""
         return f"{self.family}.{self.name}"
+
+
+def programs_of(device: str) -> list[Program]:
+    """Returns the programs whose marked lines leak where tensors are on a device: `cpu` or `npu`."""
+    if device == "cpu":
+        return programs()
+    return [program for program in programs(NPU_FAMILIES) if program.identity not in LOADED_ON_THE_CPU]
 
 
 def programs(families: tuple[str, ...] = FAMILIES) -> list[Program]:

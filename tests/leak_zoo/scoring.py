@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,10 +13,12 @@ import polars as pl
 from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.formats.reading import load_all
+from tests.support import tool
+from tests.support.ascend import virtual_npu_environment
+from tests.support.measures import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.leaks.step_leaks import StepLeakOptions
@@ -23,33 +27,9 @@ if TYPE_CHECKING:
 LONG_LEAK_STEPS = 4
 """Steps from which on a leak must be found, and nothing else be called one."""
 
+RUNNER = Path(__file__).with_name("run_programs.py")
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")
-
-
-@dataclass(frozen=True)
-class MeasureRow:
-    """One line of a table of measures."""
-
-    measure: str
-    device: str
-    programs: int
-    true: int
-    """What is there to be found."""
-    found: int
-    """Of that."""
-    false: int
-    """What was found and is not there."""
-
-    @property
-    def precision(self) -> float:
-        """Of what was found, the share that is true."""
-        return self.found / (self.found + self.false) if self.found + self.false else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Of what is true, the share that was found."""
-        return self.found / self.true if self.true else 1.0
 
 
 @dataclass
@@ -61,24 +41,10 @@ class Score:
     missed: list[str] = field(default_factory=list)
     programs: int = 0
 
-    @property
-    def precision(self) -> float:
-        """Of the sites found, the share that leaks."""
-        found = self.found_true + len(self.found_false)
-        return self.found_true / found if found else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Of the sites that leak, the share that was found."""
-        true = self.found_true + len(self.missed)
-        return self.found_true / true if true else 1.0
-
-    def __str__(self) -> str:
-        """One line for the log of the tests."""
-        return (
-            f"leak zoo: {self.programs} programs, {self.found_true + len(self.missed)} leaking call sites, "
-            f"precision {self.precision:.3f}, recall {self.recall:.3f}"
-        )
+    def measure(self, what: str, device: str) -> Measure:
+        """Sum it up as a row of the table of measures."""
+        found, true = self.found_true + len(self.found_false), self.found_true + len(self.missed)
+        return Measure("leaks", what, device, "call sites", true, found, self.found_true)
 
 
 def process_ids(stdout: str) -> dict[str, int]:
@@ -133,19 +99,48 @@ def score(
     return result
 
 
-def measure(output: Path, processes: dict[str, int], programs: Iterable[Program], device: str) -> list[MeasureRow]:
-    """Sum up runs of the zoo as rows of a table: programs that mark their steps, and those that say nothing of steps.
+def run_zoo(output: Path, programs: Sequence[Program], device: str) -> dict[str, int]:
+    """Run programs under the tool.
+
+    Args:
+        output: Where their captures go.
+        programs: Which.
+        device: Where they have their tensors: `cpu` or `npu`.
+
+    Returns:
+        Program to process.
+
+    Raises:
+        NotInstalledError: If there is no virtual NPU.
+        AssertionError: If a program failed.
+    """
+    variables = {"LEAK_ZOO_DEVICE": device}
+    if device == "npu":
+        variables |= virtual_npu_environment(with_torch=True)
+    devices = "cpu" if device == "cpu" else f"{device},cpu"
+    options = [f"--device={devices}", "--call-stack=python", f"--output={output}"]
+    identities = [program.identity for program in programs]
+    command = [*tool.TOOL, *options, "--", sys.executable, RUNNER, *identities]
+    finished = tool.run(command, output=output, variables=variables, timeout_s=400)
+    assert finished.returncode == 0, f"{finished.stdout}\n{finished.stderr}"
+    processes = process_ids(finished.stdout)
+    assert set(processes) == set(identities)
+    return processes
+
+
+def measure(output: Path, processes: dict[str, int], programs: Iterable[Program], device: str) -> list[Measure]:
+    """Sum up runs of the zoo: programs that mark their steps, and those that say nothing of steps.
 
     Args:
         output: Where the captures are.
-        processes: What `process_ids` read.
+        processes: What `run_zoo` returned.
         programs: That were run.
         device: Where they had their tensors.
     """
-    rows = []
-    for name, is_unmarked in (("leaks over marked steps", False), ("leaks without an edit", True)):
-        chosen = [program for program in programs if (program.family == "unmarked") is is_unmarked]
-        result = score(chosen, processes, output)
-        true = result.found_true + len(result.missed)
-        rows.append(MeasureRow(name, device, result.programs, true, result.found_true, len(result.found_false)))
-    return rows
+    all_programs = list(programs)
+    return [
+        score([one for one in all_programs if (one.family == "unmarked") is is_unmarked], processes, output).measure(
+            what, device
+        )
+        for what, is_unmarked in (("over marked steps", False), ("without an edit", True))
+    ]

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.analysis.inefficient.inefficient import KIND_WORDS, InefficientOptions, find_inefficient
 from msmemscope.formats.reading import load
 from tests.support import tool
-from tests.support.ascend import NotInstalledError, virtual_npu_environment
+from tests.support.ascend import virtual_npu_environment
+from tests.support.measures import Measure
 from tests.support.targets import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 PROGRAM = SOURCES / "planted_inefficiencies.py"
-DEVICES = ("cpu", "npu")
 IDLE_THRESHOLD = 30
 _ROUNDING_BYTES = 1024
 """What allocators add to a size at most; the sizes that are planted are further apart."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One row: blocks of one kind on one device."""
-
-    kind: str
-    device: str
-    planted: int
-    found: int
-    found_right: int
-
-    @property
-    def precision(self) -> float:
-        """Of the blocks found, the share that was planted so."""
-        return self.found_right / self.found if self.found else 1.0
-
-    @property
-    def recall(self) -> float:
-        """Of the blocks planted, the share that was found."""
-        return self.found_right / self.planted if self.planted else 1.0
 
 
 def run_planted(device: str, output: Path) -> tool.ToolRun:
@@ -75,28 +52,27 @@ def found(run: tool.ToolRun) -> dict[int, tuple[str, ...]]:
     return kinds
 
 
-def score(device: str, truth: Mapping[int, str], kinds: Mapping[int, tuple[str, ...]]) -> list[Measured]:
-    """Compare what was found with what was planted."""
+def score(device: str, truth: Mapping[int, str], kinds: Mapping[int, tuple[str, ...]]) -> list[Measure]:
+    """Compare what was found with what was planted: a row per kind."""
     return [
-        Measured(
-            kind=kind,
+        Measure(
+            question="inefficient",
+            what=kind,
             device=device,
-            planted=sum(wanted == kind for wanted in truth.values()),
+            unit="blocks",
+            true=sum(wanted == kind for wanted in truth.values()),
             found=sum(found_kinds.count(kind) for found_kinds in kinds.values()),
-            found_right=sum(kind in kinds[size] for size, wanted in truth.items() if wanted == kind),
+            right=sum(kind in kinds[size] for size, wanted in truth.items() if wanted == kind),
         )
         for kind in KIND_WORDS
     ]
 
 
-def measure() -> list[Measured]:
-    """Run the program on each device that this machine has and return a row per kind and device."""
-    rows = []
-    for device in DEVICES:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                run = run_planted(device, Path(folder) / "output")
-            except NotInstalledError:
-                continue
-            rows += score(device, planted(run), found(run))
-    return rows
+def measure(output: Path, device: str) -> list[Measure]:
+    """Run the program on a device and return a row per kind.
+
+    Raises:
+        NotInstalledError: If there is no such device.
+    """
+    run = run_planted(device, output)
+    return score(device, planted(run), found(run))

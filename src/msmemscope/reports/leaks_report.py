@@ -144,9 +144,10 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
     device = blocks["device"][0]
     _alarm(writer, device)
     for row in blocks.sort("step", "malloc_sequence").head(most).iter_rows(named=True):
+        kernel = "" if row["kernel_index"] is None else f" in kernel_{row['kernel_index']}"
         writer.exact_line(
             f"Direct {pool_label(row['pool'], device)} leak of {row['size'] / _MEBIBYTE:f} Mb(s) "
-            f"at 0x{row['address']:x} in kernel_{row['kernel_index']} at step {row['step']}."
+            f"at 0x{row['address']:x}{kernel} at step {row['step']}."
         )
     if rest is not None and blocks.height > most:
         writer.line(f"and {format_count(blocks.height - most)} more {rest}", QUIET)

@@ -118,7 +118,7 @@ def test_recover_shows_them_and_writes_them_into_the_dumps(
     assert captured.out == ""
     for line in (
         "====== ERROR: Detected memory leaks on device cpu ======",
-        "Direct Host memory leak of 0.500000 Mb(s) at 0x210000 in kernel_0 at step 2.",
+        "Direct Host memory leak of 0.500000 Mb(s) at 0x210000 at step 2.",
         "====== SUMMARY: 2 Mb(s) leaked in 4 allocation(s) ======",
         "======= Host memory Gap Analysis of Device cpu =======",
     ):

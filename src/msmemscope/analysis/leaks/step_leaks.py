@@ -105,7 +105,7 @@ fate: see `Fate`.
 step, last_end: step that it was allocated in; the last one at whose end it was alive.
 size, address, malloc_sequence, free_sequence, allocated_ns, thread_id: of the block, see `recording.BLOCK_SCHEMA`. A
     free_sequence beside a fate other than long-lived is a free after the last step.
-kernel_index: kernel launches of the process before the MALLOC; 0 if launches were not recorded.
+kernel_index: kernel launches of the process before the MALLOC; null if no launch was recorded.
 operator: outermost operator at the MALLOC, null outside of operators.
 site, site_id: call site, see `call_sites`; the id says which row of LEAK_SITE_SCHEMA.
 held_by: what of the program refers to it; null if that is not known.
@@ -260,13 +260,20 @@ def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
     # Clocks can be set back.
     nanoseconds = (until.cast(pl.Int64) - pl.col("allocated_ns").cast(pl.Int64)).clip(lower_bound=0)
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").with_columns(
-        pl.Series("kernel_index", np.searchsorted(launches.to_numpy(), blocks["malloc_sequence"].to_numpy())),
+        _kernel_index(launches, blocks["malloc_sequence"]),
         byte_seconds=pl.col("size") * nanoseconds / _NANOSECONDS_PER_SECOND,
         operator=pl.col("name"),
         is_alive=pl.col("last_end") == pl.col("ended"),
     )
     reserve = segments_at_end(placed, recording.events)
     return blocks.with_columns(is_reserve=pl.col("malloc_sequence").is_in(reserve.implode()))
+
+
+def _kernel_index(launches: pl.Series, allocated: pl.Series) -> pl.Series:
+    """Returns how many launches came before each allocation; null if none was recorded at all."""
+    if launches.is_empty():
+        return pl.Series("kernel_index", [None] * len(allocated), dtype=pl.Int64)
+    return pl.Series("kernel_index", np.searchsorted(launches.to_numpy(), allocated.to_numpy()))
 
 
 def _last_end_ns(recording: Recording, bounds: ProcessSteps) -> int:

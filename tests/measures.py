@@ -1,0 +1,86 @@
+"""Prints the table of measures: `python -m tests.measures`, or `make measures`.
+
+Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU, and the answers
+are compared with it: the leak zoo, planted inefficiencies, owners of tensors, and reasons to run out of memory.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.leak_zoo import catalogue as leaks
+from tests.leak_zoo.scoring import measure as measure_leaks
+from tests.leak_zoo.scoring import run_zoo
+from tests.oom_zoo import catalogue as failures
+from tests.oom_zoo.measure import measure as measure_failures
+from tests.owner_truths.measure import measure as measure_owners
+from tests.support.ascend import NotInstalledError
+from tests.support.inefficiency_measure import measure as measure_inefficient
+from tests.support.measures import Measure, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+DEVICES = ("cpu", "npu")
+
+
+def main() -> int:
+    """Print the table, on a machine without a virtual NPU that of the CPU."""
+    rows: list[Measure] = []
+    for device in DEVICES:
+        for question in QUESTIONS:
+            sys.stderr.write(f"{device}: {question.__name__}\n")
+            try:
+                with tempfile.TemporaryDirectory() as folder:
+                    rows += question(Path(folder), device)
+            except NotInstalledError as missing:
+                sys.stderr.write(f"{device}: {missing}\n")
+    sys.stdout.write(f"{table(rows)}\n")
+    return 0
+
+
+def leaking_lines(folder: Path, device: str) -> Iterable[Measure]:
+    """Call sites that leak."""
+    programs = leaks.programs_of(device)
+    processes = run_zoo(folder / "output", programs, device)
+    return measure_leaks(folder / "output", processes, programs, device)
+
+
+def inefficient_blocks(folder: Path, device: str) -> Iterable[Measure]:
+    """Blocks that are allocated early, freed late, or idle."""
+    return measure_inefficient(folder / "output", device)
+
+
+def owners(_folder: Path, device: str) -> Iterable[Measure]:
+    """Bytes of each owner."""
+    rows = measure_owners(device)
+    for owner in sorted({row.owner for row in rows}):
+        of_owner = [row for row in rows if row.owner == owner]
+        yield Measure(
+            "owners",
+            owner,
+            device,
+            "bytes",
+            true=sum(row.true_bytes for row in of_owner),
+            found=sum(row.found_bytes for row in of_owner),
+            right=sum(row.common_bytes for row in of_owner),
+        )
+
+
+def causes(folder: Path, device: str) -> Iterable[Measure]:
+    """Reasons why memory ran out, each with its line and its remedy."""
+    rows = measure_failures(folder, failures.programs(failures.HOST_FAMILIES if device == "cpu" else failures.FAMILIES))
+    true, found = Counter(row.cause for row in rows), Counter(row.found for row in rows)
+    right = Counter(row.cause for row in rows if row.right)
+    for cause in sorted(true.keys() | (found.keys() - {""})):
+        yield Measure("oom", cause, device, "programs", true[cause], found[cause], right[cause])
+
+
+QUESTIONS: tuple[Callable[[Path, str], Iterable[Measure]], ...] = (leaking_lines, inefficient_blocks, owners, causes)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
