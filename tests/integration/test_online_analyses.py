@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import RunUnderTool
     from tests.support.targets import Builder
 
-LEAK = re.compile(
-    r"^Direct Host memory leak of 1\.000000 Mb\(s\) at 0x[0-9a-f]+ at step (\d+)\.$", re.MULTILINE
-)
+LEAK = re.compile(r"^Direct Host memory leak of 1\.000000 Mb\(s\) at 0x[0-9a-f]+ at step (\d+)\.$", re.MULTILINE)
 SUMMARY = "\n====== SUMMARY: 4 Mb(s) leaked in 4 allocation(s) ======\n"
 
 
