@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -15,45 +12,14 @@ from msmemscope.reports.terminal import MOST_LINES, MOST_LINES_OF_SEVERAL
 from tests.support import tool
 from tests.support.nightly import nightly
 from tests.support.recorded_runs import write_run
+from tests.support.summaries import REPOSITORY, check
 from tests.support.targets import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-REPOSITORY: Final = Path(__file__).parents[2]
-GOLDEN: Final = REPOSITORY / "tests" / "golden" / "summaries"
-"""After a change that is meant, write them anew: MSMEMSCOPE_WRITE_GOLDEN=1 pytest FILE, and read the difference."""
 TRAIN: Final = (sys.executable, "examples/train_gpt.py", "--device=cpu")
-
-_WHAT_DIFFERS: Final = (
-    (r"msmemscope_\d+_\d+_ascend", "msmemscope_PID_TIME_ascend"),
-    (r"memscope_dump_\d+\.", "memscope_dump_TIME."),
-    (r"0x[0-9a-f]+", "0xADDRESS"),
-    (r"[▁▂▃▄▅▆▇█]+", "▁▂▃▄▅▆▇█"),
-    (r"held by main\.history\[\d+\](\s+->\s+autograd graph)?", "held by main.history[N]"),
-    (r"\d+\.\d\d s\b", "N s"),
-    (r"\([\d,]+ rows\)", "(N rows)"),
-    (r"\([\d,]+\s+events\s+of", "(N events of"),
-)
-"""From run to run, or from machine to machine."""
-
-
-def stable(text: str, folder: Path) -> str:
-    """The summary without what differs from run to run."""
-    text = text.replace(str(folder), "FOLDER")
-    for pattern, replacement in _WHAT_DIFFERS:
-        text = re.sub(pattern, replacement, text)
-    return "".join(f"{line}\n" for line in text.splitlines() if "running as root" not in line)
-
-
-def check(name: str, printed: str, folder: Path) -> str:
-    """Compare what was printed at the end of a run with the file of that name."""
-    text = stable(printed, folder)
-    path = GOLDEN / f"{name}.txt"
-    if os.environ.get("MSMEMSCOPE_WRITE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-    return text
 
 
 def observed(program: Sequence[object], folder: Path) -> str:
@@ -79,6 +45,16 @@ def test_a_leaking_gpt(tmp_path: Path) -> None:
     """The line that keeps the losses stands in the first sentence."""
     text = check("leaking_gpt", observed([*TRAIN, "--steps=6", "--leak"], tmp_path), tmp_path)
     assert text.splitlines()[1].startswith("msmemscope: leak: ")
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.torch
+def test_a_server_without_steps(tmp_path: Path) -> None:
+    """What grows from request to request is found by parts of the run, with who holds it."""
+    program = [sys.executable, "tests/target_programs/serve_sessions.py", "100", "4"]
+    text = check("server_without_steps", observed(program, tmp_path), tmp_path)
+    assert text.splitlines()[1].startswith("msmemscope: slow leak: ")
+    assert "held by Sessions.keys['N'], from __main__.SESSIONS" in " ".join(text.split())
     assert len(text.splitlines()) <= MOST_LINES
 
 

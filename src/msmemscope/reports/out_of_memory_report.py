@@ -8,12 +8,13 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.recording.failed_allocations import SnapshotFigures, is_in_pieces
-from msmemscope.reports.report_text import HEADING, ReportWriter, counted
+from msmemscope.reports.report_text import HEADING, ReportWriter, counted, short_site
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from msmemscope.analysis.peak.cause import OutOfMemoryCause
     from msmemscope.analysis.peak.out_of_memory import OutOfMemory, OutOfMemoryResult
     from msmemscope.reports.run_summary import ProcessSummary
 
@@ -64,7 +65,7 @@ def by_process(processes: Iterable[ProcessSummary]) -> Iterator[str]:
         and process.overview.out_of_memory.failures
     ]
     for process, failure in failed[:_MOST_PROCESSES]:
-        yield f"Process {process.process_id}: {heading(failure, process.start_ns)}, at {failure.source_line}"
+        yield f"Process {process.process_id}: {heading(failure, process.start_ns)}, at {short_site(failure.source_line)}"
     if len(failed) > _MOST_PROCESSES:
         yield f"Out of memory in {len(failed) - _MOST_PROCESSES} more processes"
 
@@ -81,7 +82,7 @@ def earlier_failures(result: OutOfMemoryResult, start_ns: int) -> Iterator[str]:
     if unseen > 0:
         yield f"{format_count(unseen)} more"
     for failure in shown:
-        yield f"{heading(failure, start_ns)}, at {failure.source_line}"
+        yield f"{heading(failure, start_ns)}, at {short_site(failure.source_line)}"
 
 
 def heading(failure: OutOfMemory, start_ns: int) -> str:
@@ -106,12 +107,12 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
         with_command: Whether to say what to type next.
     """
     if failure.cause is not None:
-        yield failure.cause.sentence
+        yield _with_short_site(failure.cause.sentence, failure.cause.figures.outside_site)
         yield failure.cause.advice
         if with_command and failure.cause.next_command:
             yield f"next: {failure.cause.next_command}"
     times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
-    yield f"{failure.function} failed{times}, called from {failure.source_line}"
+    yield f"{failure.function} failed{times}, called from {short_site(failure.source_line)}"
     sentence = fullness(failure)
     if sentence:
         yield sentence
@@ -121,6 +122,15 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
         for part in failure.alive
     ]
     yield f"alive then: {', '.join(pools) or 'nothing that was recorded'}"
+
+
+def verdict(cause: OutOfMemoryCause) -> str:
+    """Write the cause in one clause, with its line as seen from the current directory."""
+    return _with_short_site(cause.verdict, cause.site)
+
+
+def _with_short_site(sentence: str, site: str) -> str:
+    return sentence.replace(site, short_site(site)) if site else sentence
 
 
 def fullness(failure: OutOfMemory) -> str:

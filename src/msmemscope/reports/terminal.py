@@ -253,7 +253,7 @@ class _Screen:
         lines = [
             line for sentence in details(failure, with_command=False) for line in self._sentence(f"  {sentence}", 4)
         ]
-        largest = largest_blocks(failure).first(limits.largest)
+        largest = largest_blocks(failure).shares[: limits.largest]
         lines += self._printed(self._shares_table([("largest blocks", largest)])) if largest else []
         if result.failure_count > 1:
             lines += self._line(f"  and {format_count(result.failure_count - 1)} before in {REPORT_FILE}", QUIET)

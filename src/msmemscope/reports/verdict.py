@@ -169,7 +169,7 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
     result = process.overview.out_of_memory if process.overview is not None else None
     if result is None or not result.failures:
         return
-    from msmemscope.reports.out_of_memory_report import asked_for
+    from msmemscope.reports.out_of_memory_report import asked_for, verdict
 
     failure = result.failures[-1]
     pool = failure.largest[0].pool if failure.largest else 0
@@ -183,7 +183,7 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
         failure.source_line if known is None else known.site,
         text,
         (process,),
-        known_sentence="" if known is None else known.verdict,
+        known_sentence="" if known is None else verdict(known),
         known_command="" if known is None else known.next_command,
     )
 

@@ -1,0 +1,36 @@
+"""What users see at the end of a run that died of its memory on an NPU, as a whole."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.reports.terminal import MOST_LINES
+from tests.support import tool
+from tests.support.summaries import REPOSITORY, check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CARD = {
+    "VNPU_COMPUTE": "none", "VNPU_MEMORY": "512MiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
+    "VNPU_OVERHEAD": "RUNTIME=64MiB,AICPU=32MiB,OP=16MiB",
+}  # fmt: skip
+"""A small one; operators only allocate."""
+
+
+@pytest.mark.slow
+def test_a_training_that_leaks_until_it_fails(vnpu_environment: dict[str, str], tmp_path: Path) -> None:
+    """Why memory ran out, at which line, in which step; and who holds it."""
+    output = tmp_path / "memscopeDumpResults"
+    program = [sys.executable, "examples/train_gpt.py", "--device=npu", "--steps=60", "--leak"]
+    line = [*tool.TOOL, f"--output={output}", "--device=npu", "--call-stack=python", "--", *program]
+    run = tool.run(line, output=output, variables={**vnpu_environment, **CARD}, folder=REPOSITORY)
+    assert run.returncode == 1
+    printed = run.stderr[run.stderr.index("\nmsmemscope: ") :]
+    text = check("out_of_memory", printed, tmp_path)
+    assert text.splitlines()[1].startswith("msmemscope: out of memory on npu:0 in step 6: leak, ")
+    assert "held by main.history[N]" in " ".join(text.split())
+    assert len(text.splitlines()) <= MOST_LINES
