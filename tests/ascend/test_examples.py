@@ -93,7 +93,7 @@ def test_a_shell_with_the_preload_lines(cann_environment: dict[str, str], marks:
 
 @pytest.mark.slow
 def test_training_with_steps(observe: Observe, vnpu_environment: dict[str, str]) -> None:
-    """The leak is there: what is alive grows with every step; without it, it does not."""
+    """The leak is there: what is alive grows with every step, and the list that keeps it is named."""
     options = ["--device=npu", "--events=alloc,free"]
     leaking = observe(options, "/bin/sh", "-c", f"{shlex.quote(sys.executable)} {EXAMPLES / 'train_with_steps.py'}")
     ends = [int(row["ID"]) for row in leaking.of(0, event_type="Range_end")]
@@ -101,6 +101,7 @@ def test_training_with_steps(observe: Observe, vnpu_environment: dict[str, str])
     used = [used_before(leaking, end) for end in ends]
     growth = [later - earlier for earlier, later in pairwise(used[1:])]
     assert all(step > MIB for step in growth), used
+    assert "held by main.history[" in " ".join(leaking.run.stderr.split())
 
 
 def used_before(observation: Observation, end: int) -> int:
