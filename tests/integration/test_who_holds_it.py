@@ -48,6 +48,22 @@ def test_every_way_of_holding() -> None:
     assert found["two"] == ["main.gone", "main.both[0]"]
 
 
+def test_no_code_of_the_program_runs() -> None:
+    """Objects that stand in for others, subclasses of containers and of text, and keys that take long to show."""
+    program = [sys.executable, str(PROGRAMS / "holders_with_opinions.py")]
+    finished = subprocess.run(program, capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S)
+    assert finished.returncode == 0, finished.stderr
+    said = json.loads(finished.stdout)
+    assert said["noticed"] == []
+    assert {name: chains[0] for name, chains in said["found"].items()} == {
+        "lazy": "LazyStandIn.value, from main.lazy",
+        "list": "LoggedList[0], from main.items",
+        "key": "LoggedDictionary[Name], from main.named",
+        "number": "main.numbered[int]",
+        "long": f"main.lengthy['{'x' * 40}'...]",
+    }
+
+
 @pytest.mark.slow
 @needs_transformers
 def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:

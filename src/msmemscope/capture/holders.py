@@ -201,8 +201,8 @@ class _Search:
 
     def _roots(self) -> Iterator[Any]:
         """Globals of the program, local variables of its threads from the outermost frame on, globals of other modules."""
-        imported: list[object] = list(sys.modules.values())
-        modules = [module for module in imported if isinstance(module, types.ModuleType)]
+        imported: list[Any] = list(sys.modules.values())
+        modules = [module for module in imported if issubclass(type(module), types.ModuleType)]
         for module in reversed(modules):
             self._module_names[id(vars(module))] = module.__name__
         main = sys.modules.get("__main__")
@@ -260,7 +260,7 @@ def _saved_by(node: Any, kind: type[Any]) -> Iterator[Any]:
             continue  # a backward has run, and let go of it
         for one in saved if isinstance(saved, (tuple, list)) else (saved,):
             data = getattr(one, "data", None)
-            if isinstance(data, kind):
+            if issubclass(type(data), kind):
                 yield data
 
 

@@ -1,4 +1,8 @@
-"""Chains of references as text: `LossTrainer.history[412], from main.trainer`."""
+"""Chains of references as text: `LossTrainer.history[412], from main.trainer`.
+
+No code of the program runs: objects are asked neither for their `__class__`, as isinstance() would do of objects that stand
+in for others, nor to be iterated or shown in their own way.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
 
 UNREACHABLE = "no variable leads to it: a reference cycle that waits for the garbage collector, or code in C holds it"
 _LONGEST_KEY = 40
+_MOST_BITS = 128
 _LONGEST_CHAIN = 300
 _PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref")
 """Whose objects are parts of a chain, and not what one would name as the holder."""
@@ -46,8 +51,9 @@ def chain_text(path: Sequence[Any], module_names: dict[int, str]) -> str:
 
 
 def _beginning(root: Any, module_names: dict[int, str]) -> str:
-    if isinstance(root, types.FrameType):
-        return root.f_code.co_name
+    if _is(root, types.FrameType):
+        function: str = root.f_code.co_name
+        return function
     name = module_names.get(id(root))
     if name is not None:
         return name
@@ -55,10 +61,14 @@ def _beginning(root: Any, module_names: dict[int, str]) -> str:
 
 
 def _is_worth_naming(value: Any) -> bool:
-    kind = type(value)
-    if isinstance(value, (type, types.ModuleType, types.FunctionType, types.FrameType, types.GeneratorType)):
+    if _is(value, type, types.ModuleType, types.FunctionType, types.FrameType, types.GeneratorType):
         return False
-    return kind.__module__ not in _PLAIN_MODULES
+    return type(value).__module__ not in _PLAIN_MODULES
+
+
+def _is(value: Any, *kinds: type[Any]) -> bool:
+    """Whether a value is of one of some types, whatever it says of itself."""
+    return issubclass(type(value), kinds)
 
 
 def _type_name(value: Any) -> str:
@@ -68,40 +78,40 @@ def _type_name(value: Any) -> str:
 def _step(path: Sequence[Any], place: int) -> tuple[str, int]:
     """The text from one object to the next named one, and how many objects further that is."""
     parent, child = path[place], path[place + 1]
-    if isinstance(parent, types.FrameType):
+    if _is(parent, types.FrameType):
         return f".{_name_in(_native.frame_locals(parent), child)}", _through_cell(path, place)
-    if isinstance(parent, types.FunctionType):
+    if _is(parent, types.FunctionType):
         return _step_of_function(path, place)
-    if isinstance(parent, types.MethodType):
+    if _is(parent, types.MethodType):
         return (f"{parent.__name__}.__self__", 1)
-    if isinstance(parent, dict):
+    if _is(parent, dict):
         return _step_of_dictionary(path, place)
-    if isinstance(parent, (list, tuple, deque)):
+    if _is(parent, list, tuple, deque):
         return f"[{_index_in(parent, child)}]", 1
-    if isinstance(parent, (set, frozenset)):
+    if _is(parent, set, frozenset):
         return "{...}", 1
-    if isinstance(parent, types.CellType):
+    if _is(parent, types.CellType):
         return "", 1
-    if isinstance(parent, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+    if _is(parent, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
         frame = (
             getattr(parent, "gi_frame", None) or getattr(parent, "cr_frame", None) or getattr(parent, "ag_frame", None)
         )
         name = _name_in(_native.frame_locals(frame), child) if frame is not None else "(local)"
         return f"({parent.__name__}).{name}", _through_cell(path, place)
-    if isinstance(parent, types.TracebackType):
-        return (" -> " + child.f_code.co_name if isinstance(child, types.FrameType) else ""), 1
+    if _is(parent, types.TracebackType):
+        return (" -> " + child.f_code.co_name if _is(child, types.FrameType) else ""), 1
     return _step_of_instance(path, place)
 
 
 def _through_cell(path: Sequence[Any], place: int) -> int:
-    is_cell = isinstance(path[place + 1], types.CellType) and place + 2 < len(path)
+    is_cell = _is(path[place + 1], types.CellType) and place + 2 < len(path)
     return 2 if is_cell else 1
 
 
 def _step_of_dictionary(path: Sequence[Any], place: int) -> tuple[str, int]:
     parent, child = path[place], path[place + 1]
     key = next((key for key, value in _items(parent) if value is child), _NAMELESS)
-    if place == 0 and isinstance(key, str):
+    if place == 0 and type(key) is str:
         return f".{key}", 1  # the globals of a module
     return _index_text(key), 1
 
@@ -128,20 +138,20 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     """An attribute, whether its object has a dictionary that was met, one that it keeps inside, or slots."""
     parent, child = path[place], path[place + 1]
     own = _attributes_of(parent)
-    if isinstance(child, types.TracebackType):
+    if _is(child, types.TracebackType):
         return ".__traceback__", 1
-    if isinstance(parent, type) and type(child) is dict:
+    if _is(parent, type) and type(child) is dict:
         own = child  # what its __dict__ only shows
     if child is own and place + 2 < len(path):
         name = next((key for key, value in _items(own) if value is path[place + 2]), None)
-        return (f".{name}" if isinstance(name, str) else ".__dict__"), 2
+        return (f".{name}" if type(name) is str else ".__dict__"), 2
     if own is not None:
         for name, value in _items(own):
-            if value is child and isinstance(name, str):
+            if value is child and type(name) is str:
                 return f".{name}", 1
     for kind in type(parent).__mro__:
         for name, member in _items(vars(kind)):
-            if isinstance(member, types.MemberDescriptorType) and _slot(member, parent) is child:
+            if _is(member, types.MemberDescriptorType) and _slot(member, parent) is child:
                 return f".{name}", 1
     if type(parent).__name__ == "_lru_cache_wrapper":
         return "(cache)", 1
@@ -149,7 +159,7 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
 
 
 def _attributes_of(value: Any) -> Any:
-    if isinstance(value, type):
+    if _is(value, type):
         return type.__getattribute__(value, "__dict__")
     try:
         return object.__getattribute__(value, "__dict__")
@@ -166,17 +176,19 @@ def _slot(member: types.MemberDescriptorType, value: Any) -> Any:
 
 def _items(mapping: Any) -> list[tuple[Any, Any]]:
     """Those of a dictionary as they are, whatever its class says of them."""
-    return list(dict.items(mapping) if isinstance(mapping, dict) else mapping.items())
+    return list(dict.items(mapping) if _is(mapping, dict) else mapping.items())
 
 
 def _index_in(values: Any, wanted: Any) -> str:
-    return str(next((index for index, value in enumerate(values) if value is wanted), "?"))
+    kind = next(kind for kind in (list, tuple, deque) if _is(values, kind))
+    return str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
 
 
 def _index_text(key: Any) -> str:
-    if isinstance(key, (str, int, float, bytes, bool, type(None))):
-        text = repr(key)
-        return f"[{text if len(text) <= _LONGEST_KEY else text[:_LONGEST_KEY] + '...'}]"
+    if type(key) in (str, bytes):
+        return f"[{key!r}]" if len(key) <= _LONGEST_KEY else f"[{key[:_LONGEST_KEY]!r}...]"
+    if type(key) in (int, float, bool, type(None)) and (type(key) is not int or key.bit_length() <= _MOST_BITS):
+        return f"[{key!r}]"
     return f"[{type(key).__name__}]" if key is not _NAMELESS else "[?]"
 
 
