@@ -206,6 +206,7 @@ NB_MODULE(_native, module) {
                "Labels the live block that contains an address. False if none is known.");
     module.def("imply_step", &imply_step, nb::arg("is_optimizer"), nb::arg("device"),
                "A step seems to have ended. False if steps of this source are not wanted any more.");
+    module.def("steps_are_ranges", &steps::are_ranges, "Whether ranges \"step start\" are this program's steps.");
     module.def("note_holder", &note_holder, nb::arg("address"), nb::arg("chain"),
                "Records what refers to the live block that contains an address. False if none is recorded.");
     module.def("recorded_live_blocks", &recorded_live_blocks,

@@ -160,7 +160,7 @@ void begin_range(std::uint64_t range) noexcept {
 }
 
 void end_range(std::uint64_t range) noexcept {
-    if (source.load(std::memory_order_acquire) != Source::kRanges) {
+    if (!are_ranges()) {
         return;
     }
     for (OpenStep& step : open_steps) {
@@ -206,12 +206,14 @@ bool imply_step(ImpliedSource wanted, format::Device device) noexcept {
     return true;
 }
 
+bool are_ranges() noexcept { return source.load(std::memory_order_acquire) == Source::kRanges; }
+
 void note_extent() noexcept {
     if (recorder::settings().step_count == 0) {
         return;
     }
     const std::uint32_t ended = ended_steps.load(std::memory_order_acquire);
-    const bool by_ranges = source.load(std::memory_order_acquire) == Source::kRanges;
+    const bool by_ranges = are_ranges();
     char number[16];
     std::snprintf(number, sizeof(number), "%" PRIu32, ended);
     recorder::note_fact("steps.ended", number);

@@ -43,6 +43,9 @@ enum class ImpliedSource : std::uint32_t { kNone, kModule, kOptimizer };
 // tells of steps itself, or an optimizer does where a module would; that stays so.
 bool imply_step(ImpliedSource source, format::Device device) noexcept;
 
+// Whether ranges "step start" are this program's steps.
+bool are_ranges() noexcept;
+
 // Where steps were chosen: notes how many have begun and ended, as facts.
 void note_extent() noexcept;
 

@@ -63,8 +63,7 @@ class ImpliedSteps:
 
     Args:
         device: Which device steps are events of.
-        ended: Called after each step, also of an optimizer where marks say where steps end and no other is recorded:
-            marks are made outside Python.
+        ended: Called after each step that was recorded, and after those of an optimizer where marks say where steps end.
     """
 
     def __init__(self, device: Callable[[], int], ended: Callable[[], None]) -> None:
@@ -86,11 +85,6 @@ class ImpliedSteps:
         elif not self._is_waiting:
             self._is_waiting = True
             when_imported("torch", self._enable)
-
-    def steps_are_called(self) -> None:
-        """The program says by calls where its steps end: nobody needs to look, not even from where marks say it too."""
-        self._remove(self._optimizer_hooks)
-        self._remove(self._module_hooks)
 
     def disable(self) -> None:
         """Look no more."""
@@ -168,8 +162,10 @@ class ImpliedSteps:
         return begins, ends
 
     def _end_step(self, *, is_optimizer: bool) -> None:
-        if not _native.imply_step(is_optimizer, self._device()) and not is_optimizer:
-            self._remove(self._module_hooks)
+        is_recorded = _native.imply_step(is_optimizer, self._device())
+        # Marks are made outside Python: that an optimizer has stepped is what Python can know of their steps.
+        if not is_recorded and not (is_optimizer and _native.steps_are_ranges()):
+            self._remove(self._optimizer_hooks if is_optimizer else self._module_hooks)
         elif self._is_wanted:
             self._ended()
 
