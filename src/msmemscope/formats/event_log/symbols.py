@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from msmemscope.formats.event_log.debug_lines import DebugLines, debug_file_of
 from msmemscope.formats.event_log.elf import ElfError, ElfFile
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 _MOST_BELOW: Final = 256
 """Modules below an address that are looked at: of one process they lie side by side, except those that came and went."""
-_MOST_FILES: Final = 64
-"""Files whose symbols and lines are kept for further processes."""
 LATEST: Final = 2**64 - 1
 """A sequence number behind all others."""
 
@@ -92,6 +91,11 @@ class Symbolizer:
         return self._files[key]
 
 
+_files_in_use: WeakValueDictionary[tuple[str, bytes], _ModuleFile] = WeakValueDictionary()
+"""By path and build id, as long as any process needs them: decoding the lines of a large library takes seconds, and the
+processes of one launch have the same."""
+
+
 class _ModuleFile:
     """The file of a module, proven to be the one that was mapped."""
 
@@ -105,19 +109,16 @@ def _open_module(module: Module) -> _ModuleFile | None:
     if not module.path.startswith("/"):  # [vdso], and names of memory files
         return None
     try:
-        return _file_with_identity(module.path, module.build_id)
+        file = _files_in_use.get((module.path, module.build_id))
+        if file is not None:
+            return file
+        elf = ElfFile(Path(module.path))
+        if elf.build_id != module.build_id:
+            return None
+        file = _files_in_use[module.path, module.build_id] = _ModuleFile(elf)
+        return file  # noqa: TRY300 - beside what makes it
     except ElfError:
         return None
-
-
-@lru_cache(maxsize=_MOST_FILES)
-def _file_with_identity(path: str, build_id: bytes) -> _ModuleFile:
-    """Opens a file once for all processes that had it: decoding the lines of a large library takes seconds."""
-    elf = ElfFile(Path(path))
-    if elf.build_id != build_id:
-        message = f"{path}: build id {elf.build_id.hex()}, not {build_id.hex()}"
-        raise ElfError(message)
-    return _ModuleFile(elf)
 
 
 def _history(modules: Sequence[Module]) -> tuple[list[Module], tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from msmemscope.formats.event_log import symbols
+from msmemscope.formats.event_log.debug_lines import DebugLines
 from msmemscope.formats.event_log.definitions import Module
 from msmemscope.formats.event_log.elf import ElfError, ElfFile
 from msmemscope.formats.event_log.symbols import Symbolizer
@@ -131,6 +134,31 @@ def test_file_with_another_build_id_is_not_believed(library: Path) -> None:
     call = calls_of(library, "visible")[0]
     text = Symbolizer([module_of(library, b"\x01" * 20)]).text(BIAS + call)
     assert text == f"{library}(+{call:#x}) [{BIAS + call:#x}]"
+
+
+@needs_tools
+def test_processes_share_a_library_as_long_as_one_needs_it(
+    library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its lines are decoded once; a library with another build id is another one, and nothing is kept for ever."""
+    opened: list[Path] = []
+
+    def lines_of(path: Path) -> DebugLines:
+        opened.append(path)
+        return DebugLines(path)
+
+    monkeypatch.setattr(symbols, "DebugLines", lines_of)
+    own = tmp_path / "libown.so"
+    shutil.copyfile(library, own)
+    module, call = module_of(own), BIAS + calls_of(own, "visible")[0]
+    first, second = Symbolizer([module]), Symbolizer([module])
+    assert first.text(call) == second.text(call)
+    assert opened == [own]
+    assert "visible" not in Symbolizer([module_of(own, b"\x01" * 20)]).text(call)
+    del first, second
+    gc.collect()
+    assert "(visible+" in Symbolizer([module]).text(call)
+    assert opened == [own, own]
 
 
 @needs_tools
