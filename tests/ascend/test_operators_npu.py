@@ -122,8 +122,7 @@ def test_operators_in_marks_for_the_sanitizer(observe: Observe) -> None:
     words = [(row["Name"], row["Event Type"]) for row in rows]
     assert words == [
         *(("my_add", word) for word in ("ATEN_START", "READ", "READ", "WRITE", "ATEN_END")),
-        ("odd", "ATEN_START"),
-        ("odd", "ATEN_END"),
+        *(("odd", word) for word in ("ATEN_START", "ATEN_END", "ATEN_START", "ATEN_END")),
     ]
     accesses = [row["attributes"] for row in rows if row["Event"] == "ACCESS"]
     assert [(int(one["addr"], 16), one["size"]) for one in accesses] == [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+
 import mstx
 import torch
 import torch_npu
@@ -18,4 +21,9 @@ assert torch_npu.npu._sanitizer.npu_sanitizer.enabled
 mstx.mark(mark)
 mstx.mark("sanitizer-op:read=x:1:2")
 mstx.mark("sanitizer-op:name=odd;read=x,y:z:1,:7;write=")
+tools = ctypes.CDLL("libms_tools_ext.so", use_errno=True)
+tools.mstxMarkA.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+ctypes.set_errno(errno.EDOM)
+tools.mstxMarkA(b"sanitizer-op:name=odd;read=x:99999999999999999999999:1", None)
+assert ctypes.get_errno() == errno.EDOM
 print("address", hex(first.data_ptr()), hex(second.data_ptr()))

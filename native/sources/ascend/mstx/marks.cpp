@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/writer/attributes.h"
+#include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
 #include "core/writer/steps.h"
 #include "sources/ascend/acl/acl.h"
@@ -58,6 +59,7 @@ void record(const RecordingScope& scope, format::EventKind kind, const char* mes
 }
 
 void make_sanitizer_mark(const char* message) noexcept {
+    const KeepErrno keep_errno;  // reading numbers sets it
     const int device = acl::current_device();
     const RecordingScope scope(recorder::is_collecting());
     if (scope && (device < 0 || observes_npu(device))) {

@@ -1,6 +1,7 @@
 #include "sources/ascend/mstx/sanitizer_marks.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -42,8 +43,9 @@ bool read_number(const char*& begin, const char* end, std::uint64_t& number) noe
     if (begin >= end || *begin < '0' || *begin > '9') {
         return false;
     }
+    errno = 0;  // the caller keeps the program's
     number = std::strtoull(begin, &behind, 0);
-    if (behind == begin || behind > end) {
+    if (errno != 0 || behind == begin || behind > end) {
         return false;
     }
     begin = behind + (behind < end && *behind == ':' ? 1 : 0);
