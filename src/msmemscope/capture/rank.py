@@ -6,7 +6,7 @@ import os
 import sys
 
 from msmemscope import _native
-from msmemscope.model.sources import RANK_FACT
+from msmemscope.model.sources import RANK_FACT, is_rank
 
 _VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Of torchrun, Open MPI, other MPIs and Slurm, in the order in which they are believed."""
@@ -18,7 +18,7 @@ _noted: tuple[int, str] | None = None
 def note_rank() -> None:
     """Note the rank in the event log, if there is one that was not noted yet. Workers that are forked learn it late."""
     global _noted  # noqa: PLW0603 - what this process has noted
-    rank = _rank_of_torch() or next(filter(str.isdecimal, (os.environ.get(name, "") for name in _VARIABLES)), "")
+    rank = next(filter(is_rank, (_rank_of_torch(), *(os.environ.get(name, "") for name in _VARIABLES))), "")
     if rank and (os.getpid(), rank) != _noted:
         _native.note_fact(RANK_FACT, rank)
         _noted = os.getpid(), rank
@@ -30,5 +30,5 @@ def _rank_of_torch() -> str:
     try:
         is_known = distributed is not None and distributed.is_available() and distributed.is_initialized()
         return str(distributed.get_rank()) if distributed is not None and is_known else ""
-    except (AttributeError, RuntimeError, ValueError):  # torch is being imported, or the group is being taken down
+    except Exception:  # noqa: BLE001 - torch is being imported, or left, or is not torch: the program's step goes on
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import io
 import os
 import shlex
 import sys
@@ -28,8 +29,8 @@ from msmemscope.launch.analyses import (
     kinds_in_memory,
 )
 from msmemscope.launch.faults import faults_as_errors
-from msmemscope.model.sources import RANK_FACT, is_asked_for
-from msmemscope.reports.process_report import REPORT_FILE, write_process_report
+from msmemscope.model.sources import RANK_FACT, is_asked_for, is_rank
+from msmemscope.reports.process_report import REPORT_FILE, REPORT_WIDTH, render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_bytes, format_count
 
@@ -165,10 +166,31 @@ def _finish(
         summary = _summary(capture, files, first)
         if is_written and settings is not None:
             with _by_itself(capture, "its report was not written"):
-                report = capture.directory / REPORT_FILE
-                summary = dataclasses.replace(summary, files=(*summary.files, ResultFile(report)))
-                write_process_report(summary, report)
+                summary = _with_report(capture, summary)
         return summary, is_written
+
+
+def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
+    """Writes everything about a process into a file beside its dumps; returns the summary that names it.
+
+    Raises:
+        DumpError: If it cannot be written. Then there is none, or still the one of an earlier time.
+    """
+    from msmemscope.formats.dump.output_files import OutputFolder
+
+    report = ResultFile(capture.directory / REPORT_FILE)
+    named = dataclasses.replace(summary, files=(*(file for file in summary.files if file != report), report))
+    text = io.StringIO()
+    render_process(named, text, width=REPORT_WIDTH)
+    with OutputFolder(capture.directory) as folder:
+        folder.remove_abandoned()
+        file = folder.create(REPORT_FILE)
+        try:
+            file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+            file.finish(replaces=True)
+        finally:
+            file.discard()
+    return named
 
 
 @contextlib.contextmanager
@@ -240,7 +262,7 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
 
 def _rank(facts: Mapping[str, tuple[str, ...]]) -> int | None:
     text = facts.get(RANK_FACT, ("",))[-1]
-    return int(text) if text.isdecimal() else None
+    return int(text) if is_rank(text) else None
 
 
 def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:

@@ -6,8 +6,6 @@ program: they are shown as plain text and never read as markup.
 
 from __future__ import annotations
 
-import os
-
 # The reports of findings are imported where there are findings: they bring the analyses along, and with them Polars,
 # which would be half a second for a run that recorded nothing.
 from typing import IO, TYPE_CHECKING, Final
@@ -25,7 +23,6 @@ from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from msmemscope.analysis.peak.overview import PoolPeak
     from msmemscope.recording.block_sets import BlockSet, Share
@@ -34,9 +31,8 @@ if TYPE_CHECKING:
 REPORT_FILE: Final = "report.txt"
 """The file in the folder of a capture that this is written to."""
 
-_FILE_WIDTH: Final = 120
-_FILE_MODE: Final = 0o640
-"""As of the dumps beside it."""
+REPORT_WIDTH: Final = 120
+"""Columns of that file."""
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _NUMBERS_WIDTH: Final = 30
 """Columns that a line of a ranking needs beside its label."""
@@ -51,17 +47,6 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.IMPLIED_STEP: "ends of implied steps",
     EventKind.HOLDER: "holders of blocks",
 }
-
-
-def write_process_report(process: ProcessSummary, path: Path) -> None:
-    """Write everything about a process into a file.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        render_process(process, out, width=_FILE_WIDTH)
 
 
 def render_process(process: ProcessSummary, out: IO[str], *, width: int | None = None) -> None:

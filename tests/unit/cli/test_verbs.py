@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from msmemscope.cli.main import main
 from msmemscope.configuration import Config
+from msmemscope.reports.process_report import REPORT_FILE
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, STATE_OPEN, EventLogBuilder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
-
-def write_capture(root: Path, *, process_id: int = 4242, state: int = 2, settings: Config | None = None) -> Path:
+def write_capture(
+    root: Path, *, process_id: int = 4242, state: int = 2, settings: Config | None = None, rank: str | None = None
+) -> Path:
     """A capture with two blocks, of which one is freed, inside one operator."""
     log = EventLogBuilder(root, process_id=process_id, state=state)
     for line in (settings or Config(output=str(root), devices=("cpu",))).to_settings_text().split("\n"):
         key, _, value = line.partition("=")
         log.fact(f"setting.{key}", value)
+    if rank is not None:
+        log.fact("process.rank", rank)
     log.fact("argument", "/usr/bin/python3")
     log.fact("argument", "train.py")
     log.fact("observed.torch_cpu", "posix_memalign, free")
@@ -40,6 +46,49 @@ def write_capture(root: Path, *, process_id: int = 4242, state: int = 2, setting
 def dumps_in(capture: Path) -> list[str]:
     """Names of the dump files of a capture."""
     return sorted(path.name.partition("_2")[0] + path.suffix for path in capture.glob("device_*/dump/*"))
+
+
+@pytest.mark.parametrize("planted", ["hard link", "symbolic link", "fifo", "text"])
+def test_a_report_takes_the_place_of_what_has_its_name(planted: str, tmp_path: Path) -> None:
+    """Nothing is written through a link, and nobody waits for a reader of a pipe."""
+    capture = write_capture(tmp_path / "output")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    report = capture / REPORT_FILE
+    if planted == "hard link":
+        report.hardlink_to(victim)
+    elif planted == "symbolic link":
+        report.symlink_to(victim)
+    elif planted == "fifo":
+        os.mkfifo(report)
+    else:
+        report.write_text("of an earlier time")
+    assert main(["recover", str(capture)]) == 0
+    assert victim.read_text() == "precious"
+    assert report.is_file()
+    assert not report.is_symlink()
+    assert report.read_text().startswith("Process 4242: python3 train.py\n")
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says so, the dump files are there, and the summary does not name it among them."""
+    capture = write_capture(tmp_path)
+    (capture / REPORT_FILE / "of somebody else").mkdir(parents=True)
+    main(["recover", str(capture)])
+    text = capsys.readouterr().err
+    assert "".join(text.split()).count(f"{REPORT_FILE}cannotbewritten") == 1
+    assert dumps_in(capture) == ["memscope_dump.csv"]
+    assert f"\n  {REPORT_FILE}\n" not in text
+    assert list(capture.glob("*.partial")) == []
+
+
+@pytest.mark.parametrize("rank", ["9" * 5000, "-1", "\u0663", "", "1e9", "seven"])
+def test_what_is_no_rank(rank: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Environments and damaged logs can say anything."""
+    for process_id in (1, 2):
+        write_capture(tmp_path, process_id=process_id, rank=rank)
+    assert main(["recover", str(tmp_path)]) == 0
+    assert "rank " not in capsys.readouterr().err
 
 
 def test_recover_one_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

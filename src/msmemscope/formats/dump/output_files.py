@@ -182,8 +182,11 @@ class OutputFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def finish(self) -> Path:
+    def finish(self, *, replaces: bool = False) -> Path:
         """Gives the file its name.
+
+        Args:
+            replaces: Whether it takes the place of what has the name already: the name, never what a link leads to.
 
         Returns:
             The finished file.
@@ -195,20 +198,26 @@ class OutputFile:
         try:
             self._resume()
             self._check_identity(os.stat(self._partial_name, dir_fd=folder, follow_symlinks=False))
-            try:
-                os.link(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-                os.unlink(self._partial_name, dir_fd=folder)
-            except OSError as error:
-                if error.errno not in _NO_HARD_LINKS:
-                    raise
-                # No hard links here: take the name first, which fails if it is taken.
-                os.close(os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE, dir_fd=folder))
+            if replaces:
                 os.replace(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
+            else:
+                self._take_name(folder)
         except OSError as error:
             raise self.failure(error) from error
         self._is_open = False
         self.suspend()
         return self.path
+
+    def _take_name(self, folder: int) -> None:
+        try:
+            os.link(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            os.unlink(self._partial_name, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            # No hard links here: take the name first, which fails if it is taken.
+            os.close(os.open(self._name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE, dir_fd=folder))
+            os.replace(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def discard(self) -> None:
         """Removes the file; does nothing if it was finished or discarded."""
