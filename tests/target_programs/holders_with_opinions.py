@@ -46,6 +46,7 @@ class LoggedDictionary(dict):  # type: ignore[type-arg]
     """Says that its items were asked for."""
 
     def items(self) -> Any:
+        """Those of the dictionary."""
         noticed.append("items")
         return super().items()
 

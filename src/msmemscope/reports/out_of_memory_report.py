@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
+from msmemscope.analysis.peak.cause_words import sentence_of, verdict_of
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
@@ -107,7 +109,7 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
         with_command: Whether to say what to type next.
     """
     if failure.cause is not None:
-        yield _with_short_site(failure.cause.sentence, failure.cause.figures.outside_site)
+        yield _sentence(failure.cause)
         yield failure.cause.advice
         if with_command and failure.cause.next_command:
             yield f"next: {failure.cause.next_command}"
@@ -126,11 +128,12 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
 
 def verdict(cause: OutOfMemoryCause) -> str:
     """Write the cause in one clause, with its line as seen from the current directory."""
-    return _with_short_site(cause.verdict, cause.site)
+    return verdict_of(cause.cause, cause.figures, cause.step, short_site(cause.site))
 
 
-def _with_short_site(sentence: str, site: str) -> str:
-    return sentence.replace(site, short_site(site)) if site else sentence
+def _sentence(cause: OutOfMemoryCause) -> str:
+    figures = dataclasses.replace(cause.figures, outside_site=short_site(cause.figures.outside_site))
+    return sentence_of(cause.cause, figures, cause.comparison)
 
 
 def fullness(failure: OutOfMemory) -> str:
