@@ -102,7 +102,10 @@ public:
         find_end();
     }
     char level() const noexcept { return rest_.front(); }
-    std::string_view label() const noexcept { return end_ == 0 ? std::string_view{} : rest_.substr(1, end_ - 1); }
+    // substr() would bring the standard library's exceptions along, see preload/without_exceptions.cpp.
+    std::string_view label() const noexcept {
+        return end_ == 0 ? std::string_view{} : std::string_view{rest_.data() + 1, end_ - 1};
+    }
 
 private:
     void find_end() noexcept { end_ = std::min(rest_.find('\n'), rest_.size()); }
@@ -122,7 +125,7 @@ public:
             bytes_[length_++] = '\n';
         }
         bytes_[length_++] = level;
-        label.copy(bytes_ + length_, label.size());
+        std::memcpy(bytes_ + length_, label.data(), label.size());
         length_ += label.size();
         if (is_of_user(level) && level >= free_of_user_) {
             free_of_user_ = static_cast<char>(level + 1);

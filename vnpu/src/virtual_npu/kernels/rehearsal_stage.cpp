@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <torch/library.h>
 
+#include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -52,6 +54,32 @@ Route route_of(const c10::OperatorHandle& op) {
         if (argument.is_out()) return Route::kWrite;
     }
     return Route::kNone;
+}
+
+struct Routed {
+    Route route = Route::kNone;
+    std::optional<c10::SafeKernelFunction> any_backend;  // there for Route::kAnyBackend
+};
+
+// torch notes in the operator, in a list without a lock, each time that one of its implementations is asked for. So all
+// threads share what was asked once. The table is not destroyed: threads may outlive it.
+const Routed& routed(const c10::OperatorHandle& op) {
+    thread_local std::unordered_map<const void*, const Routed*> known;
+    const Routed*& known_here = known[&op.operator_name()];
+    if (known_here == nullptr) {
+        static std::mutex mutex;
+        static auto& table = *new std::unordered_map<const void*, Routed>;
+        const std::lock_guard<std::mutex> lock(mutex);
+        const auto [place, is_new] = table.try_emplace(&op.operator_name());
+        if (is_new) {
+            place->second.route = route_of(op);
+            if (place->second.route == Route::kAnyBackend) {
+                place->second.any_backend = op.getComputedKernelForDispatchKey(kAnyBackend);
+            }
+        }
+        known_here = &place->second;
+    }
+    return *known_here;
 }
 
 // The results of an operator that only writes are the arguments that it writes to.
@@ -103,10 +131,8 @@ void route(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
         drop_data(op.schema(), stack);
         below = below.remove_backend(c10::BackendComponent::CPUBit);
     }
-    thread_local std::unordered_map<const void*, Route> routes;
-    const auto [place, is_new] = routes.try_emplace(&op.operator_name(), Route::kNone);
-    if (is_new) place->second = route_of(op);
-    switch (place->second) {
+    const Routed& way = routed(op);
+    switch (way.route) {
         case Route::kAsItIs:
             op.redispatchBoxed(below, stack);
             return;
@@ -115,7 +141,7 @@ void route(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
             struct Leave {
                 ~Leave() { --any_backend_depth; }
             } leave;
-            op.getComputedKernelForDispatchKey(kAnyBackend).callBoxed(op, below, stack);
+            way.any_backend->callBoxed(op, below, stack);
             return;
         }
         case Route::kWrite:
