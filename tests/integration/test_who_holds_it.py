@@ -64,6 +64,29 @@ def test_no_code_of_the_program_runs() -> None:
     }
 
 
+def test_a_program_that_stops_again_and_again_is_searched_now_and_then() -> None:
+    """A search takes as long as a collection of garbage: of many stops, only some search."""
+    program = """
+import torch, msmemscope
+from msmemscope.capture import holders
+searches = []
+record = holders._record
+holders._record = lambda *arguments: (searches.append(1), record(*arguments))
+msmemscope.config(analysis="leaks", device="cpu")
+kept = []
+for _ in range(200):
+    msmemscope.start()
+    kept += [torch.ones(1000) for _ in range(20)]
+    msmemscope.stop()
+print(len(searches))
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert 1 <= int(finished.stdout) < 20
+
+
 @pytest.mark.slow
 @needs_transformers
 def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:

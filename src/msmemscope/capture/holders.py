@@ -2,8 +2,9 @@
 
 Looked for at the end of steps 4, 8, 16 and so on, at `stop()` and at the end of the process, and only where more blocks
 have outlived the step after their own than at the time before; in a program without steps, at its end only, and where blocks are
-left that its second half allocated. Each search has a limit of time, and takes as long as a collection of garbage. It keeps nothing
-alive and changes nothing: blocks that are found are recorded with their chain.
+left that its second half allocated. Each search has a limit of time, and takes as long as a collection of garbage; a program
+that stops collection again and again spends a small part of its time on them. A search keeps nothing alive and changes nothing:
+blocks that are found are recorded with their chain.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import sys
 import threading
 import types
-from time import thread_time_ns
+from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
@@ -35,6 +36,8 @@ _MOST_OF_A_KIND = 32
 _MOST_NODES = 200_000
 _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
+_PAUSE = 50
+"""After a search, the next `stop()` that searches comes after so many times what that took."""
 _NUMBERS = re.compile(r"\d+")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded here
 
@@ -54,6 +57,7 @@ class HolderSearches:
         self._latest_ends = (0, 0)
         self._begin = _native.next_sequence()
         self._outlived = 0
+        self._rests_until_ns = 0
 
     def step_ended(self) -> None:
         """A step has ended; never raises."""
@@ -66,8 +70,13 @@ class HolderSearches:
             self._next *= 2
             self._look(self._after_warm_up, self._latest_ends[0], least=1)
 
+    def collection_stops(self) -> None:
+        """Collection ends, and may begin again; never raises."""
+        if monotonic_ns() >= self._rests_until_ns:
+            self.run_ended()
+
     def run_ended(self) -> None:
-        """Collection or the process ends; never raises."""
+        """The process ends; never raises."""
         if self._steps > _WARM_UP_STEPS + 1:
             self._look(self._after_warm_up, self._latest_ends[0], least=1)
         elif self._steps == 0:
@@ -81,6 +90,7 @@ class HolderSearches:
             return
         was_enabled = gc.isenabled()
         gc.disable()
+        began_ns = thread_time_ns()
         try:
             blocks = _native.recorded_live_blocks()
             outlived = [block for block in blocks if after < block[2] < before]
@@ -93,6 +103,7 @@ class HolderSearches:
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             _native.note_fact("unobserved.holders", f"{type(error).__name__}: {error}")
         finally:
+            self._rests_until_ns = monotonic_ns() + _PAUSE * (thread_time_ns() - began_ns)
             if was_enabled:
                 gc.enable()
 

@@ -208,7 +208,7 @@ class Session:
             if not self._is_tracing:
                 return
             if self._holders is not None:
-                self._holders.run_ended()
+                self._holders.collection_stops()
             self._is_tracing = False
             self._was_stopped = True
             self._end_python_collection()

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.analysis.leaks.growth import STATED_FALSE_POSITIVE_RATE, find_slow_leaks, live_series, trends
+from msmemscope.analysis.leaks.growth import (
+    STATED_FALSE_POSITIVE_RATE,
+    GrowthBasis,
+    find_slow_leaks,
+    live_series,
+    trends,
+)
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
 from msmemscope.recording.step_bounds import process_steps, with_steps
 from tests.fakes.traces import Trace
 
@@ -143,6 +151,20 @@ def test_too_few_allocations_without_steps_are_said(steps: int, allocations: int
     assert found.remarks == (
         f"growth: not judged, there are too few steps and {allocations} allocations; without steps, at least 68 are needed",
     )
+
+
+def test_a_thread_that_allocates_in_bursts_hides_no_growth_in_another_pool() -> None:
+    """Each pool has parts of its own: here the run has long stretches in which the one that grows stands still."""
+    trace = Trace()
+    for request in range(320):
+        trace.malloc(1024, SITE)
+        trace.free(trace.malloc(512, OTHER))
+        if request % 80 == 40:
+            for _ in range(800):
+                trace.free(trace.malloc(64, OTHER, pool=Pool.HOST, device=DEVICE_CPU))
+    found = find_slow_leaks(trace.recording())
+    assert found.basis is GrowthBasis.PARTS
+    assert found.sites.select("pool", "site_path").rows() == [(Pool.PTA, SITE)]
 
 
 @given(st.lists(st.sampled_from(["malloc", "malloc", "free", "step"]), max_size=60), st.randoms())

@@ -211,6 +211,47 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
             f"{least * _LEAST_IN_PART} are needed"
         )
         return dataclasses.replace(nothing, remarks=(remark,))
+    placed, busy_parts = _in_parts(blocks, parts)
+    if busy_parts < _LEAST_BUSY_SHARE * parts:
+        remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
+        return dataclasses.replace(nothing, remarks=(remark,))
+    # Each pool has its own pace: threads that allocate in different ones run ahead of each other. Small pools have none.
+    own, rest = [], []
+    for pool_blocks in blocks.partition_by("device", "pool", maintain_order=True):
+        own_parts = min(pool_blocks.height // _LEAST_IN_PART, _MOST_PARTS)
+        if own_parts >= least:
+            own.append((_in_parts(pool_blocks, own_parts)[0], own_parts))
+        else:
+            rest.append(placed.join(pool_blocks.select("malloc_sequence"), on="malloc_sequence", how="semi"))
+    if rest:
+        own.append((pl.concat(rest), parts))
+    reserve = segments_at_end(placed, recording.events)
+    placed = _with_sites(
+        recording, pl.concat(part for part, _ in own).filter(~pl.col("malloc_sequence").is_in(reserve.implode()))
+    )
+    lasting = placed.filter(pl.col("last_end") >= pl.col("first_end"))
+    if lasting.is_empty():
+        return nothing
+    judged = [
+        _grown(part, part["ended"][0], options, least_rises=_LEAST_RISES)
+        for part in lasting.partition_by("ended", maintain_order=True)
+    ]
+    grown = pl.concat([rows for rows, _ in judged])
+    nothing = dataclasses.replace(nothing, judged_sites=sum(count for _, count in judged))
+    # Those allocated in the last part are alive, too, and of the same sites.
+    return _slow_leaks(recording, grown, placed, nothing)
+
+
+def _in_parts(blocks: pl.DataFrame, parts: int) -> tuple[pl.DataFrame, int]:
+    """Cut a run into parts with equally many allocations.
+
+    Args:
+        blocks: In the order of their allocation.
+        parts: How many.
+
+    Returns:
+        The blocks with `first_end`, `last_end` and `ended` as of steps; and in how many parts some came and went.
+    """
     allocated = blocks["malloc_sequence"].to_numpy()
     freed = blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
     begins = allocated[np.linspace(0, len(allocated), parts, endpoint=False).astype(np.int64)]
@@ -218,25 +259,14 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     ends = np.append(begins[1:], allocated[-1])
     part = np.searchsorted(begins, allocated, side="right")
     # Lived through from end to end; the part of its own allocation does not count.
-    first_end = part + 1
     last_end = np.searchsorted(ends, freed, side="left")
-    came_and_went = np.unique(part[(freed <= ends[-1]) & (last_end <= part + 1)])
+    busy = np.unique(part[(freed <= ends[-1]) & (last_end <= part + 1)])
     placed = blocks.with_columns(
-        pl.Series("first_end", first_end),
+        pl.Series("first_end", part + 1),
         pl.Series("last_end", np.where(last_end >= part, last_end, 0)),
         ended=pl.lit(parts, dtype=pl.Int64),
     )
-    if len(came_and_went) < _LEAST_BUSY_SHARE * parts:
-        remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
-        return dataclasses.replace(nothing, remarks=(remark,))
-    reserve = segments_at_end(placed, recording.events)
-    placed = _with_sites(recording, placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode())))
-    lasting = placed.filter(pl.col("last_end") >= pl.col("first_end"))
-    if lasting.is_empty():
-        return nothing
-    grown, judged = _grown(lasting, parts, options, least_rises=_LEAST_RISES)
-    # Those allocated in the last part are alive, too, and of the same sites.
-    return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))
+    return placed, len(busy)
 
 
 def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises: int = 0) -> tuple[pl.DataFrame, int]:
