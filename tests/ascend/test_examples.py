@@ -104,6 +104,14 @@ def test_training_with_steps(observe: Observe, vnpu_environment: dict[str, str])
     assert "held by main.history[" in " ".join(leaking.run.stderr.split())
 
 
+@pytest.mark.slow
+def test_healthy_trainings_have_no_finding(observe: Observe) -> None:
+    """With steps that are marked, and with those that are taken from the optimizer."""
+    for program in (["ascend/train_with_steps.py", "--no-leak"], ["train_gpt.py", "--steps=4"]):
+        healthy = observe(["--device=npu"], str(EXAMPLES.parent / program[0]), *program[1:])
+        assert "\nmsmemscope: nothing found: no leak over " in healthy.run.stderr
+
+
 def used_before(observation: Observation, end: int) -> int:
     """What PTA had in use at a place of the recording."""
     rows = [row for row in observation.of(0, event_type="PTA") if int(row["ID"]) < end]
@@ -112,14 +120,15 @@ def used_before(observation: Observation, end: int) -> int:
 
 @pytest.mark.slow
 def test_training_on_ranks(observe: Observe) -> None:
-    """Each rank has a capture, and its last live bytes are those that it printed."""
+    """Each rank has a capture, its last live bytes are those that it printed, and the buckets of step 2 are no leak."""
     program = EXAMPLES / "train_on_ranks.py"
-    observation = observe(["--device=npu", "--events=alloc,free"], str(program), "--steps=2", "--port=29617")
+    observation = observe(["--device=npu", "--events=alloc,free"], str(program), "--port=29617")
     # Two processes write to one pipe: their lines may run into each other.
-    said = dict(re.findall(r"rank (\d) step 2 loss \S+ allocated (\d+)", observation.run.stdout))
+    said = dict(re.findall(r"rank (\d) step 4 loss \S+ allocated (\d+)", observation.run.stdout))
     assert set(said) == {"0", "1"}
     for rank, allocated in said.items():
         highest = max(
             int(row["attributes"]["used"]) for row in observation.of(int(rank), event="MALLOC", event_type="PTA")
         )
         assert highest >= int(allocated) > 0
+    assert "\nmsmemscope: nothing found: no leak over 4 steps" in observation.run.stderr

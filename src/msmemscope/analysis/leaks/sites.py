@@ -122,12 +122,13 @@ def with_odd_ones_apart(blocks: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None) -> pl.DataFrame:
+def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None, quiet_after_one: int | None) -> pl.DataFrame:
     """Say of each call site with blocks that were not freed in which steps it leaked, and whether it still does.
 
     Args:
         blocks: SITE_KEY, `step`, `ended` (i64), `is_suspect` and `is_expected`.
         quiet_steps: Steps without a leak at the end after which a site counts as kept; None for never.
+        quiet_after_one: The same for a site that leaked in one step alone, where that is fewer.
 
     Returns:
         One row per site with a suspect: SITE_KEY; `first_step`, `last_step`, `leaking_steps`, `judged_steps` (from the
@@ -157,11 +158,12 @@ def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None) -> pl.DataFrame:
             judged_steps=pl.col("last_judged") - pl.col("first_step") + 1,
         )
     )
-    is_kept = (
-        pl.lit(value=False)
-        if quiet_steps is None
-        else (pl.col("quiet_steps") >= quiet_steps) & (pl.col("quiet_steps") > pl.col("longest_gap"))
-    )
+    if quiet_steps is None:
+        is_kept = pl.lit(value=False)
+    else:
+        after_one = min(quiet_steps, quiet_after_one or quiet_steps)
+        needed = pl.when(pl.col("leaking_steps") == 1).then(after_one).otherwise(quiet_steps)
+        is_kept = (pl.col("quiet_steps") >= needed) & (pl.col("quiet_steps") > pl.col("longest_gap"))
     is_sure = (pl.col("longest_run") >= SURE_IN_A_ROW) | (pl.col("leaking_steps") >= SURE_IN_ALL)
     confidence = (
         pl.when(is_sure)

@@ -9,7 +9,8 @@ A run ends at some moment, and what is alive then is not all leaked. Four rules 
 
 - A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed.
 - Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
-  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept.
+  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept. Where nobody marked the steps, one step without a leak is
+  enough for a call site that leaked in a single one: data parallel training makes its buckets anew in the second step.
 - A block much larger than the others of its call site, in one step alone, is judged by itself: what was made once on a
   line that leaks is no part of its growth.
 - A block of the driver that a memory pool hands out in parts is that pool's reserve: its parts are judged instead.
@@ -230,7 +231,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)
-    judged = _judged(blocks, options)
+    judged = _judged(blocks, options, steps_are_marked=not recording.step_source.is_implied)
     holders = block_holders(recording)
     blocks = judged.filter(pl.col("step") > WARM_UP_STEPS).join(
         holders, on="malloc_sequence", how="left", maintain_order="left"
@@ -282,7 +283,7 @@ def _last_end_ns(recording: Recording, bounds: ProcessSteps) -> int:
     return int(recording.events["timestamp_ns"][index])
 
 
-def _judged(blocks: pl.DataFrame, options: StepLeakOptions) -> pl.DataFrame:
+def _judged(blocks: pl.DataFrame, options: StepLeakOptions, *, steps_are_marked: bool) -> pl.DataFrame:
     """Returns the blocks with their fate, and what is said of their call site."""
     never = pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     is_expected = expected_blocks(blocks) if options.judges_sites else never
@@ -291,7 +292,8 @@ def _judged(blocks: pl.DataFrame, options: StepLeakOptions) -> pl.DataFrame:
     blocks = blocks.with_columns(is_suspect=is_suspect)
     if options.judges_sites:
         blocks = with_odd_ones_apart(blocks)
-    verdicts = judge_sites(blocks, options.quiet_steps if options.judges_sites else None)
+    quiet_steps = options.quiet_steps if options.judges_sites else None
+    verdicts = judge_sites(blocks, quiet_steps, quiet_steps if steps_are_marked else 1)
     blocks = blocks.join(verdicts, on=SITE_KEY, how="left", maintain_order="left")
     fate = (
         pl.when(~pl.col("is_alive"))
