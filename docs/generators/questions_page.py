@@ -28,7 +28,7 @@ result = msmemscope.load("memscope_dump.csv").ask("peak", device="npu:0")
 `msmemscope.analyze` prints the report and returns the result; `Recording.ask` prints and writes nothing. What results hold
 and what inputs there are is in [analyses.md](analyses.md).
 
-Every question takes `--json`. Those that can find what should not be take `--fail-on-findings`; with several processes
+Every question takes `--json`, and `--frames=N`: call sites in tables stand with so many frames of the program's stack. Those that can find what should not be take `--fail-on-findings`; with several processes
 they end with what was found at each call site of all of them (`merged` in JSON).
 """
 

@@ -32,6 +32,7 @@ from msmemscope.formats.write_back import check_writable, dumps_at, write_findin
 from msmemscope.reports.analysis_json import result_content
 from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
+from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.growth_report import render_slow_leaks
 from msmemscope.reports.inefficient_report import render_inefficient, render_patterns
 from msmemscope.reports.leaks_report import render_leaks, render_mark_leaks
@@ -92,11 +93,18 @@ class Question(Generic[OptionsType, ResultType]):
     on_command_line: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Options that have another default there."""
 
-    def report(self, result: ResultType, recording: Recording, out: IO[str]) -> None:
-        """Write the report, and what it does not cover; without an answer, why there is none."""
+    def report(self, result: ResultType, recording: Recording, out: IO[str], *, frames: int = 1) -> None:
+        """Write the report, and what it does not cover; without an answer, why there is none.
+
+        Args:
+            result: Of this question.
+            recording: That it was asked about.
+            out: Where to.
+            frames: Of the program's stack that call sites are shown with.
+        """
         coverage = result.coverage
         if coverage.is_answered:
-            self.render(result, recording, out)
+            self.render(result if frames == 1 else with_frames(result, frames), recording, out)
         else:
             render_missing(coverage, out)
             if self.render_remainder is not None:

@@ -215,7 +215,15 @@ def test_a_run_that_is_killed_between_is_like_a_whole_one_until_then(ended: Run,
         row_of = dict(zip(recording.events["sequence"], range(recording.events.height), strict=True))
         rows = recording.blocks.with_columns(pl.col("malloc_sequence", "free_sequence").replace_strict(row_of))
         is_freed = pl.col("free_sequence") <= bound
-        columns = ("malloc_sequence", "size", "device", "pool", "name", "owner", pl.when(is_freed).then("free_sequence"))
+        columns = (
+            "malloc_sequence",
+            "size",
+            "device",
+            "pool",
+            "name",
+            "owner",
+            pl.when(is_freed).then("free_sequence"),
+        )
         tables.append(rows.filter(pl.col("malloc_sequence") <= bound).select(*columns))
     assert len(tables[0]) > 100 * KILLED_AT
     assert differences({"blocks": tables[0]}, {"blocks": tables[1]}) == []

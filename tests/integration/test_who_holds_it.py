@@ -64,7 +64,7 @@ def test_no_code_of_the_program_runs() -> None:
     }
 
 
-def test_a_program_that_stops_again_and_again_is_searched_now_and_then() -> None:
+def test_a_program_that_stops_again_and_again_is_searched_now_and_then(tmp_path: Path) -> None:
     """A search takes as long as a collection of garbage: of many stops, only some search."""
     program = """
 import torch, msmemscope
@@ -81,7 +81,12 @@ for _ in range(200):
 print(len(searches))
 """
     finished = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=tool.TIMEOUT_S,
     )
     assert finished.returncode == 0, finished.stderr
     assert 1 <= int(finished.stdout) < 20

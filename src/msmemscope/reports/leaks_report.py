@@ -408,7 +408,7 @@ def _shared_labels(sites: pl.DataFrame) -> set[str]:
 def _label(row: dict[str, Any], ambiguous: set[str]) -> str:
     """The line of a call site; with the line that called it, if that is needed to tell it from others."""
     callers = row["site_path"].splitlines()[1:]
-    if row["site"] not in ambiguous or not callers:
+    if row["site"] not in ambiguous or not callers or "\n" in row["site"]:
         return str(row["site"])
     return f"{row['site']}, from {callers[0].rpartition('/')[2]}"
 

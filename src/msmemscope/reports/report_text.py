@@ -83,14 +83,20 @@ class ReportWriter:
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int = 1) -> None:
         """Write a table whose last columns are labels.
 
-        The last label is cut to the width, keeping its end; where little room is left for it, it gets a line of its own.
+        The last label is cut to the width, keeping its end; where little room is left for it, it gets a line of its own. It may
+        have several lines: frames of a stack, the innermost first.
 
         Args:
             headings: Of the columns.
             rows: Texts of the cells; those that are no labels are numbers and stand to the right.
             labels: How many of the last columns are labels.
         """
-        texts = [[printable(cell) for cell in row] for row in rows]
+        texts = []
+        frames = []
+        for row in rows:
+            label, *callers = row[-1].split("\n")
+            texts.append([printable(cell) for cell in (*row[:-1], label)])
+            frames.append([f"from {short_site(caller)}" for caller in callers])
         numbers = len(headings) - labels
         widths = [max(cell_len(row[column]) for row in [headings, *texts]) for column in range(len(headings) - 1)]
         beside = _INDENT + sum(width + _GAP for width in widths)
@@ -107,8 +113,11 @@ class ReportWriter:
 
         heading = line(headings)
         self._console.print(Text(heading.partition("\n")[0] if is_apart else heading, QUIET), soft_wrap=True)
-        for row in texts:
+        for row, callers in zip(texts, frames, strict=True):
             self._console.print(Text(line([*row[:-1], cut_label(row[-1], room)])), soft_wrap=True)
+            indent = " " * (2 * _INDENT if is_apart else beside)
+            for caller in callers:
+                self._console.print(Text(f"{indent}{cut_label(caller, room)}", QUIET), soft_wrap=True)
 
 
 _LINE: Final = re.compile(r"\.py\([0-9]+\)")
@@ -131,8 +140,8 @@ def cut_label(label: str, width: int) -> str:
 
 
 def short_site(site: str) -> str:
-    """Return a source line with its path as seen from the current directory, where that is shorter."""
-    site = printable(" ".join(site.split()))
+    """Return a source line with its path as seen from the current directory, where that is shorter; of frames, the first."""
+    site = printable(" ".join(site.partition("\n")[0].split()))
     if not site.startswith("/"):
         return site
     path, parenthesis, rest = site.partition("(")

@@ -172,6 +172,10 @@ def test_names_that_look_like_formulas_are_text_in_the_csv(tmp_path: Path, capsy
         (["operators", "{run}", "--fail-on-findings"], "unrecognized arguments: --fail-on-findings"),
         (["growth", "{run}", "--significance=much"], "--significance: not a number: 'much'"),
         (["growth", "{run}", "--significance=2"], "--significance: not a chance: '2.0'"),
+        *(
+            (["leaks", "{run}", f"--frames={n}"], f"--frames: must be a number of frames: '{n}' (accepted: 1 to 1000)")
+            for n in ("0", "-1", "1001", "x", "9" * 5000)
+        ),
         (["leaks", "{text}"], "is nothing that can be analysed"),
         (["leaks", "{empty}"], "holds nothing that can be analysed"),
     ],

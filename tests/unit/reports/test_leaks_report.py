@@ -13,6 +13,7 @@ from msmemscope.analysis.leaks.overview import LeakOverview, find_leaks
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.leaks_report import MOST_BLOCKS, render_leaks, render_mark_leaks
 from tests.fakes.traces import Trace
 
@@ -200,6 +201,22 @@ def test_a_helper_that_is_called_from_two_lines_names_both() -> None:
     text = rendered(find_leaks(trace.recording()))
     assert "make.py(3): made, from train.py(10): main" in text
     assert "make.py(3): made, from train.py(20): main" in text
+
+
+def test_frames_of_the_program_stand_below_the_line() -> None:
+    """As many as are asked for, in every table; the names in front of them are the same, and so are the figures."""
+    trace = Trace()
+    for _ in range(6):
+        trace.malloc(100, "/home/me/app/make.py(3): made\n/home/me/app/train.py(10): main\n/home/me/app/run.py(1): start")
+        trace.step()
+    found = find_leaks(trace.recording())
+    plain = rendered(found).splitlines()
+    for frames, callers in ((2, ["train.py(10): main"]), (9, ["train.py(10): main", "run.py(1): start"])):
+        shown = rendered(with_frames(found, frames)).splitlines()
+        below = [line for line in shown if line.lstrip().startswith("from /")]
+        assert [line for line in shown if line not in below] == plain
+        assert [line.rpartition("/")[2] for line in below] == callers * (len(below) // len(callers))
+        assert below
 
 
 def test_without_steps_it_says_why() -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _CAPTURES: Final = "msmemscope_*_ascend"
 _EVENT_LOG: Final = "event_log"
+_MOST_FRAMES: Final = 1000
+"""As deep as stacks are recorded at most."""
 
 
 class AnalyzeCommand:
@@ -61,6 +63,11 @@ class AnalyzeCommand:
                         {"metavar": words.accepted.metavar} if words.accepted.metavar else {"action": "store_true"}
                     )
                     own.add_argument(words.spelling, dest=field.name, help=_help(words, field.default), **value)
+            own.add_argument(
+                "--frames",
+                metavar="N",
+                help="show call sites with so many frames of the program's stack; default: 1, their line",
+            )
             own.add_argument("--json", action="store_true", help="write the result to stdout as one JSON object")
             if question.findings is not None:
                 own.add_argument(
@@ -76,13 +83,14 @@ class AnalyzeCommand:
         question = QUESTIONS[arguments.kind]
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
+        frames = _frames(arguments.frames)
         if arguments.path == "":
             message = "names nothing"
             raise UsageError(message, option="PATH", value="", accepted="a capture folder, or a dump file")
         with contextlib.suppress(ValueError):  # only the main thread may
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         path, folders = _chosen(arguments.path)
-        findings = _analyze(question, path, folders, options, as_json=arguments.json)
+        findings = _analyze(question, path, folders, options, frames=frames, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
         # What could not be looked at has not passed.
@@ -109,6 +117,20 @@ def _chosen(given: str | None) -> tuple[Path, Sequence[Path]]:
     return path, sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
 
 
+def _frames(given: str | None) -> int:
+    if given is None:
+        return 1
+    if not (
+        len(given) <= len(str(_MOST_FRAMES))
+        and given.isascii()
+        and given.isdecimal()
+        and 0 < int(given) <= _MOST_FRAMES
+    ):
+        message = "must be a number of frames"
+        raise UsageError(message, option="--frames", value=given, accepted=f"1 to {_MOST_FRAMES}")
+    return int(given)
+
+
 def _help(words: OptionWords, default: object) -> str:
     shows_default = words.accepted.metavar and default is not None
     return f"{words.summary}; default: {default}" if shows_default else words.summary
@@ -132,7 +154,13 @@ def _given(question: Question[Any, Any], arguments: argparse.Namespace) -> dict[
 
 
 def _analyze(
-    question: Question[Any, Any], path: Path, folders: Sequence[Path], options: QuestionOptions, *, as_json: bool
+    question: Question[Any, Any],
+    path: Path,
+    folders: Sequence[Path],
+    options: QuestionOptions,
+    *,
+    frames: int,
+    as_json: bool,
 ) -> int | None:
     """Analyse every process at a path.
 
@@ -141,6 +169,7 @@ def _analyze(
         path: What was named.
         folders: The captures in it, where it is a folder of several.
         options: Of the question.
+        frames: Of call sites that are shown.
         as_json: Whether stdout gets JSON instead of text.
 
     Returns:
@@ -176,7 +205,7 @@ def _analyze(
                         if analyzed:
                             writer.line()
                         writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
-                    question.report(result, recording, sys.stdout)
+                    question.report(result, recording, sys.stdout, frames=frames)
                     sys.stdout.flush()
                 if question.findings is not None:
                     found.append((recording.process_id, question.findings(result)))
