@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.support.accounting import Action, Targets, programs
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,10 @@ MODES = {
 }
 
 
+EXAMPLES = settings().max_examples if NIGHT else 40
+"""Programs in each mode: by day fewer than on the CPU, since most of what they do is the same there."""
+
+
 @pytest.fixture(scope="module", params=MODES)
 def targets(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]
@@ -32,6 +37,7 @@ def targets(
     running.end()
 
 
+@settings(max_examples=EXAMPLES)
 @given(programs)
 def test_totals_and_labels_of_any_program(targets: Targets, program: list[Action]) -> None:
     """After every action, what is alive in the log is what torch_npu counts; and every block has its labels."""
