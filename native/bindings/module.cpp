@@ -224,7 +224,10 @@ NB_MODULE(_native, module) {
                "Whether this thread's latest allocation of the driver failed for lack of memory, and was recorded.");
     module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
     module.def(
-        "say", [](const std::string& text) { recorder::say(text.c_str()); }, nb::arg("text"),
+        "warn", [](const std::string& text) { recorder::warn(text.c_str()); }, nb::arg("text"),
+        "One line in the event log, and on stderr unless errors alone are asked for.");
+    module.def(
+        "report_error", [](const std::string& text) { recorder::report_error(text.c_str()); }, nb::arg("text"),
         "One line on stderr and in the event log.");
     module.def("is_stderr_the_same", &is_stderr_the_same,
                "Whether descriptor 2 is the file that it was when the core was loaded.");

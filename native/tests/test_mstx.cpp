@@ -84,21 +84,21 @@ void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 constexpr std::int32_t kGarbage = -0x21524111;
 void* const garbage = at(0xdeadbeef00000001);
 
-void* tell_heap(const Image& image, const char* domain, std::uint64_t address, std::uint64_t size,
-                unsigned device = 0) {
+void* report_heap(const Image& image, const char* domain, std::uint64_t address, std::uint64_t size,
+                  unsigned device = 0) {
     const VirtualRange range{device, at(address), size};
     const HeapDescription description{kGarbage, kGarbage, &range};
     return image.heap(image.create(domain), &description);
 }
 
-void tell_block(const Image& image, const char* domain, std::uint64_t address, std::uint64_t size,
-                unsigned device = 0) {
+void report_block(const Image& image, const char* domain, std::uint64_t address, std::uint64_t size,
+                  unsigned device = 0) {
     const VirtualRange range{device, at(address), size};
     const RegionsRegisterBatch batch{garbage, kGarbage, 1, &range, static_cast<void**>(garbage)};
     image.regions(image.create(domain), &batch);
 }
 
-void tell_end(const Image& image, const char* domain, std::uint64_t address) {
+void report_end(const Image& image, const char* domain, std::uint64_t address) {
     const RegionReference reference{kGarbage, at(address)};
     const RegionsUnregisterBatch batch{1, &reference};
     image.regions_end(image.create(domain), &batch);
@@ -145,32 +145,32 @@ std::size_t count_of(const Records& records, format::EventKind kind) {
     return count;
 }
 
-void tell_caching(const Image& image) {
+void report_caching(const Image& image) {
     // Each call asks for the domain again.
     CHECK(image.create("ptaCaching") != nullptr && image.create("ptaCaching") == image.create("msleaks"));
     CHECK(image.create("test") == nullptr && image.create("communication") == nullptr && image.create("") == nullptr);
     CHECK(image.create(nullptr) == nullptr);
-    CHECK(tell_heap(image, "ptaCaching", 0x10000, 2097152) == nullptr);
-    tell_block(image, "ptaCaching", 0x10000, 512);
+    CHECK(report_heap(image, "ptaCaching", 0x10000, 2097152) == nullptr);
+    report_block(image, "ptaCaching", 0x10000, 512);
     for (std::uint64_t index = 1; index < 100; ++index) {
-        tell_heap(image, "ptaCaching", 0x10000 + index * 512, 2097152);  // the total has not changed
-        tell_block(image, "msleaks", 0x10000 + index * 512, 512);
+        report_heap(image, "ptaCaching", 0x10000 + index * 512, 2097152);  // the total has not changed
+        report_block(image, "msleaks", 0x10000 + index * 512, 512);
     }
-    tell_end(image, "ptaCaching", 0x10000);
-    tell_end(image, "ptaCaching", 0x10000);          // again
-    tell_end(image, "ptaCaching", 0x7777);           // never heard of
-    tell_block(image, "ptaCaching", 0x10200, 1024);  // its end was not told
-    tell_heap(image, "ptaCaching", 0x10000, 4194304);
-    tell_heap(image, "ptaCaching", 0x90000, 20971520, 3);
-    tell_block(image, "ptaCaching", 0x90000, 4096, 3);
+    report_end(image, "ptaCaching", 0x10000);
+    report_end(image, "ptaCaching", 0x10000);          // again
+    report_end(image, "ptaCaching", 0x7777);           // never heard of
+    report_block(image, "ptaCaching", 0x10200, 1024);  // its end was not told
+    report_heap(image, "ptaCaching", 0x10000, 4194304);
+    report_heap(image, "ptaCaching", 0x90000, 20971520, 3);
+    report_block(image, "ptaCaching", 0x90000, 4096, 3);
     // Nonsense is passed over.
     image.heap(image.create("ptaCaching"), nullptr);
     image.heap(garbage, nullptr);
     image.heap_end(image.create("ptaCaching"), nullptr);
     image.regions(nullptr, nullptr);
     image.regions_end(image.create("ptaCaching"), nullptr);
-    tell_heap(image, "ptaCaching", 0x1, 1, 4000000000U);
-    tell_block(image, "ptaCaching", 0x1, 1, 200);
+    report_heap(image, "ptaCaching", 0x1, 1, 4000000000U);
+    report_block(image, "ptaCaching", 0x1, 1, 200);
 }
 
 void check_caching(const tests::Log& log) {
@@ -192,16 +192,16 @@ void check_caching(const tests::Log& log) {
     }
 }
 
-void tell_workspace(const Image& image) {
+void report_workspace(const Image& image) {
     // Two streams: the size told is the sum of all that is in use.
-    tell_heap(image, "ptaWorkspace", 0x200000, 18874368);
-    tell_block(image, "ptaWorkspace", 0x200000, 18874368);
-    tell_heap(image, "ptaWorkspace", 0x400000, 20971520);
-    tell_block(image, "ptaWorkspace", 0x400000, 20971520);
-    tell_end(image, "ptaWorkspace", 0x200000);
-    tell_end(image, "ptaWorkspace", 0x400000);
-    tell_heap(image, "ptaWorkspace", 0x200000, 2097152);
-    tell_heap(image, "ptaWorkspace", 0x400000, 0);
+    report_heap(image, "ptaWorkspace", 0x200000, 18874368);
+    report_block(image, "ptaWorkspace", 0x200000, 18874368);
+    report_heap(image, "ptaWorkspace", 0x400000, 20971520);
+    report_block(image, "ptaWorkspace", 0x400000, 20971520);
+    report_end(image, "ptaWorkspace", 0x200000);
+    report_end(image, "ptaWorkspace", 0x400000);
+    report_heap(image, "ptaWorkspace", 0x200000, 2097152);
+    report_heap(image, "ptaWorkspace", 0x400000, 0);
 }
 
 void check_workspace(const tests::Log& log) {
@@ -214,7 +214,7 @@ void check_workspace(const tests::Log& log) {
     CHECK_EQUAL(totals_of(Records(records.begin(), records.begin() + 4), 0).live, 20971520);
 }
 
-void tell_mindspore(const Image& image) {
+void report_mindspore(const Image& image) {
     void* const domain = image.create("mindsporeMemPool");
     CHECK(domain != nullptr && domain == image.create("mindsporeMemPool"));
     // One batch of many regions; the total comes behind the blocks.
@@ -226,10 +226,10 @@ void tell_mindspore(const Image& image) {
     }
     const RegionsRegisterBatch batch{garbage, kGarbage, ranges.size(), ranges.data(), static_cast<void**>(garbage)};
     image.regions(domain, &batch);
-    tell_heap(image, "mindsporeMemPool", 0x500000, 1 << 30, 1);
+    report_heap(image, "mindsporeMemPool", 0x500000, 1 << 30, 1);
     const RegionsUnregisterBatch ends{references.size() - 1, references.data()};
     image.regions_end(domain, &ends);
-    tell_heap(image, "mindsporeMemPool", 0x500000, 1 << 30, 1);
+    report_heap(image, "mindsporeMemPool", 0x500000, 1 << 30, 1);
 }
 
 void check_mindspore(const tests::Log& log) {
@@ -243,7 +243,7 @@ void check_mindspore(const tests::Log& log) {
     }
 }
 
-void tell_atb(const Image& image) {
+void report_atb(const Image& image) {
     void* const domain = image.create("atb");
     CHECK(domain != nullptr && domain == image.create("atb"));
     void* handles[3] = {garbage, garbage, garbage};
@@ -253,9 +253,9 @@ void tell_atb(const Image& image) {
     for (void* handle : handles) {
         CHECK(handle != nullptr && handle != garbage);
     }
-    CHECK(tell_heap(image, "atb", 0x800000, 1 << 20, 2) == at(0x800000));
-    CHECK(tell_heap(image, "atb", 0x900000, 1 << 20, 2) == at(0x900000));
-    CHECK(tell_heap(image, "atb", 0, 0, 2) != nullptr);
+    CHECK(report_heap(image, "atb", 0x800000, 1 << 20, 2) == at(0x800000));
+    CHECK(report_heap(image, "atb", 0x900000, 1 << 20, 2) == at(0x900000));
+    CHECK(report_heap(image, "atb", 0, 0, 2) != nullptr);
     image.regions(domain, &batch);
     CHECK(handles[0] != handles[1] && handles[1] != handles[2]);
     // The same region again, from another operation: the first handle means nothing any more.
@@ -291,7 +291,7 @@ void hammer_atb(const Image& image) {
             void* const domain = image.create("atb");
             for (std::uint64_t round = 0; round < 5000; ++round) {
                 const std::uint64_t base = 0x100000000 + number * 0x10000000;
-                void* const heap = tell_heap(image, "atb", base, 4096, 5);
+                void* const heap = report_heap(image, "atb", base, 4096, 5);
                 const VirtualRange ranges[] = {{5, at(base), 2048}, {5, at(base + 2048), 2048}};
                 void* handles[2];
                 const RegionsRegisterBatch batch{heap, 0, 2, ranges, handles};
@@ -308,7 +308,7 @@ void hammer_atb(const Image& image) {
     }
 }
 
-void tell_marks(const Image& image) {
+void report_marks(const Image& image) {
     std::uint64_t tool = 0;
     image.tool_id(&tool);
     CHECK_EQUAL(tool, 0x1003U);
@@ -350,7 +350,7 @@ int main() {
     inject(first);  // before anything is configured
     first.mark("lost", nullptr);
     CHECK_EQUAL(first.range_start("lost", nullptr), 0U);
-    tell_block(first, "ptaCaching", 0x10000, 1);
+    report_block(first, "ptaCaching", 0x10000, 1);
 
     ScratchFolder folder;
     CHECK(recorder::configure(folder.settings("devices=npu\nnative_stack_depth=3\n").c_str()));
@@ -365,12 +365,12 @@ int main() {
     inject(old);
     CHECK(old.mark != nullptr && old.range_end != nullptr && old.tool_id == nullptr && old.create == nullptr);
 
-    tell_caching(first);
-    tell_workspace(first);
-    tell_mindspore(second);
-    tell_atb(second);
+    report_caching(first);
+    report_workspace(first);
+    report_mindspore(second);
+    report_atb(second);
     hammer_atb(second);
-    tell_marks(second);
+    report_marks(second);
     recorder::close();
 
     const tests::Log log = tests::read_log(folder.path(), getpid());

@@ -122,7 +122,7 @@ void DumpFiles::end(const char* what, int error) noexcept {
     std::snprintf(line, sizeof(line),
                   "watch: %s%s%s; no more is written of watched memory, changes are still looked for", what,
                   error == 0 ? "" : ": ", error == 0 ? "" : std::strerror(error));
-    recorder::say(line);
+    recorder::warn(line);
     // Facts have no line feeds, and names of files may be long: the error says enough.
     std::snprintf(line, sizeof(line), "process=%d,bytes=%" PRIu64 ",reason=%s", getpid(), written_bytes_,
                   error == 0 ? what : std::strerror(error));

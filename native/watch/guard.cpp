@@ -184,7 +184,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
     whole_looks_ += saw_all ? 1U : 0U;
     rounds_ += saw_all && place == blocks_.end() ? 1U : 0U;
     most_bytes_ = std::max(most_bytes_, used);
-    tell(site);
+    report_findings(site);
 }
 
 void Guard::operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
@@ -241,7 +241,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         }
     }
     most_bytes_ = std::max(most_bytes_, used);
-    tell(site);
+    report_findings(site);
 }
 
 void Guard::note_coverage() const noexcept {

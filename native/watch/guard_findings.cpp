@@ -39,7 +39,7 @@ void Guard::find(const Guarded& guarded, const Finding& finding, const Change& c
     found_.push_back(found);
 }
 
-void Guard::tell(const CallSite& site) noexcept {
+void Guard::report_findings(const CallSite& site) noexcept {
     if (found_.empty()) {
         return;
     }
@@ -51,18 +51,18 @@ void Guard::tell(const CallSite& site) noexcept {
         while (end != found_.end() && end->continues(*(end - 1))) {
             ++end;
         }
-        auto told = std::find_if(first, end, [](const Found& found) { return !found.finding.is_beside; });
+        auto reported = std::find_if(first, end, [](const Found& found) { return !found.finding.is_beside; });
         Overrun overrun{};
-        if (told == end) {
-            told = first;
-        } else if (told != first && (told - 1)->block.address != told->block.address) {
+        if (reported == end) {
+            reported = first;
+        } else if (reported != first && (reported - 1)->block.address != reported->block.address) {
             overrun.from_neighbour = true;
-            overrun.first_in_neighbour = (told - 1)->change.first;
+            overrun.first_in_neighbour = (reported - 1)->change.first;
         }
-        std::uint64_t last_block = told->block.address;
-        for (auto next = told + 1; next != end; ++next) {
-            if (next->block.address == told->block.address) {
-                told->change.append(next->change);
+        std::uint64_t last_block = reported->block.address;
+        for (auto next = reported + 1; next != end; ++next) {
+            if (next->block.address == reported->block.address) {
+                reported->change.append(next->change);
             } else if (next->block.address != last_block && !next->finding.is_beside) {
                 ++overrun.more_blocks;
                 last_block = next->block.address;
@@ -71,13 +71,13 @@ void Guard::tell(const CallSite& site) noexcept {
                 overrun.until = next->block.address + next->change.last + 1;
             }
         }
-        tell_one(*told, overrun, site);
+        report_one(*reported, overrun, site);
         first = end;
     }
     found_.clear();
 }
 
-void Guard::tell_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept {
+void Guard::report_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept {
     found.finding.previous = &found.previous;
     Neighbour neighbour{};
     const Neighbour* before = nullptr;

@@ -153,8 +153,8 @@ private:
     void find(const Guarded& guarded, const Finding& finding, const Change& change,
               std::uint64_t checksum_before) noexcept;
     // Records what was found since it was called last.
-    void tell(const CallSite& site) noexcept;
-    void tell_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept;
+    void report_findings(const CallSite& site) noexcept;
+    void report_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept;
     // Of a piece that the operator may write in part: the rest, such as the padding behind a tensor, must not change.
     void look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept;
     // The first piece of the block behind the one that holds an address, or behind the address.
@@ -205,9 +205,9 @@ struct State {
     bool is_stale = true;  // something may have changed while nothing was collected
     bool window_is_open = false;
     bool writes_files = true;
-    bool told_of_outputs = false;
-    bool told_of_folder = false;
-    bool told_of_kernels = false;
+    bool knows_outputs = false;
+    bool folder_is_reported = false;
+    bool knows_kernels = false;
     std::uint32_t last_number = 0;
     std::uint64_t moment = 0;
     OperatorName previous{};

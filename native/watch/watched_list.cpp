@@ -75,14 +75,14 @@ void announce(State& held, Watched& watched, const CallSite& site) noexcept {
     const Settings& settings = recorder::settings();
     watched.is_announced = true;
     write_start(watched, settings.watch_full_content, site);
-    if (settings.watch_full_content && !held.told_of_folder) {
-        held.told_of_folder = true;
+    if (settings.watch_full_content && !held.folder_is_reported) {
+        held.folder_is_reported = true;
         char line[300];
         std::snprintf(line, sizeof(line),
                       "watch: contents go to watch_dump under the output folder, at most %" PRIu64
                       " bytes of each process (--watch-max-size)",
                       settings.watch_max_size_bytes);
-        recorder::say(line);
+        recorder::warn(line);
     }
 }
 
@@ -100,7 +100,7 @@ void settle_list(State& held, const CallSite& site) noexcept {
             char line[400];
             std::snprintf(line, sizeof(line), "watch: the memory of '%s' %s; it is watched no longer", watched.name,
                           std::strcmp(watched.ended_because, "freed") == 0 ? "was freed" : "cannot be read");
-            recorder::say(line);
+            recorder::warn(line);
         }
     }
     const auto ended = std::remove_if(held.watched.begin(), held.watched.end(),
@@ -142,9 +142,9 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
         }
         write_change(watched, finding, change, before, site);
         const bool is_of_kernel = finding.running == nullptr || finding.running->name.source == Source::kKernel;
-        if (is_of_kernel && !finding.may_write && !finding.writes_are_known && !held.told_of_kernels) {
-            held.told_of_kernels = true;
-            recorder::say(
+        if (is_of_kernel && !finding.may_write && !finding.writes_are_known && !held.knows_kernels) {
+            held.knows_kernels = true;
+            recorder::warn(
                 "watch: memory changed, and which kernels may write it is not known; with --level=op,kernel "
                 "changes are judged by the operators that the kernels belong to");
         }
@@ -191,12 +191,12 @@ void open_window(State& held, const Running& running, const Output* outputs, std
     held.window_is_open = true;
     held.window_start.note_opening(running.name, count);
     const bool is_there = wanted >= 0 && static_cast<std::size_t>(wanted) < count;
-    if (wanted >= 0 && !is_there && count > 0 && !held.told_of_outputs) {
-        held.told_of_outputs = true;
+    if (wanted >= 0 && !is_there && count > 0 && !held.knows_outputs) {
+        held.knows_outputs = true;
         char line[400];
         std::snprintf(line, sizeof(line), "watch: %s has %zu outputs and no output %d: all of them are watched",
                       running.name.text, count, wanted);
-        recorder::say(line);
+        recorder::warn(line);
     }
     for (std::size_t index = 0; index < count; ++index) {
         if (is_there && index != static_cast<std::size_t>(wanted)) {

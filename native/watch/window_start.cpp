@@ -39,7 +39,7 @@ void WindowStart::note_opening(const OperatorName& running, std::size_t outputs)
                   is_kernel ? "what a kernel returns is not known" : "it returns no memory that is observed",
                   is_kernel ? "name an operator (--level=op,kernel), or watch a tensor with msmemscope.watcher.watch"
                             : "is its device in --device?");
-    recorder::say(line);
+    recorder::warn(line);
     recorder::note_fact("watch.window_without_outputs", running.text);
 }
 
@@ -54,7 +54,7 @@ void WindowStart::report() noexcept {
         std::snprintf(
             text, sizeof(text), "watch: %s never ran: none of its outputs was watched%s", name_,
             recorder::settings().collect_operators ? "" : "; --level=kernel observes no operators: add op to it");
-        recorder::say(text);
+        recorder::warn(text);
     }
     recorder::note_fact("watch.window_never_began", name_);
 }

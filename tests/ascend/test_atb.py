@@ -122,7 +122,7 @@ def _rows(observation: Observation) -> list[dict[str, Any]]:
     return [row for row in observation.of(0) if row["Event"] in {"OP_LAUNCH", "KERNEL_LAUNCH", "ACCESS"}]
 
 
-def _told(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+def _reported(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(row["Event Type"], row["Name"]) for row in rows]
 
 
@@ -151,7 +151,7 @@ def test_operators_kernels_and_tensors(
     expected += operator("GraphOperation", operator("NodeOperation", kernels()))
     expected += operator("x" * 254, [])  # a name is cut there
     expected += operator("ThrowingOperation", [])[:5]  # an exception passes through, and there is no end
-    assert _told(rows) == expected
+    assert _reported(rows) == expected
 
     first = rows[0]["attributes"]
     assert first == {
@@ -200,8 +200,8 @@ def test_only_what_was_asked_for(
     """Levels, events, devices and the time of collection choose; the program's results do not depend on it."""
     device = () if any(option.startswith("--device") for option in options) else ("--device=npu",)
     observation = observe_c((*device, *options), fake_atb.host, *fake_atb.command()[1:])
-    told = {kind for kind, _ in _told(_rows(observation))}
-    assert told == kinds
+    reported = {kind for kind, _ in _reported(_rows(observation))}
+    assert reported == kinds
     assert observation.run.reports[0] == _run_alone(fake_atb, cann_environment, output)
 
 

@@ -124,9 +124,9 @@ def test_training_on_ranks(observe: Observe) -> None:
     program = EXAMPLES / "train_on_ranks.py"
     observation = observe(["--device=npu", "--events=alloc,free"], str(program), "--port=29617")
     # Two processes write to one pipe: their lines may run into each other.
-    said = dict(re.findall(r"rank (\d) step 4 loss \S+ allocated (\d+)", observation.run.stdout))
-    assert set(said) == {"0", "1"}
-    for rank, allocated in said.items():
+    printed = dict(re.findall(r"rank (\d) step 4 loss \S+ allocated (\d+)", observation.run.stdout))
+    assert set(printed) == {"0", "1"}
+    for rank, allocated in printed.items():
         highest = max(
             int(row["attributes"]["used"]) for row in observation.of(int(rank), event="MALLOC", event_type="PTA")
         )

@@ -94,13 +94,13 @@ def test_what_the_device_had_in_use_is_told_with_the_next_row(ways: dict[str, Re
         devices["event log"]
         .sort("sequence")
         .join_asof(usage, on="sequence", check_sortedness=False)
-        .join_asof(memory.select("sequence", told="sequence"), on="sequence", check_sortedness=False)
+        .join_asof(memory.select("sequence", reported="sequence"), on="sequence", check_sortedness=False)
     )
-    is_told = (moments["told"] > moments["changed"]).fill_null(value=False)
-    assert is_told.sum() >= STEPS - 1
+    is_reported = (moments["reported"] > moments["changed"]).fill_null(value=False)
+    assert is_reported.sum() >= STEPS - 1
     for form in ("csv", "db"):
-        same = devices[form].sort("sequence").filter(is_told)
-        assert same.equals(devices["event log"].sort("sequence").filter(is_told), null_equal=True)
+        same = devices[form].sort("sequence").filter(is_reported)
+        assert same.equals(devices["event log"].sort("sequence").filter(is_reported), null_equal=True)
 
 
 @pytest.mark.parametrize("level", [Level.OP, Level.KERNEL])

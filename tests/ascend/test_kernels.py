@@ -63,7 +63,7 @@ def assert_complete(rows: list[dict[str, Any]]) -> None:
         assert int(start["ID"]) > int(launch["ID"])
 
 
-def losses_told(observation: Observation) -> str:
+def losses_printed(observation: Observation) -> str:
     """What the captures and the tool say of events that are not there, for the message of a failing test."""
     counters = ("dropped_reentrant", "dropped_failure", "dropped_recycled", "lost_definitions", "untracked_blocks")
     lines = [
@@ -102,7 +102,7 @@ def test_streams_of_several_threads(observe_c: Observe, kernels: Path, chip: str
     rows = kernel_rows(seen)
     assert_complete(rows)
     launches = {f"thread_{number}": LAUNCHES for number in range(THREADS)}
-    assert collections.Counter(names(rows)) == launches, losses_told(seen)
+    assert collections.Counter(names(rows)) == launches, losses_printed(seen)
     threads = collections.defaultdict(set)
     for row in rows:
         if row["Event Type"] == "KERNEL_LAUNCH":
@@ -166,7 +166,7 @@ def test_threads_that_launch_while_recording_begins(observe_c: Observe, compile_
     rows = kernel_rows(seen)
     assert_complete(rows)
     launches = {f"thread_{number}": LAUNCHES for number in range(THREADS)}
-    assert collections.Counter(names(rows)) == launches, losses_told(seen)
+    assert collections.Counter(names(rows)) == launches, losses_printed(seen)
 
 
 def test_more_launches_than_a_table_holds(observe_c: Observe, kernels: Path) -> None:

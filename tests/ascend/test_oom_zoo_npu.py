@@ -64,8 +64,8 @@ def test_expandable_segments_decide_what_is_fragmentation(tmp_path: Path) -> Non
     """Programs whose gaps are to blame finish with them, the others do not; without them all run out of memory."""
     programs = catalogue.programs()
     assert set(outcomes_of(tmp_path, programs, {}).values()) == {"exhausted"}
-    told = outcomes_of(tmp_path, programs, EXPANDABLE)
+    reported = outcomes_of(tmp_path, programs, EXPANDABLE)
     expected = {
         one.identity: "finished" if one.cause in catalogue.CLOSING_GAPS_HELPS else "exhausted" for one in programs
     }
-    assert told == expected
+    assert reported == expected

@@ -19,7 +19,7 @@ UNUSED = {
 }  # fmt: skip
 
 
-def said(seen: Observation) -> dict[str, Any]:
+def printed(seen: Observation) -> dict[str, Any]:
     """What the program said, by moment."""
     lines = [json.loads(line) for line in seen.run.stdout.splitlines() if line.startswith("{")]
     return {line["moment"]: line for line in lines}
@@ -32,7 +32,7 @@ def test_figures_and_devices(observe: Observe, visible: str, numbers: tuple[int,
     """None takes all of them, and touches none that is not used. Rows have the driver's numbers."""
     variables = SMALL | ({"ASCEND_RT_VISIBLE_DEVICES": visible} if visible else {})
     seen = observe(["--device=npu"], PROGRAM, variables=variables)
-    words = said(seen)
+    words = printed(seen)
     first, second = numbers
     assert words["nothing used"]["contexts"] == [False, False]
     assert words["nothing used"]["used"] == [0, 0]

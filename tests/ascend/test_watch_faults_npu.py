@@ -32,13 +32,13 @@ def test_every_seeded_overrun_is_found_and_nothing_else(observe: Observe, how: s
     ways, options = WAYS[how]
     seen = observe(["--device=npu", *options], str(PROGRAM), "npu", SEEDS, *ways)
     assert seen.run.stderr.count("[vnpu] injected fault") == SEEDS * len(ways)
-    for said, found in check_seeded_runs(seen.run, SEEDS * len(ways)):
-        assert found.attributes["ranges"] == said["ranges"], said
+    for printed, found in check_seeded_runs(seen.run, SEEDS * len(ways)):
+        assert found.attributes["ranges"] == printed["ranges"], printed
         assert found.device == 0
         if how != "auto":
             continue
-        assert found.attributes["neighbour_address"] == said["own"]
+        assert found.attributes["neighbour_address"] == printed["own"]
         assert (found.attributes["written_neighbour"], found.attributes["exact"]) == ("1", "1")
-        assert found.attributes["neighbour_first"] == said["own_bytes"]
-        assert found.attributes.get("more_blocks", "0") == said["more"]
-        assert found.attributes.get("more_until", said["until"]) == said["until"]
+        assert found.attributes["neighbour_first"] == printed["own_bytes"]
+        assert found.attributes.get("more_blocks", "0") == printed["more"]
+        assert found.attributes.get("more_until", printed["until"]) == printed["until"]

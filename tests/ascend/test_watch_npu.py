@@ -126,17 +126,17 @@ def test_a_window_that_a_kernel_should_open(observe: Observe) -> None:
     kernels = observe(["--device=npu", "--level=kernel"], "watched_memory.py", "tensor").run
     (neg,) = {name.split("_1-")[0] for name, _ in checksums(kernels.output) if name.startswith("Neg_")}
     options = ["--device=npu", "--level=kernel", f"--watch={neg},{neg}"]
-    told = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
-    assert f"watch: {neg} ran, but what a kernel returns is not known: no output is watched" in told
+    reported = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
+    assert f"watch: {neg} ran, but what a kernel returns is not known: no output is watched" in reported
 
 
 def test_a_window_of_an_operator_at_level_kernel(observe: Observe) -> None:
     """Operators are not observed there: the one that was named never ran, and the kernel called like it did."""
     options = ["--device=npu", "--level=kernel", *OPTIONS["window"]]
-    told = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
-    assert "watch: torch._ops.aten.neg.out never ran: none of its outputs was watched;" in told
-    assert "aten.neg.out never ran: none of its outputs was watched; what did run: Neg_" in told
-    assert "--level=kernel observes no operators" in told
+    reported = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
+    assert "watch: torch._ops.aten.neg.out never ran: none of its outputs was watched;" in reported
+    assert "aten.neg.out never ran: none of its outputs was watched; what did run: Neg_" in reported
+    assert "--level=kernel observes no operators" in reported
 
 
 def test_bytes_at_an_address_are_looked_at_when_the_device_has_finished(observe: Observe) -> None:

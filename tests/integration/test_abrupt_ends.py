@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SMALL_DISK_KIB = 2048
 
 
-def assert_everything_said_is_recorded(run: ToolRun) -> None:
+def assert_everything_printed_is_recorded(run: ToolRun) -> None:
     """Assert that the counts which the program printed before its end are in the capture."""
     events = events_of(run.capture)
     assert_sound(events)
@@ -47,7 +47,7 @@ def test_what_was_committed_survives(
         assert run.returncode == 7
     else:
         assert run.returncode == -number
-    assert_everything_said_is_recorded(run)
+    assert_everything_printed_is_recorded(run)
 
 
 def test_threads_killed_in_the_middle_tear_nothing(build_target: BuildTarget, run_under_tool: RunUnderTool) -> None:

@@ -151,8 +151,8 @@ def test_an_environment_without_our_dependencies(package_alone: Path, tmp_path: 
         EVERY_CALL, tmp_path, python=tmp_path / "empty/bin/python", variables={"PYTHONPATH": str(package_alone)}
     )
     assert "Traceback" not in run.stderr
-    said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
-    assert any(" is not installed" in line for line in said), run.stderr
+    printed = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
+    assert any(" is not installed" in line for line in printed), run.stderr
     assert count(events_of(run.capture), EventKind.SNAPSHOT) == 1
 
 
@@ -352,9 +352,9 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, one_tensor: str) -> 
     """Nothing can be recorded in the current directory: one line says so, and the program goes on."""
     run = run_code(one_tensor, Path("/proc"))
     assert run.report == {"result": "1"}
-    said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
-    assert said, run.stderr
-    assert said[0].startswith("msmemscope: recording stopped: creating the capture's folder: ")
+    printed = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: ")]
+    assert printed, run.stderr
+    assert printed[0].startswith("msmemscope: recording stopped: creating the capture's folder: ")
     assert "Traceback" not in run.stderr
 
 

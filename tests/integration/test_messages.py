@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import tool
 from tests.support.targets import environment
 from tests.support.tool import TOOL
 
@@ -123,3 +124,15 @@ def test_results_at_exit_do_not_go_into_a_file_of_the_program(tmp_path: Path) ->
     assert run.returncode == 0, run.stderr
     assert data.read_text() == ""
     assert list((tmp_path / "output").glob("msmemscope_*"))
+
+
+def test_warnings_of_the_core_are_left_out_where_errors_alone_are_asked_for(tmp_path: Path) -> None:
+    """They stand in the log all the same."""
+    program = "import msmemscope; msmemscope.tracer.stop()"
+    warning = "tracer.stop(): the tracer is not on"
+    for level, is_printed in (("error", False), ("warn", True)):
+        output = tmp_path / level
+        options = ("--device=cpu", f"--log-level={level}", f"--output={output}")
+        run = tool.run([*TOOL, *options, "--", sys.executable, "-c", program], output=output)
+        assert (f"msmemscope: {warning}\n" in run.stderr) is is_printed
+        assert run.capture.facts["message"] == (warning,)

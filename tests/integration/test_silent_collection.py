@@ -207,13 +207,13 @@ def test_watching_without_collection_is_not_silent(
     ],
 )
 def test_settings_without_start_are_not_silent(
-    text: str, tmp_path: Path, target_builder: Builder, *, is_said: bool
+    text: str, tmp_path: Path, target_builder: Builder, *, is_reported: bool
 ) -> None:
     """A program that chose what to collect, and never began, is told so at its end; a mere import is not."""
     run = run_program(text, tmp_path, target_builder.library())
     assert run.returncode == 0, run.stderr
-    said = run.stderr.count("nothing was recorded: collection waited for msmemscope.start(), which was never called")
-    assert said == int(is_said)
+    printed = run.stderr.count("nothing was recorded: collection waited for msmemscope.start(), which was never called")
+    assert printed == int(is_reported)
 
 
 REFUSES_PRELOADING = """

@@ -96,8 +96,8 @@ def test_switching_twice_says_one_line_and_goes_on(tmp_path: Path) -> None:
     body = "t = msmemscope.tracer\nt.stop()\nt.start()\nt.start()\nwork(2)\nt.stop()\nt.stop()\nwork(1)\n"
     run = run_program(tmp_path, body)
     assert calls(trace_of(run), "leaf") == 2
-    said = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: tracer")]
-    assert said == [
+    printed = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: tracer")]
+    assert printed == [
         "msmemscope: tracer.stop(): the tracer is not on",
         "msmemscope: tracer.start(): the tracer is on already",
         "msmemscope: tracer.stop(): the tracer is not on",

@@ -42,13 +42,13 @@ def test_every_seeded_fault_is_found_and_nothing_else(tmp_path: Path, how: str) 
     words = (*tool.TOOL, f"--output={output}", "--device=cpu", *options, sys.executable, PROGRAM, "cpu", SEEDS, *ways)
     run = tool.run(words, output=output)
     assert run.returncode == 0, run.stderr
-    for said, found in check_seeded_runs(run, SEEDS * len(ways)):
-        expected = said["ranges"]
+    for printed, found in check_seeded_runs(run, SEEDS * len(ways)):
+        expected = printed["ranges"]
         if how == "auto" and found.size > LARGEST_EXACT_BYTES:
             expected = in_segments(expected, found.size)
         else:
             pieces = [piece.split("-") for piece in expected.split(",")]
             assert int(found.attributes["changed_bytes"]) == sum(int(end) - int(begin) + 1 for begin, end in pieces)
         shown = ",".join(expected.split(",")[:8])
-        assert found.attributes["ranges"].removesuffix(",...") == shown, said
+        assert found.attributes["ranges"].removesuffix(",...") == shown, printed
         assert found.name == {"auto": "", "window": "torch._ops.aten.sin.default"}.get(how, "victim")

@@ -53,9 +53,9 @@ def test_no_code_of_the_program_runs() -> None:
     program = [sys.executable, str(PROGRAMS / "holders_with_opinions.py")]
     finished = subprocess.run(program, capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S)
     assert finished.returncode == 0, finished.stderr
-    said = json.loads(finished.stdout)
-    assert said["noticed"] == []
-    assert {name: chains[0] for name, chains in said["found"].items()} == {
+    printed = json.loads(finished.stdout)
+    assert printed["noticed"] == []
+    assert {name: chains[0] for name, chains in printed["found"].items()} == {
         "lazy": "LazyStandIn.value, from main.lazy",
         "list": "LoggedList[0], from main.items",
         "key": "LoggedDictionary[Name], from main.named",

@@ -255,14 +255,14 @@ class Model:
             self._raise(context, 1 + second % len(self.entered[context]))
         elif kind == "enter label" and len(self.labels[context]) < DEEPEST:
             label = LABELS[second % len(LABELS)]
-            self._tell(context, kind, label=label)
+            self._send(context, kind, label=label)
             self.labels[context].append(label)
         elif kind == "exit label" and self.labels[context]:
             self._exit_label(context, self.labels[context][second % len(self.labels[context])])
         elif kind in {"nothing", "leave", "raise", "enter label", "exit label"}:
             pass
         elif kind == "hand round":
-            self._tell(context, kind, threads=2 + first % 3, size=1 + second)
+            self._send(context, kind, threads=2 + first % 3, size=1 + second)
         elif kind == "storm" and self.is_tracing and not self.steps:
             self._storm(1 + second % 20)
         else:
@@ -275,7 +275,7 @@ class Model:
         if kind == "free":
             self._free(context, number)
         elif kind == "view" and block.address:
-            self._tell(context, kind, id=self._new_id(), of=number)
+            self._send(context, kind, id=self._new_id(), of=number)
             block.users += 1
             self.tensors[self.next_id] = block
         elif kind == "resize" and block.users == 1:
@@ -284,7 +284,7 @@ class Model:
             self._new_block(context, kind, of=number)
         elif kind == "label tensor" and block.address:
             label = LABELS[second % len(LABELS)]
-            self._tell(context, kind, id=number, label=label)
+            self._send(context, kind, id=number, label=label)
             block.labels = with_added(block.labels, shown(label))
 
     def _new_id(self) -> int:
@@ -297,7 +297,7 @@ class Model:
     def _new_block(self, context: str, kind: str, **arguments: Any) -> None:
         before, allocated = self.sequence, self.allocated
         number = self._new_id()
-        answer = self._tell(context, kind, id=number, is_new=True, **arguments)
+        answer = self._send(context, kind, id=number, is_new=True, **arguments)
         block = Block(answer["address"], self.allocated - allocated, self._labels_of(context), before)
         self._adopt(number, block)
 
@@ -310,7 +310,7 @@ class Model:
     def _replace(self, context: str, number: int, size: int) -> None:
         """Resizing allocates the new block and frees the old one."""
         old, before, allocated = self.tensors[number], self.sequence, self.allocated
-        answer = self._tell(context, "resize", id=number, size=size, is_new=True)
+        answer = self._send(context, "resize", id=number, size=size, is_new=True)
         if answer["address"] == old.address:
             assert self.allocated == allocated
             self._settle()
@@ -322,7 +322,7 @@ class Model:
     def _free(self, context: str, number: int) -> None:
         block = self.tensors.pop(number)
         block.users -= 1
-        self._tell(context, "free", id=number)
+        self._send(context, "free", id=number)
         if block.users == 0:
             block.last_sequence = self.sequence
 
@@ -331,10 +331,10 @@ class Model:
             self.target.ended_steps += 1
         elif kind != "step":
             self.is_tracing = kind == "start"
-        self._tell(context, kind)
+        self._send(context, kind)
 
     def _configure(self, context: str, choice: int) -> None:
-        self._tell(context, "configure", settings=self._chosen_settings(choice))
+        self._send(context, "configure", settings=self._chosen_settings(choice))
 
     def _chosen_settings(self, choice: int) -> dict[str, Any]:
         """Choose settings, and follow what they mean; each call begins from the defaults."""
@@ -362,7 +362,7 @@ class Model:
         if len(self.entered[context]) < DEEPEST:
             self.labels[context].append(label)
             self.entered[context].append(label)
-            self._tell(context, "label", label=label, decorates=decorates)
+            self._send(context, "label", label=label, decorates=decorates)
 
     def _enter_collection(self, context: str, choice: int) -> None:
         if len(self.entered[context]) >= DEEPEST:
@@ -371,16 +371,16 @@ class Model:
         settings = self._chosen_settings(choice) if begins and choice % 3 else {}
         self.is_tracing = True
         self.entered[context].append(begins)
-        self._tell(context, "collect", settings=settings)
+        self._send(context, "collect", settings=settings)
 
     def _leave(self, context: str) -> None:
         self._forget_innermost(context)
-        self._tell(context, "leave")
+        self._send(context, "leave")
 
     def _raise(self, context: str, levels: int) -> None:
         for _ in range(levels):
             self._forget_innermost(context)
-        self._tell(context, "raise", levels=levels)
+        self._send(context, "raise", levels=levels)
 
     def _forget_innermost(self, context: str) -> None:
         entered = self.entered[context].pop()
@@ -391,7 +391,7 @@ class Model:
 
     def _exit_label(self, context: str, label: str) -> None:
         self._forget_label(context, label)
-        self._tell(context, "exit label", label=label)
+        self._send(context, "exit label", label=label)
 
     def _forget_label(self, context: str, label: str) -> None:
         labels = self.labels[context]
@@ -401,14 +401,14 @@ class Model:
     def _storm(self, cycles: int) -> None:
         self._free_storm()
         allocated = self.allocated
-        self._tell("main", "storm", cycles=cycles, size=700, is_new=True)
+        self._send("main", "storm", cycles=cycles, size=700, is_new=True)
         self._adopt(STORM, Block(0, self.allocated - allocated, {}, self.sequence))
         self.tensors[STORM].is_checked = False
 
     def _free_storm(self) -> None:
         if STORM in self.tensors:
             self.tensors.pop(STORM).users = 0
-            self._tell("main", "free storm")
+            self._send("main", "free storm")
 
     # --- rules
 
@@ -426,7 +426,7 @@ class Model:
         """Up to three different labels, in the order in which they were entered."""
         return dict(zip(USER_LEVELS, map(shown, dict.fromkeys(self.labels[context])), strict=False))
 
-    def _tell(self, context: str, kind: str, *, is_new: bool = False, **arguments: Any) -> dict[str, Any]:
+    def _send(self, context: str, kind: str, *, is_new: bool = False, **arguments: Any) -> dict[str, Any]:
         answer = self.target.ask(**{"in": context, "do": kind}, **arguments)
         assert answer["collects"] == self._collects, f"{kind} in {context}: collects={answer['collects']}"
         self.allocated, self.sequence = answer["allocated"], answer["sequence"]

@@ -55,31 +55,31 @@ def check_training(run: ToolRun, pool: int, root: str, rounded: Callable[[int], 
     moments = parse_report(run.stdout)
     in_use = pool_bytes(run.capture, pool)
     assert len(moments) == len(in_use) == 6
-    for number, said in enumerate(moments, start=1):
+    for number, printed in enumerate(moments, start=1):
         found = node_bytes(decomposition, number, pool)
         # All owners add up to the pool.
         assert found[root] == in_use[number - 1]
         assert sum(size for node, size in found.items() if node.count("@") == 1) == found[root]
-        if said["moment"] == "step":
-            assert found[f"{root}@model@weight"] == total(said["weights"], rounded)
-            assert found[f"{root}@model@gradient"] == total(said["gradients"], rounded)
-            assert found[f"{root}@model@optimizer_state"] == total(said["states"], rounded)
-            assert said["in_use"] in {"0", str(found[root])}
+        if printed["moment"] == "step":
+            assert found[f"{root}@model@weight"] == total(printed["weights"], rounded)
+            assert found[f"{root}@model@gradient"] == total(printed["gradients"], rounded)
+            assert found[f"{root}@model@optimizer_state"] == total(printed["states"], rounded)
+            assert printed["in_use"] in {"0", str(found[root])}
             # What the program still holds: its batch, which was saved for the backward pass, and the results.
             assert found[f"{root}@model@activation"] == rounded(1024)
         else:
-            assert found[f"{root}@model@activation"] == total(said["activations"], rounded)
+            assert found[f"{root}@model@activation"] == total(printed["activations"], rounded)
             # Variables of the loop, which live on until the next turn.
-            assert found[f"{root}@program"] == total(said["results"], rounded)
-            check_against_tracker(said)
+            assert found[f"{root}@program"] == total(printed["results"], rounded)
+            check_against_tracker(printed)
 
 
-def check_against_tracker(said: Mapping[str, str]) -> None:
+def check_against_tracker(printed: Mapping[str, str]) -> None:
     """Explain every byte between activations and those of torch's own MemTracker, which does not round on these devices.
 
     It counts all results of operators of the forward pass that are alive, saved for the backward pass or not: logits and
     loss are such results. It does not count the batch, which was made before, as an activation.
     """
-    activations = total(said["activations"]) - total(said["batch"]) + total(said["results"])
-    assert activations == int(said["tracked_act"])
-    assert total(said["batch"]) == int(said["tracked_oth"])
+    activations = total(printed["activations"]) - total(printed["batch"]) + total(printed["results"])
+    assert activations == int(printed["tracked_act"])
+    assert total(printed["batch"]) == int(printed["tracked_oth"])

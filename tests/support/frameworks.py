@@ -28,7 +28,7 @@ class FrameworkProcess:
 
     def __init__(self) -> None:
         self.facts: list[tuple[str, str]] = []
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.snapshots: list[str] = []
 
     def facts_of(self, key: str) -> list[str]:
@@ -56,7 +56,7 @@ def framework_process(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(automatic, "_hooks", automatic._AutomaticHooks())
     monkeypatch.setattr("msmemscope.capture.frameworks.control.patcher", patcher)
     monkeypatch.setattr("msmemscope._native.note_fact", lambda key, value: process.facts.append((key, value)))
-    monkeypatch.setattr("msmemscope._native.say", process.said.append)
+    monkeypatch.setattr("msmemscope._native.warn", process.printed.append)
     monkeypatch.setattr("msmemscope.capture.snapshot.take_snapshot", process.take_snapshot)
     try:
         yield process

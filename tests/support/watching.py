@@ -89,8 +89,8 @@ def check_seeded_runs(run: ToolRun, expected_count: int) -> list[tuple[dict[str,
     """
     found = []
     faulty_processes = 0
-    for process_id in dict.fromkeys(said["pid"] for said in run.reports):
-        seeds = [said for said in run.reports if said["pid"] == process_id]
+    for process_id in dict.fromkeys(printed["pid"] for printed in run.reports):
+        seeds = [printed for printed in run.reports if printed["pid"] == process_id]
         (capture,) = run.captures_of(process_id)
         events = watch_events(capture)
         if seeds[0]["way"] == "auto":
@@ -100,19 +100,19 @@ def check_seeded_runs(run: ToolRun, expected_count: int) -> list[tuple[dict[str,
         else:
             assert sum(event.kind is EventKind.WATCH_START for event in events) == len(seeds)
         alarms = [event for event in events if event.kind is EventKind.WATCH and event.is_unexpected]
-        faults = [said for said in seeds if said["is_faulty"] == "1"]
+        faults = [printed for printed in seeds if printed["is_faulty"] == "1"]
         assert len(alarms) == len(faults), (faults, alarms)
         found += list(zip(faults, alarms, strict=True))
         faulty_processes += bool(faults)
-        told = (capture.directory / "report.txt").read_text(encoding="utf-8")
-        changes = re.findall(r"([0-9]+) unexpected changes? of watched memory", " ".join(told.split()))
-        assert sum(map(int, changes)) == len(faults), told
+        reported = (capture.directory / "report.txt").read_text(encoding="utf-8")
+        changes = re.findall(r"([0-9]+) unexpected changes? of watched memory", " ".join(reported.split()))
+        assert sum(map(int, changes)) == len(faults), reported
     assert len(run.reports) == 2 * expected_count
     assert len(found) == expected_count
-    for said, change in found:
-        assert change.culprit == (said["operator"], int(said["call"])), (said, change)
-        assert (change.address, change.size) == (int(said["address"]), int(said["bytes"])), (said, change)
-        assert (change.attributes["watch"], change.attributes["when"]) == (said["way"], "during"), (said, change)
-        assert not change.flags & EventFlag.WRITES_UNKNOWN, (said, change)
+    for printed, change in found:
+        assert change.culprit == (printed["operator"], int(printed["call"])), (printed, change)
+        assert (change.address, change.size) == (int(printed["address"]), int(printed["bytes"])), (printed, change)
+        assert (change.attributes["watch"], change.attributes["when"]) == (printed["way"], "during"), (printed, change)
+        assert not change.flags & EventFlag.WRITES_UNKNOWN, (printed, change)
     assert ("msmemscope: overwritten: " in run.stderr) is (faulty_processes > 0), run.stderr
     return found

@@ -58,8 +58,8 @@ def test_it_must_come_before_torch_npu(autoload: str) -> None:
         "try:\n    virtual_npu.activate(compute='none')\nexcept virtual_npu.VirtualNpuError as error:\n    print(error)\n"
         "else:\n    import torch_npu; print(torch.npu.device_count())\n"
     ).replace("AUTOLOAD", autoload)
-    said = run_python(program, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}).stdout
-    assert ("before `import torch`" in said) if autoload == "1" else (said == "8\n")
+    printed = run_python(program, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}).stdout
+    assert ("before `import torch`" in printed) if autoload == "1" else (printed == "8\n")
 
 
 def test_wrong_values_are_named() -> None:

@@ -46,9 +46,9 @@ def outcomes(set_up: str) -> tuple[EndedRank, ...]:
 @pytest.mark.parametrize("set_up", SET_UPS_BY_DAY_AND_NIGHT)
 def test_collective(set_up: str, check: str) -> None:
     for number, rank in enumerate(outcomes(set_up)):
-        said = {line["check"]: line["error"] for line in rank.lines()}
-        assert check in said, f"rank {number} did not come to this check; it ended with {rank.status}\n{rank.stderr}"
-        assert said[check] is None, f"rank {number}: {said[check]}"
+        printed = {line["check"]: line["error"] for line in rank.lines()}
+        assert check in printed, f"rank {number} did not come to this check; it ended with {rank.status}\n{rank.stderr}"
+        assert printed[check] is None, f"rank {number}: {printed[check]}"
 
 
 @pytest.mark.torch
@@ -71,10 +71,10 @@ def trouble(kind: str, **environment: str) -> list[str]:
     return [rank.stdout for rank in ranks]
 
 
-def seconds(said: str) -> float:
+def seconds(printed: str) -> float:
     """How long an error took to come."""
-    found = re.search(r"after ([\d.]+) s", said)
-    assert found, said
+    found = re.search(r"after ([\d.]+) s", printed)
+    assert found, printed
     return float(found[1])
 
 
@@ -97,9 +97,9 @@ def test_a_peer_that_does_not_come_is_an_error_after_the_timeout() -> None:
 @pytest.mark.torch
 def test_different_calls_are_an_error_on_all_ranks() -> None:
     # Launched at once: through the task queue an error comes at some later call, and which one that is depends on timing.
-    for said in trouble("mismatch", ASCEND_LAUNCH_BLOCKING="1"):
-        assert "HcclAllReduce of 4 float32, sum" in said
-        assert "HcclBroadcast of 4 float32, root 0" in said
+    for printed in trouble("mismatch", ASCEND_LAUNCH_BLOCKING="1"):
+        assert "HcclAllReduce of 4 float32, sum" in printed
+        assert "HcclBroadcast of 4 float32, root 0" in printed
 
 
 @pytest.mark.torch
@@ -125,5 +125,5 @@ def test_interface_of_the_library() -> None:
     """Called without a framework, by threads of one process."""
     from virtual_npu.libraries import cann_folder
 
-    said = run_good("collective_interface.py", str(cann_folder() / "lib64"))
-    assert said.split()[-1] == "meetings"
+    printed = run_good("collective_interface.py", str(cann_folder() / "lib64"))
+    assert printed.split()[-1] == "meetings"

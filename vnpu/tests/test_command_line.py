@@ -70,9 +70,9 @@ def test_a_wrong_variable_is_named(variable: str, value: str) -> None:
 
 
 def test_options_win_over_the_environment() -> None:
-    said = vnpu("env", "--compute=none", "--memory=2GiB", environment={"VNPU_MEMORY": "3GiB", "VNPU_DEVICES": "4"})
-    assert "export VNPU_MEMORY=2147483648\n" in said.stdout
-    assert "export VNPU_DEVICES=4\n" in said.stdout
+    printed = vnpu("env", "--compute=none", "--memory=2GiB", environment={"VNPU_MEMORY": "3GiB", "VNPU_DEVICES": "4"})
+    assert "export VNPU_MEMORY=2147483648\n" in printed.stdout
+    assert "export VNPU_DEVICES=4\n" in printed.stdout
 
 
 def test_the_environment_works_in_a_shell(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_information_says_what_is_there() -> None:
-    said = vnpu("info", "--devices=3").stdout
-    assert "torch and torch_npu match  yes" in said
-    assert "real CANN                  none here" in said
-    assert "VNPU_DEVICES               3" in said
+    printed = vnpu("info", "--devices=3").stdout
+    assert "torch and torch_npu match  yes" in printed
+    assert "real CANN                  none here" in printed
+    assert "VNPU_DEVICES               3" in printed
 
 
 def test_a_variable_set_by_hand_is_checked_by_the_runtime() -> None:

@@ -13,23 +13,23 @@ DRY_RUN = REPOSITORY / "vnpu" / "examples" / "dry_run.py"
 WITHOUT_COMPUTE = ["--compute=none"]
 
 
-def gibibytes(said: str, name: str) -> float:
+def gibibytes(printed: str, name: str) -> float:
     """A figure that the example printed."""
-    found = re.search(rf"^{name} +([\d.]+) GiB$", said, re.MULTILINE)
-    assert found, said
+    found = re.search(rf"^{name} +([\d.]+) GiB$", printed, re.MULTILINE)
+    assert found, printed
     return float(found[1])
 
 
 def test_a_step_of_seven_billion_parameters_fits() -> None:
-    said = run_good(DRY_RUN, "--size=7b", options=WITHOUT_COMPUTE)
-    parameters = float(re.search(r"parameters +([\d.]+) billion", said)[1])  # type: ignore[index]
+    printed = run_good(DRY_RUN, "--size=7b", options=WITHOUT_COMPUTE)
+    parameters = float(re.search(r"parameters +([\d.]+) billion", printed)[1])  # type: ignore[index]
     assert 6.5 < parameters < 7.5
     weights = parameters * 2e9 / (1 << 30)
-    assert gibibytes(said, "after the model") == pytest.approx(weights, rel=0.01)
+    assert gibibytes(printed, "after the model") == pytest.approx(weights, rel=0.01)
     # Weights, gradients and the two moments of AdamW, all in bfloat16.
-    assert gibibytes(said, "after the step") == pytest.approx(4 * weights, rel=0.02)
-    assert gibibytes(said, "max_memory_allocated") < 64
-    assert gibibytes(said, "max_memory_reserved") < 64
+    assert gibibytes(printed, "after the step") == pytest.approx(4 * weights, rel=0.02)
+    assert gibibytes(printed, "max_memory_allocated") < 64
+    assert gibibytes(printed, "max_memory_reserved") < 64
 
 
 def test_the_temporaries_of_a_foreach_optimizer_do_not_fit() -> None:

@@ -26,8 +26,8 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("task_queue", ["0", pytest.param("1", marks=nightly), "2"])
 def test_sums_agree_at_every_step(tool: Path, task_queue: str) -> None:
     environment = {"LD_PRELOAD": str(tool), "TASK_QUEUE_ENABLE": task_queue}
-    said = run_good("observed_by_tool.py", environment=environment).split()
-    workspaces, driver = int(said[1]), int(said[3])
+    printed = run_good("observed_by_tool.py", environment=environment).split()
+    workspaces, driver = int(printed[1]), int(printed[3])
     # Only with the second task queue does torch_npu take workspaces from a pool of their own.
     assert (workspaces > 0) == (task_queue == "2")
     assert driver > 0

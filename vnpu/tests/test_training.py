@@ -26,9 +26,9 @@ MODES_BY_DAY = ("task queue 2", "blocking", "expandable segments")
 """Queues 0 and 1 make the same calls as these; 1 is what other tests run with."""
 
 
-def losses_of(said: str) -> list[float]:
+def losses_of(printed: str) -> list[float]:
     """The losses that the example printed."""
-    return [float(loss) for loss in re.findall(r"^step \d+ loss (\S+)$", said, re.MULTILINE)]
+    return [float(loss) for loss in re.findall(r"^step \d+ loss (\S+)$", printed, re.MULTILINE)]
 
 
 @pytest.fixture(scope="module")

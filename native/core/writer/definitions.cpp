@@ -169,7 +169,15 @@ void note_fact(const char* key, const char* value) noexcept {
     }
 }
 
-void say(const char* text) noexcept {
+void warn(const char* text) noexcept {
+    if (settings().prints_errors_alone) {
+        note_fact("message", text);
+    } else {
+        report_error(text);
+    }
+}
+
+void report_error(const char* text) noexcept {
     const KeepErrno keep_errno;
     char line[1024];
     const int length = std::snprintf(line, sizeof(line), "msmemscope: %.1000s\n", text);

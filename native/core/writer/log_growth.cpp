@@ -131,8 +131,8 @@ void fail(ProcessState& state, int error, const char* action) noexcept {
     write_line(line, length);
 }
 
-void say_log_is_held(ProcessState& state) noexcept {
-    if (state.said_log_is_held.exchange(true, std::memory_order_relaxed)) {
+void report_held_log(ProcessState& state) noexcept {
+    if (state.reported_held_log.exchange(true, std::memory_order_relaxed)) {
         return;
     }
     char line[160];
@@ -143,10 +143,10 @@ void say_log_is_held(ProcessState& state) noexcept {
     write_line(line, length);
 }
 
-void say_losses(ProcessState& state) noexcept {
+void report_losses(ProcessState& state) noexcept {
     const std::uint64_t unwritten = state.dropped.failure.load(std::memory_order_relaxed);
     const std::uint64_t reentrant = state.dropped.reentrant.load(std::memory_order_relaxed);
-    if ((unwritten == 0 && reentrant == 0) || state.said_losses.exchange(true, std::memory_order_relaxed)) {
+    if ((unwritten == 0 && reentrant == 0) || state.losses_are_reported.exchange(true, std::memory_order_relaxed)) {
         return;
     }
     const KeepErrno keep_errno;
@@ -163,7 +163,7 @@ bool grow_events(ProcessState& state, ThreadState& thread) noexcept {
     const KeepErrno keep_errno;
     const BoundedLockGuard guard(state.growth_lock);
     if (!guard) {
-        say_log_is_held(state);
+        report_held_log(state);
         return false;
     }
     return ensure_capture(state, thread) && grow(state, thread.events, thread.events_created, SegmentFamily::kEvents,
@@ -175,7 +175,7 @@ bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t byte
     if (!locked) {
         const BoundedLockGuard guard(state.growth_lock);
         if (!guard) {
-            say_log_is_held(state);
+            report_held_log(state);
             return false;
         }
         return grow_definitions(state, thread, bytes, true);

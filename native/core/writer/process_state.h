@@ -92,8 +92,8 @@ struct ProcessState {
     std::uint64_t log_bytes;
     std::uint64_t mapped_log_bytes;
     std::uint64_t growth_count;
-    std::atomic<bool> said_log_is_held;
-    std::atomic<bool> said_losses;
+    std::atomic<bool> reported_held_log;
+    std::atomic<bool> losses_are_reported;
     FlightRecorderState flight;
     char event_log_directory[4400];
 };
@@ -153,9 +153,9 @@ bool grow_events(ProcessState& state, ThreadState& thread) noexcept;
 // Room for a definition of so many bytes. With `locked`, the caller holds the growth lock.
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept;
 // The growth lock could not be had, so an event or a definition is lost: the first time, one line on stderr.
-void say_log_is_held(ProcessState& state) noexcept;
+void report_held_log(ProcessState& state) noexcept;
 // One line on stderr per reason for which events were lost, at the end of the process, once.
-void say_losses(ProcessState& state) noexcept;
+void report_losses(ProcessState& state) noexcept;
 // Writes the log's size, and now and then the tool's memory, to the header.
 void update_sizes(ProcessState& state) noexcept;
 

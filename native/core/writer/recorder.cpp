@@ -247,7 +247,7 @@ void close() noexcept {
         report_facts();
         return;
     }
-    say_losses(*state);
+    report_losses(*state);
     state->header->log_bytes = state->log_bytes;
     state->header->tool_memory_bytes = tool_memory_bytes();
     state->header->end_ns = now_ns();

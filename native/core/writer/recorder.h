@@ -153,8 +153,10 @@ void note_fact(const char* key, const char* value) noexcept;
 // Whether a device is observed. The first use of an accelerator that is not becomes a fact: "unobserved_device=npu:0".
 bool observes(format::Device device) noexcept;
 
-// Prints "msmemscope: <text>" on stderr and records it as a fact.
-void say(const char* text) noexcept;
+// Prints "msmemscope: <text>" on stderr and records it as a fact. A warning is not printed where the settings ask for
+// errors alone.
+void warn(const char* text) noexcept;
+void report_error(const char* text) noexcept;
 
 // The operator that runs on this thread; MALLOC and FREE records carry it. 0: none.
 void set_current_operator(std::uint32_t name_id) noexcept;

@@ -171,6 +171,8 @@ bool apply(const Line& line, Settings& settings) noexcept {
         settings.native_stack_depth = limited_depth(line);
     } else if (line.is("maximum_size")) {
         settings.maximum_size_bytes = line.number(10);
+    } else if (line.is("log_level")) {
+        settings.prints_errors_alone = line.value_is("error");
     } else if (line.is("oom_top")) {
         settings.oom_top = static_cast<std::uint32_t>(line.number(10));
     } else if (line.is("watch_budget")) {

@@ -70,6 +70,8 @@ struct Settings {
     // the summary.
     bool write_python_stack;
     std::uint64_t maximum_size_bytes;
+    // Whether warnings are left out of stderr.
+    bool prints_errors_alone;
     // How many of the latest and of the largest blocks are asked for where memory runs out.
     std::uint32_t oom_top;
     // Seconds east of Greenwich, for the folder's name: the C library's own conversion takes locks.

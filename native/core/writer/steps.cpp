@@ -16,7 +16,7 @@ enum class Source : std::uint32_t { kNone, kCalls, kRanges };
 // Like the settings, all of this passes to a forked child: it is in the step in which it was forked.
 std::atomic<bool> is_tracing{false};
 std::atomic<Source> source{Source::kNone};
-std::atomic<bool> other_source_told{false};
+std::atomic<bool> other_source_is_reported{false};
 std::atomic<std::uint32_t> begun_ranges{0};
 std::atomic<std::uint32_t> ended_steps{0};
 std::atomic<steps::ImpliedSource> implied_source{steps::ImpliedSource::kNone};
@@ -54,10 +54,10 @@ bool is_source(Source wanted) noexcept {
     if (before == wanted) {
         return true;
     }
-    if (!other_source_told.exchange(true, std::memory_order_acq_rel)) {
-        recorder::say(wanted == Source::kCalls
-                          ? "msmemscope.step() is ignored: ranges \"step start\" are this program's steps"
-                          : "ranges \"step start\" are no steps: this program's steps are msmemscope.step()");
+    if (!other_source_is_reported.exchange(true, std::memory_order_acq_rel)) {
+        recorder::warn(wanted == Source::kCalls
+                           ? "msmemscope.step() is ignored: ranges \"step start\" are this program's steps"
+                           : "ranges \"step start\" are no steps: this program's steps are msmemscope.step()");
     }
     return false;
 }

@@ -55,7 +55,7 @@ void wipe_in_child() noexcept { std::memset(static_cast<void*>(process_state), 0
 ThreadState* acquire_thread(ProcessState& state) noexcept {
     const BoundedLockGuard guard(state.growth_lock);
     if (!guard) {
-        say_log_is_held(state);
+        report_held_log(state);
         return nullptr;
     }
     ThreadState* thread = state.free_threads;

@@ -45,7 +45,7 @@ class collect:  # noqa: N801 - used like a function
         """Begin to collect, unless it was begun already."""
         if session.is_tracing:
             if self._settings:
-                _native.say("collect: collection is on already, so its settings hold: " + ", ".join(self._settings))
+                _native.warn("collect: collection is on already, so its settings hold: " + ", ".join(self._settings))
             return self
         if self._settings:
             session.configure(**self._settings)

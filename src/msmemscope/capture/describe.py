@@ -22,7 +22,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 LONGEST_LABEL_BYTES = 128
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOTHING: Any = object()
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 class LabelledCode:
@@ -40,7 +40,7 @@ class LabelledCode:
         push_labels([(self._label, LabelLevel.USER_1)])
         if self._label not in others and len(others) >= len(USER_LEVELS):
             in_force = ", ".join(others[: len(USER_LEVELS)])
-            _tell_once(
+            _warn_once(
                 f"describer: label {self._label!r} is left out, because {len(USER_LEVELS)} labels can be nested and "
                 f"these are in force: {in_force}"
             )
@@ -54,7 +54,7 @@ class LabelledCode:
     ) -> None:
         """End the innermost label of this name; exceptions go their way."""
         if not pop_labels([(self._label, LabelLevel.USER_1)]):
-            _tell_once(f"describer: label {self._label!r} is ended where it was not in force; nothing happens")
+            _warn_once(f"describer: label {self._label!r} is ended where it was not in force; nothing happens")
 
     def __call__(self, function: _Function) -> _Function:
         """Label what a function allocates, a coroutine function or generator too."""
@@ -98,7 +98,7 @@ def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
         for place in _places(target)
     ]
     if not all(found):
-        _tell_once(
+        _warn_once(
             f"describer: label {label!r} was given to memory that is not followed (another device than --device names, "
             "or no block of an allocator)"
         )
@@ -138,7 +138,7 @@ def _places(target: Any) -> Iterator[Any]:
         raise TypeError(message)
 
 
-def _tell_once(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        _native.say(text)
+def _warn_once(text: str) -> None:
+    if text not in _reported:
+        _reported.add(text)
+        _native.warn(text)

@@ -32,10 +32,10 @@ def write_results(config: Config) -> None:
             command, env=environment, stdin=subprocess.DEVNULL, stdout=_descriptor_for_words(), check=False
         )
     except (OSError, ValueError) as error:
-        _native.say(f"the results were not written ({error}); {recover} writes them")
+        _native.report_error(f"the results were not written ({error}); {recover} writes them")
         return
     if finished.returncode != 0:
-        _native.say(f"the results were not written; {recover} writes them")
+        _native.report_error(f"the results were not written; {recover} writes them")
 
 
 def _descriptor_for_words() -> int:

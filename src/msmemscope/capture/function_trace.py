@@ -56,7 +56,7 @@ class FunctionTrace:
         """
         if not _native.function_trace_is_on():
             if sys.getprofile() is not None or threading.getprofile() is not None:
-                _native.say("function calls are not traced: another profiler is active (sys.setprofile)")
+                _native.warn("function calls are not traced: another profiler is active (sys.setprofile)")
                 _native.note_fact("unobserved.python_trace", "another profiler was active")
                 return False
             _describe_program()

@@ -65,7 +65,7 @@ def pop_labels(labels: Sequence[Label]) -> bool:
     left = tuple(remaining)
     if _of_thread.around and _of_thread.around[-1][0] == left:
         _in_force.set(left)
-        _tell_core(_of_thread.around.pop()[1])
+        _set_native_labels(_of_thread.around.pop()[1])
     else:
         _put_in_force(left)
     return found
@@ -117,12 +117,12 @@ def _storage_address(tensor: Any) -> int:
 
 def _put_in_force(labels: tuple[Label, ...]) -> None:
     _in_force.set(labels)
-    _tell_core(labels)
+    _set_native_labels(labels)
     if not _follows_tasks:
         _follow_tasks_of_a_running_loop()
 
 
-def _tell_core(labels: tuple[Label, ...]) -> None:
+def _set_native_labels(labels: tuple[Label, ...]) -> None:
     _of_thread.labels = labels
     _native.set_thread_labels(_text_of(labels))
 
@@ -157,10 +157,10 @@ def _follow_tasks_of_a_running_loop() -> None:
     original = events.Handle._run  # noqa: SLF001 - no public name
 
     def _run(handle: Any) -> Any:
-        _tell_core(handle._context.get(_in_force, ()))  # noqa: SLF001
+        _set_native_labels(handle._context.get(_in_force, ()))  # noqa: SLF001
         try:
             return original(handle)
         finally:
-            _tell_core(_in_force.get())
+            _set_native_labels(_in_force.get())
 
     events.Handle._run = _run  # noqa: SLF001

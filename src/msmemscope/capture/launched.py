@@ -44,4 +44,4 @@ def _begin_session() -> None:
     except Exception as error:  # noqa: BLE001 - see above
         from msmemscope import _native
 
-        _native.say(f"operators and functions are not collected: {type(error).__name__}: {error}")
+        _native.warn(f"operators and functions are not collected: {type(error).__name__}: {error}")

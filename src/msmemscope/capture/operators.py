@@ -68,7 +68,7 @@ class OperatorCollector:
 
             torch_operators.prepare(self._config)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
-            _native.say(f"operators are not collected: {type(error).__name__}: {error}")
+            _native.warn(f"operators are not collected: {type(error).__name__}: {error}")
             _native.note_fact(f"unobserved.{_SOURCE}", str(error))
             return
         self._is_enabled = True

@@ -58,7 +58,7 @@ class OptimizerLabels:
 
             self._hook = register_optimizer_step_post_hook(_label_after_step)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
-            _native.say(
+            _native.warn(
                 f"weights, gradients and optimizer state are not distinguished: {type(error).__name__}: {error}"
             )
             _native.note_fact("unobserved.optimizer", str(error))
@@ -86,6 +86,6 @@ def _label_after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
         if not _has_failed:
             _has_failed = True
-            _native.say(
+            _native.warn(
                 f"an optimizer's memory is not distinguished ({type(optimizer).__name__}): {type(error).__name__}: {error}"
             )

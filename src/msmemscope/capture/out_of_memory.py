@@ -10,7 +10,7 @@ from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.saved_tensors import label_saved_tensors
-from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
+from msmemscope.capture.snapshot_records import is_observed, record_figures, warn_once
 from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, EventKind
 
@@ -100,7 +100,7 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
             module_labels.look()
             label_saved_tensors()
     except Exception as error:  # noqa: BLE001 - see above
-        tell_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
+        warn_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
 
 
 _native.hide_code((_memory_ran_out.__code__,))

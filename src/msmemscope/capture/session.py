@@ -165,7 +165,7 @@ class Session:
                     else "it can be set only once in a process, before anything is recorded"
                 )
                 shown = getattr(stays[name], "value", stays[name])
-                _native.say(f"config: {keyword} stays {str(shown)!r}: {reason}")
+                _native.warn(f"config: {keyword} stays {str(shown)!r}: {reason}")
         return stays
 
     def begin_launched(self) -> None:
@@ -401,14 +401,14 @@ def _finish_at_exit() -> None:
     session.finish()
     directory = _native.capture_directory()
     if not directory and session.awaits_start and session.writes_results:
-        _native.say("nothing was recorded: collection waited for msmemscope.start(), which was never called")
+        _native.warn("nothing was recorded: collection waited for msmemscope.start(), which was never called")
     if directory:
         _native.close()
     if not (directory and session.writes_results):
         return
     if not os.path.isdir(directory):  # noqa: PTH112 - pathlib is not loaded here
         output = session.config.output
-        _native.say(
+        _native.warn(
             f"{output} was removed or moved while the program ran, and what was recorded with it; if it was moved, "
             "msmemscope recover FOLDER writes the results"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 from msmemscope.capture.decorating import run_within
 from msmemscope.capture.device_figures import accelerators_of_process, host_figures
 from msmemscope.capture.session import session
-from msmemscope.capture.snapshot_records import is_observed, record_figures, tell_once
+from msmemscope.capture.snapshot_records import is_observed, record_figures, warn_once
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND
 
@@ -124,18 +124,18 @@ def _write(wanted: Sequence[int] | None, name: str) -> None:
         if with_host:
             record_figures(DEVICE_CPU, host_figures(with_tensors="cpu" in config.devices), name)
     except Exception as error:  # noqa: BLE001 - a snapshot is not worth the program
-        tell_once(f"no snapshot {name!r}: {type(error).__name__}: {error}")
+        warn_once(f"no snapshot {name!r}: {type(error).__name__}: {error}")
 
 
 def _write_device(accelerators: Accelerators, device: int, name: str) -> None:
     number = accelerators.driver_number(device)
     if number < 0 or device >= accelerators.count():
-        tell_once(f"no snapshot of device {device}: there is no such {accelerators.kind}")
+        warn_once(f"no snapshot of device {device}: there is no such {accelerators.kind}")
         return
     try:
         figures = accelerators.figures(device)
     except RuntimeError as error:
-        tell_once(f"no snapshot of device {device}: {error}")
+        warn_once(f"no snapshot of device {device}: {error}")
         return
     record_figures(number, figures, name)
 
@@ -147,7 +147,7 @@ def _chosen(
     if accelerators is None or accelerators.count() == 0:
         if wanted is not None:
             numbers = ", ".join(map(str, wanted))
-            tell_once(f"snapshot of device {numbers}: the program has no accelerator; the cpu is shown instead")
+            warn_once(f"snapshot of device {numbers}: the program has no accelerator; the cpu is shown instead")
         return (), True
     if wanted is not None:
         return wanted, False

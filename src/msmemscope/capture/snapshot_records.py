@@ -22,7 +22,7 @@ _ORDER = {
     "free": AttributeKey.FREE_BYTES,
 }
 _MILLION = 1_000_000
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 def record_figures(number: int, figures: Figures, name: str, *, with_stacks: bool = False) -> None:
@@ -63,11 +63,11 @@ def is_observed(config: Config, accelerators: Accelerators, device: int) -> bool
     return accelerators.kind != "npu" or name in config.devices or name.partition(":")[0] in config.devices
 
 
-def tell_once(text: str) -> None:
+def warn_once(text: str) -> None:
     """Print a line, the first time."""
-    if text not in _told:
-        _told.add(text)
-        _native.say(text)
+    if text not in _reported:
+        _reported.add(text)
+        _native.warn(text)
 
 
 _native.hide_code((record_figures.__code__,))

@@ -27,7 +27,7 @@ def start() -> None:
     """
     session.begin_launched()
     if _trace.is_on:
-        _native.say("tracer.start(): the tracer is on already")
+        _native.warn("tracer.start(): the tracer is on already")
         return
     if _trace.start() and not _ends_at_exit:
         # After the session has registered what writes the results, so that this comes before it.
@@ -41,7 +41,7 @@ def stop() -> None:
     Calls that have not returned are written without an end. Says so in one line if the tracer is off.
     """
     if not _trace.is_on:
-        _native.say("tracer.stop(): the tracer is not on")
+        _native.warn("tracer.stop(): the tracer is not on")
         return
     _trace.stop()
 

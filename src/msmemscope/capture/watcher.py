@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ACCEPTED_TARGET = "a torch.Tensor on the cpu or an NPU, or an address (int) with length="
 _UNLIMITED = -1
 
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 class _Memory(NamedTuple):
@@ -107,7 +107,7 @@ def remove(target: Any, *, length: int | None = None) -> None:
         address, byte_count = memory.address, 0 if length is None else length
     if not _native.watch_remove(address, byte_count):
         what = f"{byte_count} bytes at {address:#x}" if byte_count else f"the memory at {address:#x}"
-        _native.say(f"watcher.remove: {what} is not watched; nothing happens")
+        _native.warn(f"watcher.remove: {what} is not watched; nothing happens")
 
 
 def _warn_of_what_is_not_seen(name: str, device: int) -> None:
@@ -117,9 +117,9 @@ def _warn_of_what_is_not_seen(name: str, device: int) -> None:
     reason = session.why_not_collecting()
     if reason is None and device == DEVICE_CPU and Level.OP not in session.config.level:
         reason = "--level=kernel observes no operators of the cpu, add op to it"
-    if reason is not None and reason not in _told:
-        _told.add(reason)
-        _native.say(f"watcher.watch: changes of {name!r} are not seen: {reason}")
+    if reason is not None and reason not in _reported:
+        _reported.add(reason)
+        _native.warn(f"watcher.watch: changes of {name!r} are not seen: {reason}")
 
 
 def _finish_npu(device: int) -> None:

@@ -221,7 +221,7 @@ class Config:
         """
         prefix = "setting."
         texts = {key[len(prefix) :]: texts for key, texts in facts.items() if key.startswith(prefix) and texts}
-        config = cls._from_texts({key: told[-1] for key, told in texts.items()})
+        config = cls._from_texts({key: reported[-1] for key, reported in texts.items()})
         wishes: dict[str, Any] = {}
         for key in _WISHES & texts.keys():
             earlier = []

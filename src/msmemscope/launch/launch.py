@@ -159,7 +159,7 @@ def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, sin
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
     render_run(summary, sys.stderr)
-    _tell_enclosing_launch(exported.process_ids)
+    _report_to_enclosing_launch(exported.process_ids)
     return not exported.has_running
 
 
@@ -277,7 +277,7 @@ def _refused(end: ProgramEnd) -> Iterator[str]:
         )
 
 
-def _tell_enclosing_launch(captures: dict[Path, int]) -> None:
+def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:
     """A launch within a launch: the outer one lists these captures too."""
     text = os.environ.get(SETTINGS_VARIABLE)
     if text and captures:

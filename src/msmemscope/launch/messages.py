@@ -26,7 +26,7 @@ def are_printed(level: LogLevel) -> bool:
     return _LEVELS.index(level) >= _LEVELS.index(_least[0])
 
 
-def _say(kind: str, text: str, hint: str | None = None) -> None:
+def _print(kind: str, text: str, hint: str | None = None) -> None:
     # A closed or full stderr must not change the exit status of the observed program.
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"msmemscope: {kind}{text}\n")
@@ -37,21 +37,21 @@ def _say(kind: str, text: str, hint: str | None = None) -> None:
 
 def error(failure: MsmemscopeError) -> None:
     """Print an error and its hint."""
-    _say("error: ", failure.message, failure.hint)
+    _print("error: ", failure.message, failure.hint)
 
 
 def failed(text: str, hint: str | None = None) -> None:
     """Print an error that is no `MsmemscopeError`."""
-    _say("error: ", text, hint)
+    _print("error: ", text, hint)
 
 
 def warning(text: str, hint: str | None = None) -> None:
     """Print what the user should know, although the run goes on."""
     if are_printed(LogLevel.WARN):
-        _say("warning: ", text, hint)
+        _print("warning: ", text, hint)
 
 
 def note(text: str) -> None:
     """Print what the user may want to know, as long as anything but errors is printed."""
     if are_printed(LogLevel.WARN):
-        _say("", text)
+        _print("", text)

@@ -77,7 +77,7 @@ def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Se
         .with_columns(growth=pl.col("size") - pl.col("size").shift(1).over("device", "pool").fill_null(0))
         .select("sequence", "thread_id", "growth")
     )
-    told = (
+    reported = (
         driver_blocks.with_row_index("row")
         .join_asof(
             growths,
@@ -92,7 +92,7 @@ def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Se
     )
     # The growth is made of the blocks right before it; those before them are the program's own.
     until = pl.col("size").cum_sum(reverse=True).over("thread_id", "sequence")
-    return told.select((until <= pl.col("growth")).fill_null(value=False)).to_series()
+    return reported.select((until <= pl.col("growth")).fill_null(value=False)).to_series()
 
 
 def reported_reserves(events: pl.DataFrame, device: int, sequence: int) -> pl.DataFrame:

@@ -312,8 +312,8 @@ def _more_sites(writer: ReportWriter, sites: pl.DataFrame, limit: int = MOST_SIT
 
 def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> None:
     """Sites that grow although their blocks are freed; those that leak stand above already."""
-    told = steps.leaking_sites.select("device", "pool", "site_path")
-    sites = found.sites.join(told, on=["device", "pool", "site_path"], how="anti", maintain_order="left")
+    reported = steps.leaking_sites.select("device", "pool", "site_path")
+    sites = found.sites.join(reported, on=["device", "pool", "site_path"], how="anti", maintain_order="left")
     in_parts = found.basis is GrowthBasis.PARTS
     if not sites.is_empty():
         writer.line()

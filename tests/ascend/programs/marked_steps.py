@@ -23,7 +23,7 @@ MARKS = mstx if sys.argv[1] == "mstx" else torch_npu.npu.mstx
 STEPS = 5
 
 
-def say_totals() -> None:
+def print_totals() -> None:
     """Mark what torch has allocated and reserved."""
     torch.npu.synchronize()
     MARKS.mark(f"totals {torch.npu.memory_allocated()} {torch.npu.memory_reserved()}")
@@ -40,13 +40,13 @@ def main() -> None:
         kept.append(torch.empty(step, 1000, device="npu"))
         square = torch.ones(700, 700, device="npu")
         product = square @ square
-        say_totals()
+        print_totals()
         del square, product
-        say_totals()
+        print_totals()
         MARKS.range_end(number)
     torch.npu.empty_cache()
     kept.append(torch.empty(10, device="npu"))
-    say_totals()
+    print_totals()
     if MARKS is not mstx:
         use_all_of_torch_npu()
     kept.clear()

@@ -22,7 +22,7 @@ VOCABULARY = 24
 CONTEXT = 32
 
 
-def say_totals(device: int) -> None:
+def print_totals(device: int) -> None:
     """Mark the totals of a device: what torch has allocated and reserved, and what the device has given out."""
     torch.npu.synchronize(device)
     with torch.npu.device(device):
@@ -50,10 +50,10 @@ def train(device: int, *, group: bool) -> None:
         optimizer.step()
         kept.append(torch.empty(1 << (18 + step), device="npu"))
         print(f"device {device} step {step} loss {loss.item()!r}")
-        say_totals(device)
+        print_totals(device)
     del kept
     torch.npu.empty_cache()
-    say_totals(device)
+    print_totals(device)
 
 
 def main() -> None:

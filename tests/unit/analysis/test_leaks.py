@@ -122,8 +122,8 @@ def test_peak_without_the_leaks(made: tuple[Trace, bool]) -> None:
         assert pool.peak_without_bytes == peak(trace, pool.device, pool.pool, set(mine["malloc_sequence"]))
         for (site,), part in mine.partition_by("site_id", as_dict=True).items():
             is_site = (pl.col("site_id") == site) & (pl.col("device") == pool.device) & (pl.col("pool") == pool.pool)
-            told = found.sites.filter(is_site)["peak_without_bytes"].to_list()
-            assert told == [peak(trace, pool.device, pool.pool, set(part["malloc_sequence"]))]
+            reported = found.sites.filter(is_site)["peak_without_bytes"].to_list()
+            assert reported == [peak(trace, pool.device, pool.pool, set(part["malloc_sequence"]))]
 
 
 def peak(trace: Trace, device: int, pool: int, without: set[int]) -> int:

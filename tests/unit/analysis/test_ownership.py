@@ -57,7 +57,7 @@ def owner_of_one(builder: EventLogBuilder) -> str:
 
 
 @pytest.mark.parametrize(
-    ("place", "said", "expected"),
+    ("place", "printed", "expected"),
     [
         ({"pool": HAL, "device": 0}, "CANN@RUNTIME,page_type:huge,alloc_type:alloc", "CANN@RUNTIME"),
         ({"pool": HAL, "device": 0}, "CANN@APP", "CANN@APP"),
@@ -74,9 +74,9 @@ def owner_of_one(builder: EventLogBuilder) -> str:
         ({"pool": 99, "device": 0}, "", "N/A"),
     ],
 )
-def test_what_allocated(builder: EventLogBuilder, place: dict[str, int], said: str, expected: str) -> None:
+def test_what_allocated(builder: EventLogBuilder, place: dict[str, int], printed: str, expected: str) -> None:
     """The module of CANN, or the pool, is the first part, and all of it where there are no labels."""
-    builder.malloc(0x1000, 64, attribute_id=builder.string(said) if said else 0, **place)
+    builder.malloc(0x1000, 64, attribute_id=builder.string(printed) if printed else 0, **place)
     assert owner_of_one(builder) == expected
 
 
@@ -218,8 +218,8 @@ def test_memory_of_operators(builder: EventLogBuilder) -> None:
 )
 def test_only_tensors_are_of_operators(builder: EventLogBuilder, place: dict[str, int], expected: str) -> None:
     """A pool that grows while an operator runs gets memory for all that follow."""
-    said = builder.string("CANN@APP") if expected.startswith("CANN") else 0
-    block = builder.malloc(0x1000, 64, name_id=builder.string("aten.add"), attribute_id=said, **place)
+    printed = builder.string("CANN@APP") if expected.startswith("CANN") else 0
+    block = builder.malloc(0x1000, 64, name_id=builder.string("aten.add"), attribute_id=printed, **place)
     builder.access(block, 0x1000, **place)
     assert owner_of_one(builder) == expected
 

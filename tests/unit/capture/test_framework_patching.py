@@ -253,7 +253,7 @@ def test_what_goes_wrong_with_us_is_one_line(
     name = "load_model" if "weights" in what else "profile_run"
     with listening(lambda name: name):
         assert [getattr(runner, name)() for _ in range(3)] == [name] * 3
-    assert process.said == [f"{what} of NPUModelRunner.{name} failed: RuntimeError: no room"]
+    assert process.printed == [f"{what} of NPUModelRunner.{name} failed: RuntimeError: no room"]
 
 
 def test_exceptions_pass_through_unchanged(process: FrameworkProcess) -> None:
@@ -391,7 +391,7 @@ def test_what_is_missing_is_noted_once(process: FrameworkProcess) -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("vllm_ascend.worker.worker")
     assert len(process.facts_of("unobserved.framework_hooks")) == 5, "it stands in another module in this version"
-    assert process.said == []
+    assert process.printed == []
 
 
 def test_what_is_no_function_is_noted(process: FrameworkProcess, target: Target) -> None:

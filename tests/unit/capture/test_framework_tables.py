@@ -136,7 +136,7 @@ def test_the_function_does_what_its_row_says(
     assert inspect.signature(getattr(owner_of(target, module), target.function)) == signature
     cleanup_framework_hooks()
     assert inspect.getattr_static(owner_of(target, module), target.function) is original
-    assert process.said == []
+    assert process.printed == []
 
 
 @pytest.mark.parametrize(

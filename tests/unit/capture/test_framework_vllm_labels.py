@@ -210,5 +210,5 @@ def test_the_runner_is_labelled_when_it_has_loaded(blocks: Block, monkeypatch: p
         with listening(load_model):
             assert runner.load_model() is None
             assert runner.initialize_kv_cache_tensors_deepseek_mla(kv_cache_config=None) is found
-        assert process.said == []
+        assert process.printed == []
     assert blocks.owners() == {"weight": "vllm@weights", **OWNERS}

@@ -86,9 +86,9 @@ def test_captures_that_are_too_large_are_left_to_the_user(tmp_path: Path, monkey
     found = analyzed(capture)
     assert found.leaks is not None
     assert found.inefficient is None
-    (told,) = found.remarks
-    assert "more than 80" in told
-    assert told.endswith(f"msmemscope analyze inefficient {capture.directory}")
+    (reported,) = found.remarks
+    assert "more than 80" in reported
+    assert reported.endswith(f"msmemscope analyze inefficient {capture.directory}")
 
 
 def test_a_fault_of_ours_costs_one_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +102,10 @@ def test_a_fault_of_ours_costs_one_analysis(tmp_path: Path, monkeypatch: pytest.
     found = analyzed(Capture(write_run(tmp_path, analysis="leaks,inefficient")))
     assert found.leaks is None
     assert found.inefficient is not None
-    (told,) = found.remarks
-    assert told.startswith("leaks: failed, this is a fault of msmemscope: RuntimeError: surprise (launch/analyses.py:")
+    (reported,) = found.remarks
+    assert reported.startswith(
+        "leaks: failed, this is a fault of msmemscope: RuntimeError: surprise (launch/analyses.py:"
+    )
 
 
 @pytest.mark.parametrize("data_format", ["csv", "db"])

@@ -47,13 +47,13 @@ EXPORTED int32_t profRegCtrlCallback(int32_t (*)(uint32_t, void*, uint32_t)) { r
 
 EXPORTED int32_t profSetProfCommand(void* data, uint32_t length) {
     if (data == nullptr || length != sizeof(ProfilerCommand)) return -1;
-    std::set<std::pair<uint32_t, ProfCommandHandle>> told;
+    std::set<std::pair<uint32_t, ProfCommandHandle>> reported;
     {
         const std::lock_guard<std::mutex> lock(guard);
         std::memcpy(&last_command, data, sizeof last_command);
-        told = modules();
+        reported = modules();
     }
-    for (const auto& [module, handle] : told) handle(kSwitchCommand, data, length);
+    for (const auto& [module, handle] : reported) handle(kSwitchCommand, data, length);
     return 0;
 }
 

@@ -78,10 +78,10 @@ def empty_cache() -> None:
 
 def out_of_memory() -> None:
     """More than the device has: OutOfMemoryError, an observer that is told, counters, and a process that goes on."""
-    told: list[tuple[int, int, int, int]] = []
+    reported: list[tuple[int, int, int, int]] = []
     torch_npu = sys.modules["torch_npu"]
     torch.npu.init()
-    torch_npu._C._npu_attach_out_of_memory_observer(lambda *figures: told.append(figures))
+    torch_npu._C._npu_attach_out_of_memory_observer(lambda *figures: reported.append(figures))
     free_before, total = torch.npu.mem_get_info()
     try:
         torch.empty(65 * GIB, dtype=torch.uint8, device="npu")
@@ -91,8 +91,8 @@ def out_of_memory() -> None:
         raise AssertionError("nothing was raised")
     assert "Tried to allocate 65.00 GiB" in text, text
     assert "64.00 GiB total capacity" in text, text
-    (device, asked, device_total, device_free) = told[0]
-    assert (device, device_total, device_free) == (0, total, free_before), told
+    (device, asked, device_total, device_free) = reported[0]
+    assert (device, device_total, device_free) == (0, total, free_before), reported
     assert asked >= 65 * GIB
     stats = torch.npu.memory_stats()
     assert stats["num_ooms"] == 1

@@ -26,8 +26,8 @@ def compare(when: str) -> None:
         "driver": (tool.tool_driver_bytes(0), tool.tool_caching_reserved(0) + tool.tool_workspace_reserved(0)),
         "workspace in use": (tool.tool_workspace_allocated(0), 0),
     }
-    for name, (seen, said) in figures.items():
-        assert seen == said, f"{when}: {name}: the tool has seen {seen}, torch says {said}"
+    for name, (seen, printed) in figures.items():
+        assert seen == printed, f"{when}: {name}: the tool has seen {seen}, torch says {printed}"
 
 
 assert mstx.get_tool_id() == 0x1003

@@ -74,7 +74,7 @@ void read_visible_devices() noexcept {
         std::snprintf(line, sizeof(line),
                       "ASCEND_RT_VISIBLE_DEVICES=%.100s is no list of device numbers; devices keep their own numbers",
                       text);
-        recorder::say(line);
+        recorder::warn(line);
     }
 }
 

@@ -16,10 +16,10 @@ namespace msmemscope::atb {
 
 namespace {
 
-// What this thread said to ATB. said_yes: that it shall save a kernel's tensors, which must not be taken at its word.
+// What this thread said to ATB. agreed: that it shall save a kernel's tensors, which must not be taken at its word.
 // asks_whether_to_save: the original IsSaveTensor is running, and asks in its turn.
 struct Answers {
-    bool said_yes;
+    bool agreed;
     bool asks_whether_to_save;
 };
 __attribute__((tls_model("initial-exec"))) __thread Answers answers;
@@ -50,10 +50,10 @@ AtbFunctions find_atb_functions() noexcept {
     atb.input_tensors = tensors("_ZN3Mki11LaunchParam12GetInTensorsEv");
     atb.output_tensors = tensors("_ZN3Mki11LaunchParam13GetOutTensorsEv");
     if (atb.operation_name == nullptr || atb.folder == nullptr) {
-        recorder::say("this version of ATB does not report the names of its operators: they are recorded without");
+        recorder::warn("this version of ATB does not report the names of its operators: they are recorded without");
     }
     if (atb.input_tensors == nullptr || atb.output_tensors == nullptr) {
-        recorder::say("this version of ATB does not show the tensors of its kernels: they are recorded without");
+        recorder::warn("this version of ATB does not show the tensors of its kernels: they are recorded without");
     }
     return atb;
 }
@@ -122,7 +122,7 @@ void save_launch_param(StringLayout layout, const Call<void(void*, const void*, 
                        const void* launch_param, const void* folder) noexcept {
     if (!collects_kernels_or_accesses()) {
         // Collection may have ended since this thread was answered with yes.
-        if (!answers.said_yes) {
+        if (!answers.agreed) {
             call.real(stream, launch_param, folder);
         }
         return;
@@ -136,8 +136,8 @@ void save_launch_param(StringLayout layout, const Call<void(void*, const void*, 
 
 template <typename... Arguments>
 bool answer_about_kernels(const Call<bool(Arguments...)>& call, Arguments... arguments) {
-    answers.said_yes = !answers.asks_whether_to_save && collects_kernels_or_accesses();
-    return answers.said_yes || call.real(arguments...);
+    answers.agreed = !answers.asks_whether_to_save && collects_kernels_or_accesses();
+    return answers.agreed || call.real(arguments...);
 }
 
 std::int32_t execute(const Call<std::int32_t(void*, void*)>& call, void* runner, void* variant_pack) {

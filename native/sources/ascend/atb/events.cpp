@@ -176,7 +176,7 @@ bool admits_path(std::uint64_t hash) noexcept {
 }
 
 // Not while a scope is open, where nothing else can be recorded.
-void tell_of_paths() noexcept {
+void report_paths() noexcept {
     Paths expected = Paths::kLeftOut;
     if (__builtin_expect(paths.load(std::memory_order_relaxed) == expected, 0) &&
         paths.compare_exchange_strong(expected, Paths::kLeftOutAndTold, std::memory_order_relaxed)) {
@@ -264,7 +264,7 @@ bool collects_accesses() noexcept { return recorder::is_selected(kSelectAccess);
 format::Device device_of_operator() noexcept { return current_device(); }
 
 OperatorCall record_operator_start(const OperatorTexts& texts, const void* variant_pack) noexcept {
-    tell_of_paths();
+    report_paths();
     OperatorCall call{};
     call.device = current_device();
     if (!is_recorded(call.device)) {
@@ -320,7 +320,7 @@ KernelPlace kernel_place_of(Characters folder) noexcept {
 }
 
 void record_kernel(Characters folder, const void* input_tensors, const void* output_tensors) noexcept {
-    tell_of_paths();
+    report_paths();
     const KernelPlace place = kernel_place_of(folder);
     const format::Device device = current_device();
     if (place.name.bytes == 0 || !is_recorded(device)) {

@@ -38,9 +38,9 @@ std::uint64_t take_name(const char* text, std::size_t bytes) noexcept {
     const KeepErrno keep_errno;
     const std::uint64_t id = name_hash(text, bytes);
     if (!kernel_names().add(id, text, bytes)) {
-        static std::atomic<bool> said{false};
-        if (id != 0 && !said.exchange(true)) {
-            recorder::say("no room for further names of kernels: some launches have none");
+        static std::atomic<bool> was_reported{false};
+        if (id != 0 && !was_reported.exchange(true)) {
+            recorder::warn("no room for further names of kernels: some launches have none");
         }
     }
     return id;

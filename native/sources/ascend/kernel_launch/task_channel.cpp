@@ -429,10 +429,10 @@ void take_possession(std::uint64_t epoch) noexcept {
     state.epoch.store(epoch, std::memory_order_release);
 }
 
-void say_once_unseen() noexcept {
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) {
-        recorder::say("launches are not recorded: opening the log of tasks takes another thread more than 2 seconds");
+void report_unseen_once() noexcept {
+    static std::atomic<bool> was_reported{false};
+    if (!was_reported.exchange(true)) {
+        recorder::warn("launches are not recorded: opening the log of tasks takes another thread more than 2 seconds");
     }
 }
 
@@ -450,7 +450,7 @@ void open_task_channel(int device) noexcept {
     // The runtime reports no launch before it is told to: those of other threads wait until it is.
     const Turn turn(busy, epoch);
     if (!turn) {
-        say_once_unseen();
+        report_unseen_once();
         return;
     }
     if (process_ends.load(std::memory_order_relaxed)) {
@@ -472,7 +472,7 @@ void close_task_channels() noexcept {
     }
     const Turn turn(busy, epoch);
     if (!turn) {
-        recorder::say("the log of tasks is not read to its end: another thread is opening it and does not come back");
+        recorder::warn("the log of tasks is not read to its end: another thread is opening it and does not come back");
         return;
     }
     if (state.has_reader) {
@@ -487,7 +487,7 @@ void close_task_channels() noexcept {
         } while (waited != 0 && errno == EINTR);
         if (waited != 0) {
             // It is stuck in the driver; it stays, and nothing is opened again.
-            recorder::say("the log of tasks was not read to its end within 2 seconds: ends of kernels may be missing");
+            recorder::warn("the log of tasks was not read to its end within 2 seconds: ends of kernels may be missing");
             return;
         }
         state.has_reader = false;

@@ -30,7 +30,7 @@ struct Domain {
     Kind kind;
     std::atomic<bool> is_known;  // somebody has asked for it
     // Totals as last told, by the caller's numbers of devices.
-    std::atomic<std::uint64_t> told[kDevices];
+    std::atomic<std::uint64_t> reported[kDevices];
     std::atomic<std::int64_t> reserved[kDevices];
     // Reserved bytes as last written, and the recorder's epoch then.
     std::atomic<std::int64_t> written[kDevices];
@@ -93,11 +93,11 @@ void report_reserved(Domain& domain, int device) noexcept {
 }
 
 // torch_npu tells the total with each block, and it rarely changes.
-void tell_total(Domain& domain, const VirtualRange& range) noexcept {
-    if (range.device >= kDevices || domain.told[range.device].load(std::memory_order_relaxed) == range.size) {
+void report_total(Domain& domain, const VirtualRange& range) noexcept {
+    if (range.device >= kDevices || domain.reported[range.device].load(std::memory_order_relaxed) == range.size) {
         return;
     }
-    domain.told[range.device].store(range.size, std::memory_order_relaxed);
+    domain.reported[range.device].store(range.size, std::memory_order_relaxed);
     const int device = acl::physical_device(static_cast<int>(range.device));
     if (device >= 0 && static_cast<std::size_t>(device) < kDevices) {
         domain.reserved[device].store(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
@@ -179,7 +179,7 @@ void* register_heap(void* handle, const HeapDescription* description) {
     }
     const VirtualRange& range = *description->range;
     if (domain->kind != Kind::kHeaps) {
-        tell_total(*domain, range);
+        report_total(*domain, range);
         return nullptr;
     }
     const int device = observed_device(range);

@@ -104,8 +104,8 @@ def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> pl.DataFrame:
 
 def _pools(steps: pl.DataFrame) -> tuple[PoolFluctuation, ...]:
     found = []
-    told = steps.drop_nulls("ratio")
-    for (device, pool), part in sorted(told.partition_by("device", "pool", as_dict=True).items()):
+    reported = steps.drop_nulls("ratio")
+    for (device, pool), part in sorted(reported.partition_by("device", "pool", as_dict=True).items()):
         smallest, largest = (
             StepExtreme(row["step"], row["ratio"], row["minimum_bytes"], row["maximum_bytes"])
             for row in (

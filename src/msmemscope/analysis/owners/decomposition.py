@@ -107,10 +107,10 @@ class Decomposition:
         parts = [pl.Schema({**key, **NODE_SCHEMA}).to_frame()]
         for pool in self.pools:
             values = (getattr(pool, name) for name in key)
-            told = [
+            reported = [
                 pl.lit(value, dtype=kind).alias(name) for (name, kind), value in zip(key.items(), values, strict=True)
             ]
-            parts.append(pool.nodes.select(*told, *NODE_SCHEMA.names()))
+            parts.append(pool.nodes.select(*reported, *NODE_SCHEMA.names()))
         return pl.concat(parts)
 
     def ledger_at_peak(self, device: int) -> pl.DataFrame:

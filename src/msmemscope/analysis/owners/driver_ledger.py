@@ -149,12 +149,12 @@ def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFram
     """Returns what each pool of a device holds; where it does not say so, what is in use of it is what is known."""
     of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
     in_use = totals_at(of_pools, moments["sequence"], *_POOL_KEY).select(*_PLACE, "pool", in_use="size_bytes")
-    told = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
-    pools = pl.concat([of_pools.select(_POOL_KEY), told.select(_POOL_KEY)]).unique()
+    reported = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
+    pools = pl.concat([of_pools.select(_POOL_KEY), reported.select(_POOL_KEY)]).unique()
     return (
         moments.join(pools, on="device")
         .sort("sequence")
-        .join_asof(told.sort("sequence"), on="sequence", by=_POOL_KEY, strategy="backward", check_sortedness=False)
+        .join_asof(reported.sort("sequence"), on="sequence", by=_POOL_KEY, strategy="backward", check_sortedness=False)
         .join(in_use, on=[*_PLACE, "pool"], how="left")
         .select(
             *_PLACE,
@@ -167,14 +167,14 @@ def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFram
 
 def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
     """Adds `process_bytes` and `device_bytes`: what the management interface said last."""
-    told = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
+    reported = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
         "sequence",
         "device",
         device_bytes=pl.when(pl.col("size") >= 0).then("size"),
         process_bytes=pl.when(pl.col("extra") < 1 << 63).then(pl.col("extra")).cast(pl.Int64),
     )
     return moments.sort("sequence").join_asof(
-        told.sort("sequence"), on="sequence", by="device", strategy="backward", check_sortedness=False
+        reported.sort("sequence"), on="sequence", by="device", strategy="backward", check_sortedness=False
     )
 
 

@@ -190,8 +190,8 @@ def _with_reserve(
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
-        told = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
-        reserved = int(told.sum()) if len(told) else None
+        reported = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
+        reserved = int(reported.sum()) if len(reported) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
     outside = driver.clear() if first is None else driver.filter(~is_reserve)
     modules = recording.attributes.select("attribute_id", "module")
@@ -222,11 +222,11 @@ def _largest(blocks: pl.DataFrame, column: str) -> str:
 
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
     """Returns what the management interface said last before an event: in use by anybody, and by this process."""
-    is_told = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
-    told = events.filter(is_told & (pl.col("sequence") <= sequence)).tail(1)
-    if told.is_empty():
+    is_reported = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
+    reported = events.filter(is_reported & (pl.col("sequence") <= sequence)).tail(1)
+    if reported.is_empty():
         return None, None
-    by_all, by_process = int(told["size"][0]), int(told["extra"][0])
+    by_all, by_process = int(reported["size"][0]), int(reported["extra"][0])
     return (by_all if by_all >= 0 else None), (by_process if by_process < 1 << 63 else None)
 
 
@@ -275,9 +275,9 @@ def _decide(
 def _lacking(figures: MemoryFigures) -> int:
     """Returns what would have to go, the gaps being what they are, so that the request is served and the step finishes."""
     missing, free = figures.missing_bytes, figures.free_bytes
-    is_told = missing is not None and free is not None and free < figures.request_bytes
+    is_reported = missing is not None and free is not None and free < figures.request_bytes
     # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
-    return max(missing or 0, figures.request_bytes - (free or 0)) if is_told else figures.request_bytes
+    return max(missing or 0, figures.request_bytes - (free or 0)) if is_reported else figures.request_bytes
 
 
 def _largest_contribution(

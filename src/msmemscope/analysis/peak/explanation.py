@@ -337,10 +337,10 @@ class _DeviceMemory:
         return operator, site, int(event["size"][0])
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
-        told = reported_reserves(self._recording.events, self._device, sequence)
+        reported = reported_reserves(self._recording.events, self._device, sequence)
         used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
-            used.join(told, on="pool", how="full", coalesce=True)
+            used.join(reported, on="pool", how="full", coalesce=True)
             .with_columns(pl.col("size_bytes", "block_count").fill_null(0), device=pl.lit(self._device))
             .filter((pl.col("size_bytes") > 0) | (pl.col("reserved_bytes") > 0))
             .select(POOL_SCHEMA.names())

@@ -246,8 +246,10 @@ def _changes(recording: Recording, events: pl.DataFrame) -> pl.DataFrame:
         )
     wrong = found.filter(pl.col("verdict") != LEGITIMATE)
     sentences = wrong.select("sequence").with_columns(change_sentences(wrong))
-    told = found.join(sentences, on="sequence", how="left", maintain_order="left").with_columns(ranges=range_texts())
-    return told.select(WATCH_CHANGE_SCHEMA.names()).cast(WATCH_CHANGE_SCHEMA)
+    reported = found.join(sentences, on="sequence", how="left", maintain_order="left").with_columns(
+        ranges=range_texts()
+    )
+    return reported.select(WATCH_CHANGE_SCHEMA.names()).cast(WATCH_CHANGE_SCHEMA)
 
 
 def _origins(recording: Recording, identities: pl.Series, prefix: str) -> pl.DataFrame:

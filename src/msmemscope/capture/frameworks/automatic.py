@@ -28,7 +28,7 @@ class _AutomaticHooks:
         self.is_on = False
         self.is_left_to_program = False
         self._watches: list[EndWatch] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._caches = CacheLabels()
 
     def enable(self) -> None:
@@ -70,8 +70,8 @@ class _AutomaticHooks:
         patcher.install(hook_sets, _HOLDER)
 
     def _note(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             _native.note_fact("unobserved.framework_hooks", text)
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 RULES = "torch._dynamo.trace_rules"
 """The module with the list; imported by programs that compile."""
 
-_told: list[ModuleType] = []
+_reported: list[ModuleType] = []
 
 
 def stay_out_of_compilation() -> None:
     """Put our package on the list, if the program has imported it. Never raises."""
     rules = sys.modules.get(RULES)
-    if rules is None or any(rules is each for each in _told):
+    if rules is None or any(rules is each for each in _reported):
         return
-    _told.append(rules)
+    _reported.append(rules)
     try:
         rules.add("msmemscope")
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like

@@ -40,7 +40,7 @@ class Patcher:
         self._places: dict[tuple[int, str], Place] = {}
         self._placed: set[Target] = set()
         self._absent: dict[str, None] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def install(self, hook_sets: Iterable[HookSet], holder: str) -> None:
         """Hook all targets of some tables for a holder; those that it has already are left as they are."""
@@ -125,9 +125,9 @@ class Patcher:
 
     def _note_observed(self, hook_set: HookSet) -> None:
         text = f"{hook_set.framework} {hook_set.component} {hook_set.hook_type.value}"
-        if text not in self._told:
-            self._told.add(text)
-            _native.note_fact(f"observed.{_SOURCE}", ", ".join(sorted(self._told)))
+        if text not in self._reported:
+            self._reported.add(text)
+            _native.note_fact(f"observed.{_SOURCE}", ", ".join(sorted(self._reported)))
 
 
 def _bound(method: Callable[[str], None], module: str) -> Callable[[], None]:

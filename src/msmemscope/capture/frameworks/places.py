@@ -161,7 +161,7 @@ class Place:
         if what not in self._complaints:
             self._complaints.add(what)
             owner = getattr(self._owner, "__qualname__", getattr(self._owner, "__name__", "?"))
-            _native.say(f"{what} of {owner}.{self._name} failed: {type(error).__name__}: {error}")
+            _native.warn(f"{what} of {owner}.{self._name} failed: {type(error).__name__}: {error}")
 
     def returned(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Do what is done with the result of a call. Never raises."""

@@ -174,7 +174,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
             .with_columns(pair.alias("pair"))
         )
         before = frame.filter(chosen).select(*_STATISTICS_KEPT, "pinned")
-        said = pl.concat([pairs, before], how="horizontal").select(
+        parsed = pl.concat([pairs, before], how="horizontal").select(
             pl.col("behind").fill_null("").alias("rest"),
             *(
                 pl.coalesce(_after(pl.col("pair"), f"{name}:").cast(pl.Int64, strict=False), name).alias(name)
@@ -182,7 +182,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
             ),
             (pl.col("pinned") | (pl.col("pair") == "pinned:true")).alias("pinned"),
         )
-        frame = _with_some_rows(frame, chosen, said)
+        frame = _with_some_rows(frame, chosen, parsed)
     return frame
 
 

@@ -60,24 +60,24 @@ class _LastOfEachPlace:
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
 
-    def at_each(self, places: _Numbers, tells: _Flags, values: _Numbers, asks: _Flags) -> pl.Series:
+    def at_each(self, places: _Numbers, has_value: _Flags, values: _Numbers, asks: _Flags) -> pl.Series:
         """Returns the latest value of its place for each row that asks; null elsewhere and where there is none.
 
         Args:
             places: What each row is about.
-            tells: Rows that have a new value.
+            has_value: Rows that have a new value.
             values: Of the rows that tell; a negative one takes the value back.
             asks: Rows that want to know.
         """
-        if not self._known and not tells.any():
+        if not self._known and not has_value.any():
             return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
         found = np.full(len(places), _UNKNOWN, dtype=np.int64)
-        for place in {*self._known, *np.unique(places[tells]).tolist()}:
+        for place in {*self._known, *np.unique(places[has_value]).tolist()}:
             is_here = places == place
             asking = np.flatnonzero(asks & is_here)
-            telling = np.flatnonzero(tells & is_here)
-            told = np.concatenate(([self._known.get(place, _UNKNOWN)], values[telling]))
-            found[asking] = told[np.searchsorted(telling, asking)]
-            self._known[place] = int(told[-1])
+            telling = np.flatnonzero(has_value & is_here)
+            reported = np.concatenate(([self._known.get(place, _UNKNOWN)], values[telling]))
+            found[asking] = reported[np.searchsorted(telling, asking)]
+            self._known[place] = int(reported[-1])
         series = pl.Series(found)
         return series.set(series < 0, None)

@@ -32,7 +32,7 @@ _SYSTEM_KINDS: Final = (EventKind.ACL_INIT, EventKind.ACL_FINI, EventKind.START_
 _TOTALS: Final = ("total", "used", "process_used", "device_used")
 
 
-class _Said(NamedTuple):
+class _Parsed(NamedTuple):
     """A `Rest` with ids in the place of texts."""
 
     flags: int
@@ -57,7 +57,7 @@ class DumpRowsOfProcesses:
         self._owners = Interner()
         self._python_stacks = Interner()
         self._native_stacks = Interner()
-        self._said: dict[str, _Said] = {}
+        self._parsed: dict[str, _Parsed] = {}
         self._pairs: dict[int, tuple[tuple[str, str], ...]] = {}
         self._parts: list[pl.DataFrame] = []
         self._problems: list[str] = []
@@ -74,15 +74,15 @@ class DumpRowsOfProcesses:
         def ids(column: str, interner: Interner) -> pl.Series:
             return interner.column(LocalTexts(rows[column], texts[column]))
 
-        said = [self._said_by(text) for text in texts["rest"]]
+        parsed = [self._parsed_from(text) for text in texts["rest"]]
         rest = rows["rest"]
 
         def of_rest(values: list[Any], dtype: pl.DataType) -> pl.Series:
             return pl.Series([0, *values], dtype=dtype).gather(rest)
 
-        pools = of_rest([entry.pool for entry in said], pl.UInt8())
-        functions = of_rest([entry.function_id for entry in said], pl.UInt32())
-        asked = of_rest([entry.asked_bytes for entry in said], pl.Int64())
+        pools = of_rest([entry.pool for entry in parsed], pl.UInt8())
+        functions = of_rest([entry.function_id for entry in parsed], pl.UInt32())
+        asked = of_rest([entry.asked_bytes for entry in parsed], pl.Int64())
         is_oom = pl.col("kind") == EventKind.OOM
         self._parts.append(
             rows.select(
@@ -91,20 +91,20 @@ class DumpRowsOfProcesses:
                 pl.when(pl.col("kind").is_in([*ACCESS_KINDS])).then(pl.lit(pools)).otherwise("pool").alias("pool"),
                 pl.when(is_oom).then(pl.lit(asked)).otherwise("size").alias("size"),
                 pl.when(is_oom).then(pl.lit(functions)).otherwise(pl.lit(ids("name", self._strings))).alias("name_id"),
-                pl.lit(of_rest([entry.flags for entry in said], pl.UInt8())).alias("flags"),
-                pl.lit(of_rest([entry.attribute_id for entry in said], pl.UInt32())).alias("attribute_id"),
-                pl.lit(of_rest([entry.owner_id for entry in said], pl.UInt32())).alias("owner_id"),
+                pl.lit(of_rest([entry.flags for entry in parsed], pl.UInt8())).alias("flags"),
+                pl.lit(of_rest([entry.attribute_id for entry in parsed], pl.UInt32())).alias("attribute_id"),
+                pl.lit(of_rest([entry.owner_id for entry in parsed], pl.UInt32())).alias("owner_id"),
                 pl.lit(ids("python_stack", self._python_stacks)).alias("python_stack_id"),
                 pl.lit(ids("native_stack", self._native_stacks)).alias("native_stack_id"),
             )
         )
 
-    def _said_by(self, text: str) -> _Said:
+    def _parsed_from(self, text: str) -> _Parsed:
         """Returns what the rest of an Attr says; pieces repeat the texts of each other."""
-        known = self._said.get(text)
+        known = self._parsed.get(text)
         if known is None:
             rest = parse_rest(text)
-            known = _Said(
+            known = _Parsed(
                 rest.flags,
                 rest.pool,
                 self._owners.id_of(rest.owner),
@@ -112,7 +112,7 @@ class DumpRowsOfProcesses:
                 self._strings.id_of(rest.function),
                 rest.asked_bytes,
             )
-            self._said[text] = known
+            self._parsed[text] = known
             self._pairs.setdefault(known.attribute_id, rest.pairs)
         return known
 
@@ -282,16 +282,18 @@ def _totals(rows: pl.DataFrame) -> pl.DataFrame:
 
     Each stands before the row that told of it: with the number before, if no row has that, else with the same number.
     """
-    said = rows.lazy().filter(pl.col("kind").is_in([*MEMORY_KINDS]) & pl.any_horizontal(pl.col(*_TOTALS).is_not_null()))
+    parsed = rows.lazy().filter(
+        pl.col("kind").is_in([*MEMORY_KINDS]) & pl.any_horizontal(pl.col(*_TOTALS).is_not_null())
+    )
     reserved = _changes(
-        said.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]) & pl.col("total").is_not_null()), ["device", "pool"], ["total"]
+        parsed.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]) & pl.col("total").is_not_null()), ["device", "pool"], ["total"]
     ).select(
         "sequence", "timestamp_ns", "thread_id", "device", "pool",
         pl.lit(int(EventKind.RESERVED), dtype=pl.UInt8).alias("kind"), pl.col("total").alias("size"),
         pl.lit(0, dtype=pl.UInt64).alias("extra"),
     )  # fmt: skip
     has_usage = pl.col("process_used").is_not_null() | pl.col("device_used").is_not_null()
-    usage = _changes(said.filter(has_usage), ["device"], ["process_used", "device_used"]).select(
+    usage = _changes(parsed.filter(has_usage), ["device"], ["process_used", "device_used"]).select(
         "sequence", "timestamp_ns", "thread_id", "device", pl.lit(0, dtype=pl.UInt8).alias("pool"),
         pl.lit(int(EventKind.DEVICE_USAGE), dtype=pl.UInt8).alias("kind"),
         pl.col("device_used").fill_null(-1).alias("size"),

@@ -136,16 +136,16 @@ def _texts(found: dict[str, Any], name: str) -> LocalTexts:
 
 def _with_others(numbers: pl.DataFrame, rest: LocalTexts, others: LocalTexts) -> tuple[pl.DataFrame, LocalTexts] | None:
     """Fills in the rows whose attributes begin in another way; None if one of them has its address there alone."""
-    said = attribute_columns(pl.Series([None, *others.texts], dtype=pl.String))
+    parsed = attribute_columns(pl.Series([None, *others.texts], dtype=pl.String))
     places = (others.numbers != 0).arg_true()
     chosen = others.numbers.gather(places)
-    values = said.numbers[chosen]
+    values = parsed.numbers[chosen]
     if (values["addr"].is_not_null() & numbers["address"].gather(places).is_null()).any():
         return None
     stream, task = values["streamId"].fill_null(0) % (1 << 32), values["taskId"].fill_null(0) % (1 << 32)
     values = values.with_columns(extra=stream * (1 << 32) + task, allocation_id=values["allocation_id"].fill_null(0))
     columns = ("allocation_id", "size", "extra", "total", "used", "process_used", "device_used", "pinned")
     numbers = numbers.with_columns(numbers[name].scatter(places, values[name]) for name in columns)
-    behind = said.rest.numbers.gather(chosen)
+    behind = parsed.rest.numbers.gather(chosen)
     behind = pl.select(pl.when(behind != 0).then(behind + len(rest.texts)).otherwise(0)).to_series()
-    return numbers, LocalTexts(rest.numbers.scatter(places, behind), [*rest.texts, *said.rest.texts])
+    return numbers, LocalTexts(rest.numbers.scatter(places, behind), [*rest.texts, *parsed.rest.texts])

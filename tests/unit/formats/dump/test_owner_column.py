@@ -22,8 +22,8 @@ NPU = {"pool": PTA, "device": 0}
 
 def add_blocks(builder: EventLogBuilder) -> None:
     """A block of the driver, an activation, and a weight that gets its label after its free was recorded."""
-    said = builder.string("CANN@RUNTIME,page_type:huge,alloc_type:alloc")
-    builder.malloc(0x1000, 1 << 20, pool=HAL, device=0, attribute_id=said)
+    printed = builder.string("CANN@RUNTIME,page_type:huge,alloc_type:alloc")
+    builder.malloc(0x1000, 1 << 20, pool=HAL, device=0, attribute_id=printed)
     activation = builder.malloc(0x2000, 512, name_id=builder.string("aten.mm"), extra=builder.labels("5mine"), **NPU)
     weight = builder.malloc(0x3000, 512, **NPU)
     builder.access(activation, 0x2000, flags=BACKWARD, **NPU)
