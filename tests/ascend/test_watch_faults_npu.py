@@ -23,7 +23,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("how", ["by name and by address", pytest.param("window", marks=nightly), "auto"])
+@pytest.mark.parametrize(
+    "how", ["by name and by address", pytest.param("window", marks=nightly), pytest.param("auto", marks=nightly)]
+)
 def test_every_seeded_overrun_is_found_and_nothing_else(observe: Observe, how: str) -> None:
     """One report for each: the culprit, its call, the victim and the bytes; and no word about 20 clean runs.
 

@@ -1,4 +1,4 @@
-"""No input ends in a traceback, a hang, or without memory: a few thousand at each run, a million each night.
+"""No input ends in a traceback, a hang, or without memory: some hundreds at each run, a million each night.
 
 `python -m tests.fuzzing.campaign 100000` runs as many as one likes. What fails is written as a text file; once mended, it
 goes into the corpus.
@@ -26,7 +26,7 @@ from tests.support.nightly import NIGHT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INPUTS = 1_000_000 if NIGHT else 1_500
+INPUTS = 1_000_000 if NIGHT else 700
 FIRST = NIGHT * INPUTS
 """Each night tries others."""
 

@@ -58,7 +58,9 @@ def test_losses_are_bit_identical_in_every_mode(
     assert run.stdout == losses_alone(arguments, tmp_path)
 
 
-@pytest.mark.parametrize("arguments", [("--steps=4", "--optimizer=sgd"), ("--steps=4", "--workers=2")])
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(("--steps=4", "--optimizer=sgd"), marks=nightly), ("--steps=4", "--workers=2")]
+)
 def test_losses_are_bit_identical_for_other_trainings(
     run_under_tool: RunUnderTool, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
