@@ -128,7 +128,7 @@ def test_results_at_exit_do_not_go_into_a_file_of_the_program(tmp_path: Path) ->
 
 def test_warnings_of_the_core_are_left_out_where_errors_alone_are_asked_for(tmp_path: Path) -> None:
     """They stand in the log all the same."""
-    program = "import msmemscope; msmemscope.tracer.stop()"
+    program = "import msmemscope; msmemscope.step(); msmemscope.tracer.stop()"
     warning = "tracer.stop(): the tracer is not on"
     for level, is_printed in (("error", False), ("warn", True)):
         output = tmp_path / level

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
             frees++;
         }
     }
-    say("allocs=%ld frees=%ld\n", count, frees);
+    print_text("allocs=%ld frees=%ld\n", count, frees);
     if (strcmp(way, "abort") == 0) {
         abort();
     }

@@ -15,6 +15,6 @@ int main(int argc, char** argv) {
     }
     /* Not a block: nothing may be recorded. */
     fake_tensor_free(NULL);
-    say("allocs=%ld frees=%ld bytes=%zu\n", pairs + kept, pairs, bytes);
+    print_text("allocs=%ld frees=%ld bytes=%zu\n", pairs + kept, pairs, bytes);
     return 0;
 }

@@ -35,6 +35,6 @@ int main(int argc, char** argv) {
         const off_t end = lseek(files[i], 0, SEEK_END);
         intact &= end == kBytes && pread(files[i], found, kBytes, 0) == kBytes && memcmp(found, expected, kBytes) == 0;
     }
-    say("allocs=%ld frees=%ld files_intact=%d\n", pairs + 1, pairs + 1, intact);
+    print_text("allocs=%ld frees=%ld files_intact=%d\n", pairs + 1, pairs + 1, intact);
     return intact ? 0 : 1;
 }

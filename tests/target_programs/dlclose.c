@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
         void (*release)(void*) = NULL;
         void* library = dlopen(argc > 1 ? argv[1] : "libc10.so", RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) {
-            say("error=%s\n", dlerror());
+            print_text("error=%s\n", dlerror());
             return 98;
         }
         *(void**)&allocate = dlsym(library, "fake_tensor_allocate");
@@ -28,6 +28,6 @@ int main(int argc, char** argv) {
             return 97;
         }
     }
-    say("allocs=%ld frees=%ld\n", rounds * 11, rounds * 11 - 1);
+    print_text("allocs=%ld frees=%ld\n", rounds * 11, rounds * 11 - 1);
     return 0;
 }

@@ -22,7 +22,7 @@ static void* work(void* argument) {
 int main(int argc, char** argv) {
     void* library = dlopen(argc > 1 ? argv[1] : "libc10.so", RTLD_LAZY | RTLD_LOCAL);
     if (library == NULL) {
-        say("error=%s\n", dlerror());
+        print_text("error=%s\n", dlerror());
         return 98;
     }
     *(void**)&allocate = dlsym(library, "fake_tensor_allocate");
@@ -36,6 +36,6 @@ int main(int argc, char** argv) {
     if (threaded) {
         pthread_join(thread, NULL);
     }
-    say("allocs=%d frees=%d\n", 500 * (1 + threaded), 500 * (1 + threaded));
+    print_text("allocs=%d frees=%d\n", 500 * (1 + threaded), 500 * (1 + threaded));
     return 0;
 }

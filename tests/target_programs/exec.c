@@ -8,7 +8,7 @@ int main(int argc, char** argv) {
         for (long i = 0; i < 60; i++) {
             fake_tensor_free(fake_tensor_allocate(size_of_block(i)));
         }
-        say("who=second pid=%d allocs=60 frees=60\n", (int)getpid());
+        print_text("who=second pid=%d allocs=60 frees=60\n", (int)getpid());
         return 0;
     }
     for (long i = 0; i < 20; i++) {
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
             fake_tensor_free(block);
         }
     }
-    say("who=first pid=%d allocs=20 frees=10\n", (int)getpid());
+    print_text("who=first pid=%d allocs=20 frees=10\n", (int)getpid());
     char* arguments[] = {argv[0], "second", NULL};
     execv("/proc/self/exe", arguments);
     return 96;

@@ -34,7 +34,7 @@ void at_exit() { pairs(5); }
 
 __attribute__((destructor)) void at_finalisation() {
     pairs(7);
-    warn("allocs=%ld frees=%ld\n", allocs, frees);
+    print_text("allocs=%ld frees=%ld\n", allocs, frees);
 }
 
 }  // namespace

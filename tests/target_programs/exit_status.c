@@ -10,6 +10,6 @@ int main(int argc, char** argv) {
             return 99;
         }
     }
-    say("allocs=1 frees=1\n");
+    print_text("allocs=1 frees=1\n");
     return (int)number_argument(argc, argv, 1, 0);
 }

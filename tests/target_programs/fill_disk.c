@@ -27,6 +27,6 @@ int main(int argc, char** argv) {
     for (long i = 0; i < pairs; i++) {
         fake_tensor_free(fake_tensor_allocate(size_of_block(i)));
     }
-    say("allocs=%ld frees=%ld full=%d\n", pairs + 10, pairs + 10, reason == ENOSPC);
+    print_text("allocs=%ld frees=%ld full=%d\n", pairs + 10, pairs + 10, reason == ENOSPC);
     return 0;
 }

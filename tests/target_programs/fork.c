@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
         pid_t grandchild = fork();
         if (grandchild == 0) {
             pairs(40);
-            say("who=grandchild pid=%d allocs=40 frees=40\n", (int)getpid());
+            print_text("who=grandchild pid=%d allocs=40 frees=40\n", (int)getpid());
             return 0;
         }
         if (frees_inherited) {
@@ -37,12 +37,12 @@ int main(int argc, char** argv) {
         }
         pairs(5);
         int status = wait_for(grandchild);
-        say("who=child pid=%d allocs=25 frees=25 inherited=%d\n", (int)getpid(), frees_inherited);
+        print_text("who=child pid=%d allocs=25 frees=25 inherited=%d\n", (int)getpid(), frees_inherited);
         return status;
     }
     int status = wait_for(child);
     pairs(7);
     fake_tensor_free(inherited);
-    say("who=parent pid=%d allocs=18 frees=18\n", (int)getpid());
+    print_text("who=parent pid=%d allocs=18 frees=18\n", (int)getpid());
     return status;
 }

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
         pid_t child = fork();
         if (child == 0) {
             fake_tensor_free(fake_tensor_allocate(512));
-            say("who=child pid=%d allocs=1 frees=1\n", (int)getpid());
+            print_text("who=child pid=%d allocs=1 frees=1\n", (int)getpid());
             _exit(0);
         }
         int status = 0;
@@ -42,6 +42,6 @@ int main(int argc, char** argv) {
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
     }
-    say("who=parent pid=%d allocs=%ld frees=%ld\n", (int)getpid(), atomic_load(&pairs_done), atomic_load(&pairs_done));
+    print_text("who=parent pid=%d allocs=%ld frees=%ld\n", (int)getpid(), atomic_load(&pairs_done), atomic_load(&pairs_done));
     return 0;
 }

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
         all_frees += atomic_load(&frees[i]);
         all_allocs += atomic_load(&allocs[i]);
     }
-    say("allocs=%ld frees=%ld\n", all_allocs, all_frees);
+    print_text("allocs=%ld frees=%ld\n", all_allocs, all_frees);
     raise(SIGKILL);
     return 96;
 }

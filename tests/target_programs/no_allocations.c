@@ -2,6 +2,6 @@
 #include "target.h"
 
 int main(void) {
-    say("allocs=0 frees=0\n");
+    print_text("allocs=0 frees=0\n");
     return 0;
 }

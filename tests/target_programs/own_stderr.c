@@ -35,6 +35,6 @@ int main(int argc, char** argv) {
     for (long i = 0; i < 20000; i++) {
         fake_tensor_free(fake_tensor_allocate(size_of_block(i)));
     }
-    say("allocs=20000 frees=20000\n");
+    print_text("allocs=20000 frees=20000\n");
     return 0;
 }

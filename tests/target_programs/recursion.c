@@ -13,6 +13,6 @@ __attribute__((noinline)) static long descend(long depth) {
 int main(int argc, char** argv) {
     const long depth = number_argument(argc, argv, 1, 5000);
     const long reached = descend(depth);
-    say("allocs=1 frees=1 depth=%ld\n", reached);
+    print_text("allocs=1 frees=1 depth=%ld\n", reached);
     return 0;
 }

@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
     }
     pthread_join(thread, NULL);
     pairs += sender.signals;
-    say("allocs=%ld frees=%ld in_handler=%ld pool_calls=%ld\n", pairs, pairs, atomic_load(&in_handler),
+    print_text("allocs=%ld frees=%ld in_handler=%ld pool_calls=%ld\n", pairs, pairs, atomic_load(&in_handler),
         atomic_load(&pool_calls));
     return 0;
 }

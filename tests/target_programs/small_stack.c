@@ -37,6 +37,6 @@ int main(void) {
         return 97;
     }
     raise(SIGUSR1);
-    say("allocs=101 frees=101\n");
+    print_text("allocs=101 frees=101\n");
     return 0;
 }

@@ -23,6 +23,6 @@ int main() {
     for (Tensor& tensor : tensors) {
         fake_tensor_free(tensor.block);
     }
-    warn("allocs=%ld frees=5\n", allocs);
+    print_text("allocs=%ld frees=5\n", allocs);
     return 0;
 }

@@ -7,6 +7,6 @@ int main(void) {
         return 98;
     }
     free(block);
-    say("allocs=0 frees=0\n");
+    print_text("allocs=0 frees=0\n");
     return 0;
 }

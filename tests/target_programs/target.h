@@ -21,7 +21,7 @@ void* fake_tensor_allocate(size_t bytes);
 void fake_tensor_free(void* block);
 
 /* One write(2), whole or not at all: usable in handlers, and with stdio already closed. */
-__attribute__((format(printf, 1, 2))) static inline void warn(const char* format, ...) {
+__attribute__((format(printf, 1, 2))) static inline void print_text(const char* format, ...) {
     char line[512];
     va_list arguments;
     va_start(arguments, format);

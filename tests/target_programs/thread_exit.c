@@ -48,6 +48,6 @@ int main(int argc, char** argv) {
             pthread_join(threads[i], NULL);
         }
     }
-    say("allocs=%ld frees=%ld threads=%ld\n", atomic_load(&allocs), atomic_load(&frees), batches * kAtATime);
+    print_text("allocs=%ld frees=%ld threads=%ld\n", atomic_load(&allocs), atomic_load(&frees), batches * kAtATime);
     return 0;
 }

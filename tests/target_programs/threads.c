@@ -38,6 +38,6 @@ int main(int argc, char** argv) {
     for (long i = 0; i < thread_count; i++) {
         pthread_join(threads[i], NULL);
     }
-    say("allocs=%ld frees=%ld threads=%ld\n", thread_count * (pairs + 1), thread_count * (pairs + 1), thread_count);
+    print_text("allocs=%ld frees=%ld threads=%ld\n", thread_count * (pairs + 1), thread_count * (pairs + 1), thread_count);
     return 0;
 }

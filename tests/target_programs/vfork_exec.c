@@ -13,7 +13,7 @@ static void pairs(long count) {
 int main(int argc, char** argv) {
     if (argc > 1 && strcmp(argv[1], "child") == 0) {
         pairs(30);
-        say("who=child pid=%d allocs=30 frees=30\n", (int)getpid());
+        print_text("who=child pid=%d allocs=30 frees=30\n", (int)getpid());
         return 0;
     }
     pairs(10);
@@ -28,6 +28,6 @@ int main(int argc, char** argv) {
         return 98;
     }
     pairs(15);
-    say("who=parent pid=%d allocs=25 frees=25\n", (int)getpid());
+    print_text("who=parent pid=%d allocs=25 frees=25\n", (int)getpid());
     return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
 }

@@ -109,6 +109,6 @@ int main(int argc, char** argv) {
         pairs = by_hand_done;
     }
 #endif
-    say("allocs=%ld frees=%ld\n", pairs, pairs);
+    print_text("allocs=%ld frees=%ld\n", pairs, pairs);
     return 0;
 }

@@ -27,13 +27,13 @@ void pairs(long count) {
 
 void at_exit() {
     pairs(3);
-    warn("at_exit=1\n");
+    print_text("at_exit=1\n");
 }
 
 struct AtEnd {
     ~AtEnd() {
         pairs(3);
-        warn("destructor=1\n");
+        print_text("destructor=1\n");
     }
 } at_end;
 
@@ -79,7 +79,7 @@ void exceptions() {
     for (std::thread& thread : threads) {
         thread.join();
     }
-    warn("caught=%d passed=%d\n", caught, passed.load());
+    print_text("caught=%d passed=%d\n", caught, passed.load());
 }
 
 jmp_buf back;
@@ -93,7 +93,7 @@ void jumps() {
         }
         jumped = jumped + 1;
     }
-    warn("jumped=%d\n", static_cast<int>(jumped));
+    print_text("jumped=%d\n", static_cast<int>(jumped));
 }
 
 [[noreturn]] void* forever(void*) {
@@ -107,7 +107,7 @@ void jumps() {
 int main(int argc, char** argv) {
     const std::string_view way = argc > 1 ? argv[1] : "return";
     std::atexit(at_exit);
-    std::at_quick_exit([] { warn("at_quick_exit=1\n"); });
+    std::at_quick_exit([] { print_text("at_quick_exit=1\n"); });
     pairs(10);
     if (way == "exceptions") {
         exceptions();
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
         std::thread([] {
             usleep(50000);
             pairs(10);
-            warn("thread=1\n");
+            print_text("thread=1\n");
         }).detach();
         pthread_exit(nullptr);
     } else if (way == "threads still run") {
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
         static auto* const allocate = reinterpret_cast<void* (*)(size_t)>(dlsym(library, "fake_tensor_allocate"));
         static void* const handle = library;
         fake_tensor_free(allocate(64));
-        std::atexit([] { warn("closed=%d\n", dlclose(handle)); });
+        std::atexit([] { print_text("closed=%d\n", dlclose(handle)); });
     } else if (way == "another namespace") {
         void* const library = dlmopen(LM_ID_NEWLM, argv[2], RTLD_NOW);
         auto* const allocate = reinterpret_cast<void* (*)(size_t)>(dlsym(library, "fake_tensor_allocate"));
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
         for (int i = 0; i < 100; i++) {
             release(allocate(64));
         }
-        warn("namespace=%d\n", dlclose(library));
+        print_text("namespace=%d\n", dlclose(library));
     }
     return 0;
 }

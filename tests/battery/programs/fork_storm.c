@@ -49,7 +49,7 @@ static int run(int depth) {
         found += (int)(long)result;
     }
     pairs(5);
-    say("pid=%d allocs=10 frees=10 depth=%d descendants=%d\n", (int)getpid(), depth, found);
+    print_text("pid=%d allocs=10 frees=10 depth=%d descendants=%d\n", (int)getpid(), depth, found);
     return found;
 }
 

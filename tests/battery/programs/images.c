@@ -23,7 +23,7 @@ static void pairs(long count) {
 static int end_of(pid_t child) {
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child) {
-        say("errno=%d\n", errno);
+        print_text("errno=%d\n", errno);
         _exit(98);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     long left = number_argument(argc, argv, 2, 0);
     char number[24];
     pairs(10);
-    say("image=%s pid=%d allocs=10 frees=10\n", way, (int)getpid());
+    print_text("image=%s pid=%d allocs=10 frees=10\n", way, (int)getpid());
     if (strcmp(way, "chain") == 0 && left > 0) {
         (void)snprintf(number, sizeof number, "%ld", left - 1);
         char* arguments[] = {argv[0], argv[1], number, NULL};
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
         if (child == 0) {
             execv("/proc/self/exe", last);
         }
-        say("exit=%d\n", end_of(child));
+        print_text("exit=%d\n", end_of(child));
     }
     if (strcmp(way, "by descriptor") == 0) {
         fexecve(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), last, environ);
@@ -73,30 +73,30 @@ int main(int argc, char** argv) {
         for (int i = 0; i < 20; i++) {
             pid_t child = -1;
             posix_spawn(&child, "/proc/self/exe", NULL, NULL, last, i % 2 == 0 ? environ : nothing);
-            say("exit=%d\n", end_of(child));
+            print_text("exit=%d\n", end_of(child));
             pairs(3);
         }
-        say("pid=%d allocs=70 frees=70\n", (int)getpid());
+        print_text("pid=%d allocs=70 frees=70\n", (int)getpid());
     }
     if (strcmp(way, "clone") == 0) {
         static char stack[65536];
         const pid_t child = clone(run_clone, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
-        say("exit=%d\n", end_of(child));
+        print_text("exit=%d\n", end_of(child));
         pairs(3);
-        say("pid=%d allocs=13 frees=13\n", (int)getpid());
+        print_text("pid=%d allocs=13 frees=13\n", (int)getpid());
     }
     if (strcmp(way, "shell") == 0) {
-        say("exit=%d\n", system("exit 3") >> 8);
+        print_text("exit=%d\n", system("exit 3") >> 8);
         FILE* const pipe = popen("echo from the shell; exit 4", "r");
         char line[64] = "";
         if (pipe == NULL || fgets(line, sizeof line, pipe) == NULL) {
             return 95;
         }
-        say("line=%zu exit=%d\n", strlen(line), pclose(pipe) >> 8);
+        print_text("line=%zu exit=%d\n", strlen(line), pclose(pipe) >> 8);
     }
     if (strcmp(way, "missing") == 0) {
         execl("/no/such/program", "program", NULL);
-        say("errno=%d\n", errno);
+        print_text("errno=%d\n", errno);
         pairs(5);
     }
     return 0;

@@ -39,6 +39,6 @@ int main(int argc, char** argv) {
     for (long i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
     }
-    say("allocs=%ld frees=%ld threads=%ld\n", count * kEach, count * kEach, count);
+    print_text("allocs=%ld frees=%ld threads=%ld\n", count * kEach, count * kEach, count);
     return 0;
 }

@@ -70,7 +70,7 @@ static void interrupted(void) {
     }
     setitimer(ITIMER_REAL, &once, NULL);
     const ssize_t got = read(ends[0], &byte, 1);
-    say("read=%zd errno=%d\n", got, errno);
+    print_text("read=%zd errno=%d\n", got, errno);
     pairs(10);
 }
 
@@ -98,7 +98,7 @@ static void fault(void) {
         }
         faults++;
     }
-    say("faults=%d\n", faults);
+    print_text("faults=%d\n", faults);
 }
 
 enum { kChildren = 20 };
@@ -127,7 +127,7 @@ static void children(void) {
     while (reaped < kChildren) {
         usleep(1000);
     }
-    say("reaped=%ld other=%d\n", atomic_load(&reaped), waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
+    print_text("reaped=%ld other=%d\n", atomic_load(&reaped), waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
 }
 
 static void* wait_for_signals(void* set) {
@@ -167,7 +167,7 @@ static void waiting(void) {
     kill(getpid(), SIGUSR2);
     pthread_join(thread, &got);
     pairs_done += (long)got;
-    say("waited_for=%ld\n", (long)got);
+    print_text("waited_for=%ld\n", (long)got);
 }
 
 static void* until_cancelled(void* argument) {
@@ -190,7 +190,7 @@ static void cancelled(void) {
         pthread_join(thread, &result);
         ended += result == PTHREAD_CANCELED;
     }
-    say("cancelled=%d\n", ended);
+    print_text("cancelled=%d\n", ended);
 }
 
 int main(int argc, char** argv) {

@@ -34,7 +34,7 @@ static void pairs(long count) {
 
 static void require(int done) {
     if (!done) {
-        say("error=%d\n", errno);
+        print_text("error=%d\n", errno);
         _exit(98);
     }
 }
@@ -49,7 +49,7 @@ static void removed_folder(void) {
     char found[64];
     require(mkdtemp(name) != NULL && chdir(name) == 0 && rmdir(name) == 0);
     pairs(kMany);
-    say("cwd=%d\n", getcwd(found, sizeof found) != NULL);
+    print_text("cwd=%d\n", getcwd(found, sizeof found) != NULL);
 }
 
 static void changed_root(void) {
@@ -59,14 +59,14 @@ static void changed_root(void) {
     pairs(10);
     require(chroot(name) == 0 && chdir("/") == 0);
     pairs(kMany);
-    say("tmp=%d\n", access("/tmp", F_OK));
+    print_text("tmp=%d\n", access("/tmp", F_OK));
 }
 
 static void other_user(void) {
     pairs(10);
     require(setgid(65534) == 0 && setuid(65534) == 0);
     pairs(kMany);
-    say("uid=%d\n", (int)getuid());
+    print_text("uid=%d\n", (int)getuid());
 }
 
 /* The numbers of descriptors are given out as without us, and none is left open. */
@@ -79,7 +79,7 @@ static void descriptors(void) {
     for (int fd = 0; fd < 1024; fd++) {
         open_ones += fcntl(fd, F_GETFD) != -1;
     }
-    say("first=%d second=%d open=%d\n", first, second, open_ones);
+    print_text("first=%d second=%d open=%d\n", first, second, open_ones);
 }
 
 static void few_descriptors(void) {
@@ -90,7 +90,7 @@ static void few_descriptors(void) {
     }
     const int error = errno;
     pairs(kMany);
-    say("opened=%d errno=%d\n", opened, error);
+    print_text("opened=%d errno=%d\n", opened, error);
 }
 
 static void little_address_space(void) {
@@ -100,7 +100,7 @@ static void little_address_space(void) {
     limit(RLIMIT_AS, (rlim_t)(pages + 256) * 4096);
     pairs(kMany);
     void* const block = fake_tensor_allocate(1UL << 30U);
-    say("large=%d errno_kept=1\n", block != NULL);
+    print_text("large=%d errno_kept=1\n", block != NULL);
 }
 
 static void small_stack_limit(void) {
@@ -113,7 +113,7 @@ static void small_stack_limit(void) {
     int status = 0;
     require(waitpid(child, &status, 0) == child);
     pairs(kMany);
-    say("status=%d\n", status);
+    print_text("status=%d\n", status);
 }
 
 static void no_more_processes(void) {
@@ -123,7 +123,7 @@ static void no_more_processes(void) {
         limit(RLIMIT_NPROC, 0);
         pairs(10);
         const pid_t none = fork();
-        say("fork=%d\n", none != -1);
+        print_text("fork=%d\n", none != -1);
         _exit(0);
     }
     int status = 0;
@@ -143,7 +143,7 @@ static void filtered(void) {
     const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter*)code};
     require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     pairs(kMany);
-    say("open=%d errno=%d\n", open("/dev/null", O_RDONLY), errno);
+    print_text("open=%d errno=%d\n", open("/dev/null", O_RDONLY), errno);
 }
 
 /* The strictest: any system call but read, write and exit ends the process. */
@@ -151,7 +151,7 @@ static void strict(void) {
     pairs(10);
     require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
     pairs(kMany);
-    say("strict=1\n");
+    print_text("strict=1\n");
     syscall(SYS_exit, 0);
 }
 
@@ -161,7 +161,7 @@ static void renamed(int argc, char** argv) {
     memset(argv[0], 'x', strlen(argv[0]));
     require(argc > 1 && prctl(PR_SET_NAME, "renamed", 0, 0, 0) == 0 && prctl(PR_GET_NAME, name, 0, 0, 0) == 0);
     pairs(kMany);
-    say("name=%s dumpable=%d\n", name, prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+    print_text("name=%s dumpable=%d\n", name, prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
 }
 
 /* A daemon: it leaves the session, the folder and its streams, and its parent ends before it. */
@@ -189,7 +189,7 @@ static void daemonised(void) {
     require(waitpid(child, NULL, 0) == child);
     const ssize_t got = read(ends[0], line, sizeof line);
     require(read(ends[0], line + (got > 0 ? got : 0), 1) == 0); /* until it has ended */
-    say("%.*s allocs=%ld\n", (int)(strchr(line, ' ') - line), line, (long)kMany);
+    print_text("%.*s allocs=%ld\n", (int)(strchr(line, ' ') - line), line, (long)kMany);
     pairs(10);
 }
 
@@ -221,6 +221,6 @@ int main(int argc, char** argv) {
     } else if (!is_known) {
         pairs(kMany);
     }
-    say("allocs=%ld frees=%ld\n", pairs_done, pairs_done);
+    print_text("allocs=%ld frees=%ld\n", pairs_done, pairs_done);
     return 0;
 }

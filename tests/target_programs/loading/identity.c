@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
             library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
         }
         if (library == NULL) {
-            say("%s\n", dlerror());
+            print_text("%s\n", dlerror());
             continue;
         }
         const char* (*which)(void) = NULL;
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
         if (which == NULL) {
             *(void**)&which = dlsym(library, "which_of_needed");
         }
-        say("%s\n", which());
+        print_text("%s\n", which());
     }
     return 0;
 }

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
         }
         *(void**)&set_device = dlsym(library, "set_device");
         *(void**)&has_init = dlsym(library, "has_init");
-        say("set_device=%d has_init=%d\n", set_device(7), has_init());
+        print_text("set_device=%d has_init=%d\n", set_device(7), has_init());
     }
     return 0;
 }

@@ -43,6 +43,6 @@ int main(int argc, char** argv) {
     for (int number = 0; number < 2; number++) {
         pthread_join(threads[number], NULL);
     }
-    say("allocs=%ld frees=%ld\n", rounds, rounds);
+    print_text("allocs=%ld frees=%ld\n", rounds, rounds);
     return 0;
 }

@@ -29,6 +29,6 @@ int main(int argc, char** argv) {
     atomic_store(&may_end, 1);
     void* second = NULL;
     pthread_join(thread, &second);
-    say("allocs=3 frees=3 opened=%d\n", second != NULL);
+    print_text("allocs=3 frees=3 opened=%d\n", second != NULL);
     return 0;
 }
