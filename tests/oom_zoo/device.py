@@ -30,7 +30,7 @@ def fragmentation_by_splitting() -> None:
 def fragmentation_by_splitting_in_steps() -> None:
     """The same with steps: a batch that is no larger than the others finds no room beside what is cached."""
     kept: list[torch.Tensor] = []
-    for step in range(9):
+    for step in range(7):
         work = [torch.empty(**_bytes(80 + 5 * step)) for _ in range(6)]
         del work
         pieces = [torch.empty(**_bytes(12)) for _ in range(8)]  # CAUSE fragmentation by splitting
