@@ -49,6 +49,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "get_analyzer_config",
         "load",
         "load_all",
+        "scan",
         "Recording",
     ),
 }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
     from msmemscope.capture.watcher import remove
     from msmemscope.formats.reading import load, load_all
+    from msmemscope.formats.scanning import scan
     from msmemscope.recording.recording import Recording
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ __all__ = [
     "load",
     "load_all",
     "remove",
+    "scan",
     "start",
     "step",
     "stop",
@@ -74,6 +76,7 @@ _HOMES = {
     "load": "msmemscope.formats.reading",
     "load_all": "msmemscope.formats.reading",
     "remove": "msmemscope.capture.watcher",
+    "scan": "msmemscope.formats.scanning",
     "start": "msmemscope.capture.session",
     "step": "msmemscope.capture.session",
     "stop": "msmemscope.capture.session",
