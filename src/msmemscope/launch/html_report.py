@@ -106,7 +106,7 @@ def _part(recording: Recording, columns: int) -> ProcessPart:
         remarks.extend(why_not)
     overview = None
     with _named("peak", recording, remarks):
-        overview = recording_overview(recording)
+        overview = recording_overview(recording, out_of_memory=answered.get("oom"))
     summary = ProcessSummary(
         process_id=recording.process_id,
         program=program_text(recording.facts.get("argument", ()), recording.facts.get("executable", ())),

@@ -114,12 +114,15 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.
     )
 
 
-def recording_overview(recording: Recording, *, limit: int = DEFAULT_LIMIT) -> MemoryOverview:
+def recording_overview(
+    recording: Recording, *, limit: int = DEFAULT_LIMIT, out_of_memory: OutOfMemoryResult | None = None
+) -> MemoryOverview:
     """Sum up a process that has been read; what was never freed is left out.
 
     Args:
         recording: Any.
         limit: How many operators and source lines to list by name.
+        out_of_memory: What was found of its failed allocations, if that was looked at.
     """
     counts: dict[int, int] = dict(recording.events["kind"].value_counts().iter_rows())
     moments = peak_moments(recording.blocks)
@@ -131,9 +134,7 @@ def recording_overview(recording: Recording, *, limit: int = DEFAULT_LIMIT) -> M
         events_by_kind=counts,
         peaks=find_peaks(recording.blocks, moments, lines, limit, driver_modules(recording)),
         never_freed=(),
-        out_of_memory=analyze_out_of_memory(recording, OutOfMemoryOptions(limit=limit))
-        if EventKind.OOM in counts
-        else None,
+        out_of_memory=out_of_memory,
     )
 
 

@@ -26,7 +26,7 @@ class ReportCommand:
     """
 
     name = "report"
-    summary = "Write an HTML page: findings down to the source line, memory over time."
+    summary = "Write an HTML page about a run, from findings to source lines."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
@@ -46,6 +46,7 @@ class ReportCommand:
         from msmemscope.launch import messages
         from msmemscope.launch.html_report import report_parts, report_text, write_report
         from msmemscope.launch.input_notes import note_foreign_owner
+        from msmemscope.reports.report_text import relative_path
         from msmemscope.units import format_bytes
 
         failures: list[MsmemscopeError] = []
@@ -58,7 +59,7 @@ class ReportCommand:
             messages.warning(failure.message, failure.hint)
         written = write_report(report_text(parts, source=str(path)), target)
         note_foreign_owner(path)
-        sys.stdout.write(f"{written} ({format_bytes(written.stat().st_size)})\n")
+        sys.stdout.write(f"{relative_path(written)} ({format_bytes(written.stat().st_size)})\n")
         sys.stdout.flush()
         if arguments.open and not webbrowser.open(written.absolute().as_uri()):
             messages.warning("no browser could be started", hint=f"open {written} in one")
