@@ -30,6 +30,7 @@ from msmemscope.launch.analyses import (
 )
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.model.sources import RANK_FACT, is_asked_for, is_rank
+from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.process_report import REPORT_FILE, REPORT_WIDTH, render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_bytes, format_count
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import ProcessHeader
 
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
-_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE)
+_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE, HTML_REPORT_FILE)
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3

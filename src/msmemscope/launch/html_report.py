@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,17 +14,22 @@ from msmemscope.analysis.peak.overview import recording_overview
 from msmemscope.errors import EventLogError, MsmemscopeError
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.event_log import Capture
-from msmemscope.launch.analyses import judged_leaks
+from msmemscope.formats.reading import load_all
+from msmemscope.launch import messages
+from msmemscope.launch.analyses import MOST_EVENTS, judged_leaks
 from msmemscope.launch.captures import program_text, rank_of
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.questions import QUESTIONS
+from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.html.document import MOST_DETAILED, Answer, ProcessPart, report_document
 from msmemscope.reports.html.findings import found_sites
 from msmemscope.reports.html.memory_section import memory_sections
 from msmemscope.reports.html.page import report_page
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import ENGLISH
-from msmemscope.reports.run_summary import ProcessSummary
+from msmemscope.reports.report_text import relative_path
+from msmemscope.reports.run_summary import ProcessSummary, ResultFile
+from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,6 +90,39 @@ def write_report(text: str, path: Path, *, replaces: bool = False) -> Path:
             return file.finish(replaces=replaces)
         finally:
             file.discard()
+
+
+def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]:
+    """Write the page about the processes of a run into the folder of the first; nothing that goes wrong is raised.
+
+    Args:
+        processes: All of the run; those that still run, or have too many events to be read by themselves, are left out.
+
+    Returns:
+        The processes, of which the first one that the page is about names it among its files.
+    """
+    chosen = [one for one in processes if not one.is_running and 0 < one.event_count <= MOST_EVENTS]
+    for one in processes:
+        if one.event_count > MOST_EVENTS:
+            count = format_count(one.event_count)
+            messages.warning(
+                f"process {one.process_id} has {count} events and is not in {HTML_REPORT_FILE}",
+                hint=f"msmemscope report {one.directory}",
+            )
+    if not chosen:
+        return tuple(processes)
+    first = chosen[0]
+    path = first.directory / HTML_REPORT_FILE
+    try:
+        with faults_as_errors(during=f"{path} was not written", send=f"the folder {first.directory}"):
+            recordings = (recording for one in chosen for recording in load_all(one.directory))
+            parts = report_parts(recordings, process_count=len(chosen))
+            write_report(report_text(parts, source=relative_path(first.directory)), path, replaces=True)
+    except MsmemscopeError as error:
+        messages.error(error)
+        return tuple(processes)
+    named = dataclasses.replace(first, files=(ResultFile(path), *(file for file in first.files if file.path != path)))
+    return tuple(named if one is first else one for one in processes)
 
 
 def _part(recording: Recording, columns: int) -> ProcessPart:

@@ -92,7 +92,12 @@ def test_the_browser_is_asked_to_show_the_page(
     """Where there is none, the page is written all the same."""
     capture = write_run(tmp_path / "runs")
     shown: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda address: not shown.append(address))
+
+    def show(address: str) -> bool:
+        shown.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
     assert main(["report", str(capture), "--open", "-o", "one page.html"]) == 0
     assert shown == [(tmp_path / "one page.html").as_uri()]
     monkeypatch.setattr(webbrowser, "open", lambda _: False)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_SITES: Final = 50
 """Call sites of a finding that are described."""
+_MOST_OPERATORS: Final = 6
 _MOST_FRAMES: Final = 200
 _MOST_LETTERS: Final = 2000
 """Of a chain of references, or of a sentence."""
@@ -169,9 +170,16 @@ def _leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
             ("steps", f"{steps}: {row['leaking_steps']} of {row['judged_steps']} judged"),
             ("confidence", str(row["confidence"])),
             ("held by", row["held_by"] or ""),
-            ("operators", ", ".join(row["operators"] or ())),
+            ("operators", _operators(row["operators"] or ())),
         )
         yield FoundSite(VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row))
+
+
+def _operators(names: Sequence[str]) -> str:
+    """The first operators by name, and how many more there are."""
+    more = len(names) - _MOST_OPERATORS
+    first = ", ".join(shown(name).removeprefix("torch._ops.") for name in names[:_MOST_OPERATORS])
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:

@@ -14,7 +14,13 @@ from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.timeline import blocks_in_use, peak_moments
-from msmemscope.reports.html.memory_columns import MOST_COLUMNS, MemoryColumns, folded_owners, memory_columns
+from msmemscope.reports.html.memory_columns import (
+    MOST_COLUMNS,
+    OTHER_OWNERS,
+    MemoryColumns,
+    folded_owners,
+    memory_columns,
+)
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.stack_tree import stack_tree
 from msmemscope.reports.html.tables import ColumnKind, ReportTable, TableColumn, table_of
@@ -137,7 +143,10 @@ def _chart(recording: Recording, columns: MemoryColumns, axis: TimeAxis) -> dict
         "least": columns.least_bytes.tolist(),
         "reserved": None if columns.reserved_bytes is None else columns.reserved_bytes.tolist(),
         "step": None if columns.steps is None else columns.steps.tolist(),
-        "owners": [{"name": shown(name), "bytes": values.tolist()} for name, values in columns.owners],
+        "owners": [
+            {"name": shown(name), "bytes": values.tolist(), "is_rest": name == OTHER_OWNERS}
+            for name, values in columns.owners
+        ],
         "peak": {
             "bytes": columns.peak_bytes,
             "event": columns.peak_sequence,
@@ -157,7 +166,7 @@ def _step_begins(recording: Recording, device: int, axis: TimeAxis) -> dict[str,
     every = -(-shown_steps.height // _MOST_STEPS) or 1
     part = shown_steps.gather_every(every)
     moments = axis.of_events(part["begin_sequence"].to_numpy())
-    return {"every": every, "numbers": part["number"].to_list(), "moments": moments.astype(np.int64).tolist()}
+    return {"numbers": part["number"].to_list(), "moments": moments.astype(np.int64).tolist()}
 
 
 def _marks(recording: Recording, axis: TimeAxis) -> dict[str, Any]:

@@ -405,7 +405,8 @@ class Page {
   }
 
   memory(pool) {
-    const colours = new Map(pool.chart.owners.map((owner, number) => [owner.name, number]));
+    const named = pool.chart.owners.filter((owner) => !owner.is_rest);
+    const colours = new Map(named.map((owner, number) => [owner.name, number]));
     const colourOf = (name) => `series-${Math.min(colours.get(name) ?? SERIES - 1, SERIES - 1)}`;
     const section = element('section', { id: pool.id }, element('h3', {}, `${pool.device} ${pool.pool}`),
       this.chart(pool, colourOf));
@@ -422,8 +423,7 @@ class Page {
     const chart = new Chart(this, pool, colourOf, { box, readout, legend });
     this.onResize.push(() => chart.draw());
     const notes = [this.word('chart_help')];
-    const { steps, marks, failures } = pool.chart;
-    if (steps.every > 1) notes.push(this.word('steps_every', { n: formatCount(steps.every) }));
+    const { marks, failures } = pool.chart;
     if (marks.more) notes.push(this.word('more_marks', { n: formatCount(marks.more) }));
     if (failures.more) notes.push(this.word('more_failures', { n: formatCount(failures.more) }));
     return element('div', {}, box, readout, legend, element('p', { class: 'quiet help' }, notes.join(' ')));
@@ -620,13 +620,17 @@ class Chart {
     const { top, height } = this.frame;
     const bottom = top + height;
     const lines = shape('g', { class: 'steps' });
-    let free = -Infinity;
+    let freeLine = -Infinity;
+    let freeText = -Infinity;
     steps.moments.forEach((moment, number) => {
       const x = this.x(moment);
-      lines.append(shape('line', { x1: x, x2: x, y1: top, y2: bottom }));
-      if (x < free) return;
+      if (x >= freeLine) {
+        lines.append(shape('line', { x1: x, x2: x, y1: top, y2: bottom }));
+        freeLine = x + 9;
+      }
+      if (x < freeText || x > this.frame.left + this.frame.width - 50) return;
       lines.append(shape('text', { x: x + 2, y: bottom + 34 }, `${this.page.word('step')} ${steps.numbers[number]}`));
-      free = x + 70;
+      freeText = x + 70;
     });
     const flags = marks.moments.map((moment, number) => {
       const x = this.x(moment);

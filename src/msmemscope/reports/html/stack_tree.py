@@ -13,7 +13,7 @@ from msmemscope.reports.html.shown_text import shown
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
-_MOST_STACKS: Final = 4000
+_MOST_STACKS: Final = 20_000
 """Stacks that have a path of their own, the largest; all others are one node."""
 _LEAST_SHARE: Final = 1 / 2000
 """Of the whole that a node must have: on a screen a narrower one cannot be seen."""
