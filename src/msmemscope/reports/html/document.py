@@ -25,7 +25,8 @@ FORMAT: Final = 1
 """Of the document; pages of other versions are no concern, as a page carries its own script."""
 MOST_DETAILED: Final = 32
 """Processes that have a section of their own."""
-_MOST_SENTENCES: Final = 100
+_MOST_SPOKEN: Final = 8
+"""Processes that get sentences of their own on top; the others have their sections."""
 _ROWS_OF_ALL: Final = 1200
 """Rows that the tables of one kind have in all processes together."""
 _LEAST_ROWS: Final = 30
@@ -93,15 +94,18 @@ def report_document(
         sentences.append({"text": text, "target": sections[0]["id"], "kind": "nothing"})
     facts = [
         {"text": shown(text, 1000), "target": target}
-        for number, part in enumerate(detailed)
+        for number, part in enumerate(detailed[:_MOST_SPOKEN])
         for text, target in _facts(part, number, is_one=len(parts) == 1)
     ]
+    if len(detailed) > _MOST_SPOKEN:
+        more = len(detailed) - _MOST_SPOKEN
+        facts.append({"text": f"and the same of {more} more processes below", "target": sections[_MOST_SPOKEN]["id"]})
     return {
         "format": FORMAT,
         "version": version,
         "source": shown(source),
         "verdicts": sentences,
-        "facts": facts[:_MOST_SENTENCES],
+        "facts": facts,
         "findings": findings,
         "processes": sections,
         "more_processes": len(parts) - len(detailed),

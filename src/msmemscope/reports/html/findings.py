@@ -43,6 +43,8 @@ class FoundSite:
     """What is known, each with its heading."""
     python_stack: str = ""
     native_stack: str = ""
+    pool: int | None = None
+    """Of the blocks that were found; None where the finding is about no pool."""
 
 
 def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite]:
@@ -94,16 +96,19 @@ def _site_content(
     verdict: Verdict, site: str, size: int, sites: dict[ProcessSummary, list[FoundSite]], excerpts: SourceExcerpts
 ) -> dict[str, Any]:
     """The card of one call site; of several processes, as the worst one knows it."""
-    known = next(
+    process, known = next(
         (
-            one
+            (process, one)
             for process in verdict.processes
             for one in sites.get(process, ())
-            if (one.kind, one.site) == (verdict.kind, site)
+            if (one.kind, one.site) == (verdict.kind, site) and one.pool in {None, verdict.pool}
         ),
-        FoundSite(verdict.kind, site, "", ()),
+        (verdict.processes[0], FoundSite(verdict.kind, site, "", ())),
     )
-    total = (("bytes", format_bytes(size)),) if size else ()
+    is_merged = len(verdict.processes) > 1
+    total = (("bytes, all together" if is_merged else "bytes", format_bytes(size)),) if size else ()
+    if is_merged and known.facts:
+        total = (*total, ("below", f"what is known of {named_processes([process])}"))
     frames = list(_frames(known, excerpts))
     native = [shown(line) for line in known.native_stack.splitlines()[:_MOST_FRAMES]]
     return {
@@ -172,7 +177,9 @@ def _leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
             ("held by", row["held_by"] or ""),
             ("operators", _operators(row["operators"] or ())),
         )
-        yield FoundSite(VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row))
+        yield FoundSite(
+            VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row), row["pool"]
+        )
 
 
 def _operators(names: Sequence[str]) -> str:
@@ -189,7 +196,8 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
     unit = slow.basis.value
     blocks = stacks.recording.blocks.filter(pl.col("malloc_sequence").is_in(slow.blocks.implode()))
     known = [stacks.texts(row) for row in blocks.select(_IDS).unique().head(_MOST_SITES).iter_rows(named=True)]
-    for row in slow.sites.head(_MOST_SITES).iter_rows(named=True):
+    grown = pl.col("last_bytes") - pl.col("first_bytes")
+    for row in slow.sites.sort(grown, descending=True).head(_MOST_SITES).iter_rows(named=True):
         facts = (
             ("alive", f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}"),
             (f"per {unit}", format_bytes(round(row["slope_bytes_per_step"]))),
@@ -199,7 +207,7 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
         )
         path = row["site_path"] or ""
         texts = next((one for one in known if path and set(path.split("\n")) <= _lines(one[0])), ("", ""))
-        yield FoundSite(VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts)
+        yield FoundSite(VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"])
 
 
 def _lines(text: str) -> set[str]:
@@ -213,7 +221,10 @@ def _out_of_memory(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSi
     for failure in () if result is None else result.failures[-1:]:
         row = stacks.recording.events.filter(pl.col("sequence") == failure.sequence).select(_IDS)
         site = failure.source_line if failure.cause is None else failure.cause.site
-        sentences = [("what is known", sentence) for sentence in details(failure, with_command=False)]
+        sentences = [
+            ("" if number else "what is known", sentence)
+            for number, sentence in enumerate(details(failure, with_command=False))
+        ]
         facts = (("asked for", asked_for(failure, process.start_ns)), *sentences)
         texts = stacks.texts(row.row(0, named=True)) if row.height else ("", "")
         yield FoundSite(VerdictKind.OUT_OF_MEMORY, site, site, facts, *texts)
@@ -248,7 +259,12 @@ def _inefficient(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite
             ("to operator", row["to_operator"] or ""),
         )
         yield FoundSite(
-            VerdictKind.INEFFICIENT, row["call_site"] or "", row["site_path"] or "", facts, *stacks.texts(row)
+            VerdictKind.INEFFICIENT,
+            row["call_site"] or "",
+            row["site_path"] or "",
+            facts,
+            *stacks.texts(row),
+            row["pool"],
         )
 
 

@@ -95,6 +95,12 @@ def test_the_same_line_of_several_ranks_is_one_finding() -> None:
     assert len(document["findings"]) == 1
     assert document["verdicts"][0]["text"].endswith("(ranks 0-2)")
     assert document["findings"][0]["processes"] == "ranks 0-2"
+    facts = dict(document["findings"][0]["sites"][0]["facts"])
+    assert (facts["bytes, all together"], facts["below"], facts["blocks"]) == (
+        "12.0 MiB",
+        "what is known of rank 0",
+        "4",
+    )
     assert [process["name"] for process in document["processes"]] == ["rank 0", "rank 1", "rank 2"]
 
 
@@ -108,6 +114,8 @@ def test_processes_without_a_section_are_counted() -> None:
     assert len(document["processes"]) == MOST_DETAILED
     assert document["more_processes"] == 3
     assert document["processes"][0]["title"].startswith("process 99")
+    assert document["facts"][-1]["text"] == "and the same of 24 more processes below"
+    assert document["facts"][-1]["target"] in ids_of(document)
 
 
 def test_tables_say_what_they_leave_out() -> None:
