@@ -26,7 +26,7 @@ from msmemscope.reports.html.findings import found_sites
 from msmemscope.reports.html.memory_section import memory_sections
 from msmemscope.reports.html.page import report_page
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
-from msmemscope.reports.html.words import ENGLISH
+from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.report_text import relative_path
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_count
@@ -55,18 +55,19 @@ def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> 
     return [_part(recording, columns) for recording in recordings]
 
 
-def report_text(parts: Sequence[ProcessPart], *, source: str) -> str:
+def report_text(parts: Sequence[ProcessPart], *, source: str, language: str = "en") -> str:
     """Return the page about some processes.
 
     Args:
         parts: By `report_parts`, at least one.
         source: What was read, for people.
+        language: One of `LANGUAGES`.
     """
     from msmemscope import __version__
 
     begins = [part.summary.start_ns for part in parts if part.summary.start_ns]
     excerpts = SourceExcerpts(min(begins, default=0))
-    return report_page(report_document(parts, excerpts, source=source, version=__version__), ENGLISH)
+    return report_page(report_document(parts, excerpts, source=source, version=__version__), LANGUAGES[language])
 
 
 def write_report(text: str, path: Path, *, replaces: bool = False) -> Path:

@@ -106,6 +106,15 @@ def test_the_browser_is_asked_to_show_the_page(
     assert (tmp_path / "two.html").is_file()
 
 
+def test_headings_can_be_chinese(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another language is refused with those that there are."""
+    capture = write_run(tmp_path / "runs")
+    assert main(["report", str(capture), "--language=zh"]) == 0
+    assert '<html lang="zh-CN">' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert main(["report", str(capture), "--language=fr", "-o", "other.html"]) == 2
+    assert "'fr'" in capsys.readouterr().err
+
+
 def test_the_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     """With every option."""
     assert main(["report", "--help"]) == 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msmemscope.cli.chosen_input import chosen_input, recordings_at
 from msmemscope.errors import UsageError
 from msmemscope.reports.html import HTML_REPORT_FILE
+from msmemscope.reports.html.words import LANGUAGES
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +38,9 @@ class ReportCommand:
             help="a capture folder, a folder of several, or a dump (CSV or DB); default: the latest run",
         )
         parser.add_argument("-o", "--output", metavar="FILE", help=f"the file to write; default: {HTML_REPORT_FILE}")
+        parser.add_argument(
+            "--language", choices=tuple(LANGUAGES), default="en", help="of headings and help on the page; default: en"
+        )
         parser.add_argument("--open", action="store_true", help="show the page in the browser")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -57,7 +61,7 @@ class ReportCommand:
             raise failures[0]
         for failure in failures:
             messages.warning(failure.message, failure.hint)
-        written = write_report(report_text(parts, source=str(path)), target)
+        written = write_report(report_text(parts, source=str(path), language=arguments.language), target)
         note_foreign_owner(path)
         sys.stdout.write(f"{relative_path(written)} ({format_bytes(written.stat().st_size)})\n")
         sys.stdout.flush()

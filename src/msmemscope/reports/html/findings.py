@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.recording.call_sites import STACK_COLUMNS
 from msmemscope.recording.source_lines import is_foreign_file
 from msmemscope.reports.html.shown_text import shown
@@ -193,7 +194,7 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
     if process.leaks is None:
         return
     slow = process.leaks.slow_leaks
-    unit = slow.basis.value
+    unit = "part" if slow.basis is GrowthBasis.PARTS else "step"
     blocks = stacks.recording.blocks.filter(pl.col("malloc_sequence").is_in(slow.blocks.implode()))
     known = [stacks.texts(row) for row in blocks.select(_IDS).unique().head(_MOST_SITES).iter_rows(named=True)]
     grown = pl.col("last_bytes") - pl.col("first_bytes")
@@ -201,7 +202,7 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
         facts = (
             ("alive", f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}"),
             (f"per {unit}", format_bytes(round(row["slope_bytes_per_step"]))),
-            (f"{unit}s", f"{row['first_step']} to {row['last_step']}"),
+            ("steps" if unit == "step" else "parts", f"{row['first_step']} to {row['last_step']}"),
             ("by chance", f"{row['significance']:.1e}"),
             ("held by", row["held_by"] or ""),
         )

@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from msmemscope.reports.html.words import Language
+
 DATA_ID: Final = "report-data"
 """The element that holds the data."""
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def report_page(document: Mapping[str, Any], words: Mapping[str, str]) -> str:
+def report_page(document: Mapping[str, Any], language: Language) -> str:
     """Return the whole page.
 
     Args:
         document: What JSON takes: the results.
-        words: Of the language that it is shown in.
+        language: That it is shown in.
     """
+    words = language.words
     style, script = _asset("report.css"), _asset("report.js")
     policy = (
         f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}; "
@@ -40,7 +43,7 @@ def report_page(document: Mapping[str, Any], words: Mapping[str, str]) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{_attribute(words['title'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f"<noscript><p>{_attribute(words['no_script'])}</p></noscript>\n"
-        f'<script type="application/json" id="{DATA_ID}">{json_text({"words": words, **document})}</script>\n'
+        f'<script type="application/json" id="{DATA_ID}">{json_text({"words": words, "terms": language.terms, **document})}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 

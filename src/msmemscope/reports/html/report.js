@@ -237,6 +237,12 @@ class Page {
     return this.data.words[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
   }
 
+  /** A heading of a table or of a fact, in the language of the page where it is known there. */
+  term(text) {
+    const { terms } = this.data;
+    return Object.hasOwn(terms, text) ? terms[text] : text;
+  }
+
   show() {
     const { data } = this;
     const main = element('main', { id: 'main' });
@@ -288,7 +294,7 @@ class Page {
     for (const part of this.data.processes) {
       links.push([part.id, part.name || this.word('memory_over_time'), '']);
       for (const pool of part.memory) links.push([pool.id, `${pool.device} ${pool.pool}`, 'inner']);
-      for (const answer of part.answers) links.push([answer.id, answer.title, 'inner']);
+      for (const answer of part.answers) links.push([answer.id, this.term(answer.title), 'inner']);
     }
     return element('nav', { class: 'contents', 'aria-label': this.word('contents') },
       ...links.map(([id, text, name]) => element('a', { href: `#${id}`, class: name }, text)));
@@ -320,7 +326,7 @@ class Page {
   site(site) {
     const card = element('section', { class: 'found-site' },
       element('h4', {}, site.label || this.word('call_site_unknown')),
-      element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)])));
+      element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, this.term(name)), element('dd', {}, value)])));
     if (site.source === null) card.append(element('p', { class: 'quiet' }, this.word('no_source')));
     else card.append(this.source(site.source, this.word('source_of', { site: shortSite(site.label) }), true));
     if (site.frames.length) card.append(this.stack(site));
@@ -369,7 +375,7 @@ class Page {
   }
 
   excerpt(source) {
-    const box = element('div', {}, element('div', { class: 'quiet' }, `${source.file}(${source.line})`));
+    const box = element('div', {}, element('div', { class: 'quiet file' }, `${source.file}(${source.line})`));
     if (source.note) box.append(element('p', { class: 'quiet' }, source.note));
     if (source.lines.length) {
       box.append(element('pre', { class: 'excerpt' }, ...source.lines.map((line, place) => {
@@ -396,8 +402,8 @@ class Page {
   }
 
   answer(answer) {
-    const section = element('section', { id: answer.id }, element('h3', {}, answer.title),
-      element('p', { class: 'quiet' }, answer.summary));
+    const section = element('section', { id: answer.id }, element('h3', {}, this.term(answer.title)),
+      element('p', { class: 'quiet' }, this.term(answer.summary)));
     for (const line of answer.missing) section.append(element('p', {}, `${this.word('not_answered')} ${line}`));
     if (!answer.missing.length && !answer.tables.length) section.append(element('p', {}, this.word('nothing_here')));
     for (const table of answer.tables) section.append(this.table(table));
@@ -481,14 +487,14 @@ class Page {
   }
 
   table(table, first = 20) {
-    const box = element('div', {}, element('h4', {}, table.title));
+    const box = element('div', {}, element('h4', {}, this.term(table.title)));
     const body = element('tbody');
     let order = table.rows.map((_, number) => number);
     let isAll = table.rows.length <= first + 3;
     const fill = () => body.replaceChildren(...(isAll ? order : order.slice(0, first)).map(
       (row) => element('tr', {}, ...table.rows[row].map((value, column) => this.cell(value, table.kinds[column]))),
     ));
-    const heads = table.headings.map((heading, column) => this.heading(heading, table.kinds[column]));
+    const heads = table.headings.map((heading, column) => this.heading(this.term(heading), table.kinds[column]));
     heads.forEach(({ head, button }, column) => button.addEventListener('click', () => {
       const isNumber = NUMBER_KINDS.has(table.kinds[column]);
       const before = head.getAttribute('aria-sort');
@@ -508,7 +514,7 @@ class Page {
       box.append(more);
     }
     if (table.more) box.append(element('p', { class: 'quiet' }, this.word('more_rows', { n: formatCount(table.more) })));
-    if (table.note) box.append(element('p', { class: 'quiet' }, table.note));
+    if (table.note) box.append(element('p', { class: 'quiet' }, this.term(table.note)));
     fill();
     return box;
   }
@@ -537,14 +543,17 @@ class Chart {
     this.swatches = this.makeLegend();
   }
 
+  /** A line per owner, and one for what is reserved; returns where the values of owners are shown. */
   makeLegend() {
-    return this.data.owners.map((owner) => {
+    const add = (name, text) => {
       const value = element('span', {});
-      const line = element('li', {}, element('span', { class: `swatch ${this.colourOf(owner.name)}` }),
-        element('span', { class: 'name', title: owner.name }, owner.name), value);
-      this.parts.legend.append(line);
+      this.parts.legend.append(element('li', {}, element('span', { class: `swatch ${name}` }),
+        element('span', { class: 'name', title: text }, text), value));
       return value;
-    });
+    };
+    const values = this.data.owners.map((owner) => add(this.colourOf(owner.name), owner.name));
+    this.reservedValue = this.data.reserved ? add('broken', this.page.word('reserved')) : null;
+    return values;
   }
 
   draw() {
@@ -606,12 +615,7 @@ class Chart {
     }
     const line = (values, name) => shape('path', { class: name, d: stepPath(values, this.frame.left, this.columnWidth, this.heightOf) });
     made.push(line(data.least, 'least'), line(data.most, 'outline'));
-    if (data.reserved) {
-      made.push(line(data.reserved, 'reserved'));
-      const last = data.reserved.length - 1;
-      const y = this.heightOf(Math.max(data.reserved[last], 0)) - 5;
-      made.push(shape('text', { x: this.frame.left + this.frame.width, y, 'text-anchor': 'end' }, this.page.word('reserved')));
-    }
+    if (data.reserved) made.push(line(data.reserved, 'reserved'));
     return made;
   }
 
@@ -692,6 +696,9 @@ class Chart {
     ];
     const text = parts.filter(Boolean).join(' · ');
     this.parts.readout.textContent = text;
+    if (this.reservedValue) {
+      this.reservedValue.textContent = data.reserved[place] >= 0 ? formatBytes(data.reserved[place]) : '';
+    }
     this.picture.setAttribute('aria-valuenow', String(place));
     this.picture.setAttribute('aria-valuetext', text);
     this.swatches.forEach((value, number) => {
