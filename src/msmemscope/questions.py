@@ -34,6 +34,13 @@ from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.growth_report import render_slow_leaks
+from msmemscope.reports.html.question_tables import (
+    inefficient_tables,
+    leaks_tables,
+    out_of_memory_tables,
+    peak_tables,
+    watch_tables,
+)
 from msmemscope.reports.inefficient_report import render_inefficient, render_patterns
 from msmemscope.reports.leaks_report import render_leaks, render_mark_leaks
 from msmemscope.reports.operators_report import changes_by_name, highest_places, render_memory_changes
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.coverage import Coverage
     from msmemscope.recording import Recording
+    from msmemscope.reports.html.tables import ReportTable
 
 
 class Result(Protocol):
@@ -84,6 +92,8 @@ class Question(Generic[OptionsType, ResultType]):
     """What was found that should not be, of `analysis.findings.FINDING_SCHEMA`; None where a result only describes."""
     merge: Callable[[Sequence[tuple[int, pl.DataFrame]]], pl.DataFrame] = merge_findings
     """Puts the findings of several processes, each with its id, together: `analysis.findings.MERGED_SCHEMA`."""
+    tables: Callable[[ResultType], Sequence[ReportTable]] | None = None
+    """What the HTML report shows of an answer; None for a question that it does not ask."""
     content: Callable[[ResultType, Recording], object] = lambda result, _: result
     """What of the result JSON has."""
     check: Callable[[Recording, OptionsType], None] = lambda *_: None
@@ -217,6 +227,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         _leaks,
         _render_leaks,
         findings=_leak_findings,
+        tables=leaks_tables,
     ),
     Question(
         "inefficient",
@@ -228,6 +239,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         findings=lambda result: found_at_sites(
             result.findings, kind=pl.col("kind"), site="call_site", size="saved_bytes"
         ),
+        tables=inefficient_tables,
         check=_check_write_back,
         write=_write_back,
         on_command_line={"patterns": True},
@@ -239,6 +251,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         PeakOptions,
         lambda recording, options: explain_peak(recording, device=options.device_number, at=options.at),
         lambda result, _, out: render_peak(result, out),
+        tables=peak_tables,
         check=_check_moment,
     ),
     Question(
@@ -258,6 +271,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         analyze_out_of_memory,
         lambda result, _, out: render_out_of_memory(result, out),
         findings=_failure_findings,
+        tables=out_of_memory_tables,
     ),
     Question(
         "growth",
@@ -274,6 +288,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         lambda recording, _: judge_watched_memory(recording),
         lambda result, _, out: render_watch(result, out),
         findings=_watch_findings,
+        tables=watch_tables,
     ),
 )
 

@@ -30,6 +30,8 @@ NEEDED_PATTERNS = (
     ),
     r"msmemscope/_native\..*so",
     r"msmemscope/cli/main\.py",
+    r"msmemscope/reports/html/report\.css",
+    r"msmemscope/reports/html/report\.js",
     r"msleaks/__init__\.py",
     r"msmemscope-[\d.]+\.data/scripts/msmemscope",
     r"msmemscope-[\d.]+\.dist-info/entry_points\.txt",

@@ -43,6 +43,7 @@ def write_run(
     has_trace: bool = False,
     settings: dict[str, str] | None = None,
     rank: int | None = None,
+    program: str = "/home/me/train.py",
 ) -> Path:
     """Write the event log of a run.
 
@@ -57,6 +58,7 @@ def write_run(
         has_trace: Whether it also recorded a call of a Python function.
         settings: Further settings, as texts.
         rank: Of the process in a job; None if it is in none.
+        program: The file that its code is in.
 
     Returns:
         The capture.
@@ -70,8 +72,8 @@ def write_run(
         log.fact(f"setting.{key}", given.get(key, value))
     log.fact("argument", "/usr/bin/python3")
     log.fact("argument", "train.py")
-    keeping = log.python_stack((log.code("/home/me/train.py", "keep", 11), 0))
-    holding = log.python_stack((log.code("/home/me/train.py", "hold", 22), 0))
+    keeping = log.python_stack((log.code(program, "keep", 11), 0))
+    holding = log.python_stack((log.code(program, "hold", 22), 0))
     if has_trace:
         called = log.string("train.py(1): main")
         log.add(FUNCTION_CALL, name_id=called, device=NO_DEVICE, timestamp_ns=1_000, extra=2_000)

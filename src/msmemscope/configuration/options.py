@@ -209,6 +209,11 @@ OPTIONS: tuple[Option, ...] = (
         ("--output-path", "-o"),
     ),
     Option(
+        "report",
+        OptionGroup.OUTPUT,
+        "Also write report.html when the program has ended: findings down to the source line, and memory over time.",
+    ),
+    Option(
         "log-level",
         OptionGroup.OUTPUT,
         "The least important messages to print: info says what was observed and how, error leaves warnings out.",

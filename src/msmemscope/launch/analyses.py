@@ -212,17 +212,19 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     recording = _recording_of(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
     if recording is None:
         return None
-    found = find_leaks(recording)
+    found, why_not = judged_leaks(find_leaks(recording))
+    remarks.extend(why_not)
+    return found
+
+
+def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[str, ...]]:
+    """Return leaks as far as they could be judged: None if nothing could, with a remark for each reason."""
     if found.step_leaks.steps_ended == 0:
         # Then growth over time is judged; where that could not be either, it says why.
-        if found.slow_leaks.remarks:
-            remarks.append(_NO_STEPS)
-            return None
-        return found
+        return (None, (_NO_STEPS,)) if found.slow_leaks.remarks else (found, ())
     if found.step_leaks.remarks and not found.fluctuation.pools:
-        remarks.extend(found.step_leaks.remarks)
-        return None
-    return found
+        return None, found.step_leaks.remarks
+    return found, ()
 
 
 def _inefficient(capture: Capture, remarks: list[str]) -> InefficientResult | None:

@@ -30,6 +30,7 @@ from msmemscope.launch.analyses import (
 )
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.model.sources import RANK_FACT, is_asked_for, is_rank
+from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.process_report import REPORT_FILE, REPORT_WIDTH, render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
 from msmemscope.units import format_bytes, format_count
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import ProcessHeader
 
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
-_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE)
+_RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE, HTML_REPORT_FILE)
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3
@@ -239,7 +240,7 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
     devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,
-        program=_program(facts.get("argument", ()), facts.get("executable", ())),
+        program=program_text(facts.get("argument", ()), facts.get("executable", ())),
         directory=capture.directory,
         files=files or _files_on_disk(capture.directory),
         overview=overview,
@@ -248,7 +249,7 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
         inefficient=analyses.inefficient,
         watch=analyses.watch,
         analysis_remarks=analyses.remarks,
-        rank=_rank(facts),
+        rank=rank_of(facts),
         start_ns=header.start_ns,
         is_running=is_running,
         remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *problems),
@@ -260,12 +261,19 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
     )
 
 
-def _rank(facts: Mapping[str, tuple[str, ...]]) -> int | None:
+def rank_of(facts: Mapping[str, tuple[str, ...]]) -> int | None:
+    """Return the rank of a process by its facts; None if it is in no job."""
     text = facts.get(RANK_FACT, ("",))[-1]
     return int(text) if is_rank(text) else None
 
 
-def _program(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
+def program_text(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
+    """Return the command line of a process, for people.
+
+    Args:
+        arguments: Values of the fact `argument`.
+        executables: Values of the fact `executable`.
+    """
     if arguments:
         return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])  # noqa: PTH119 - text, not a file of ours
     return executables[-1] if executables else "?"

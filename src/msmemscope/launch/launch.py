@@ -72,10 +72,11 @@ def launch(request: LaunchRequest, config: Config) -> int:
             "the native library is missing: the program runs unobserved", hint="msmemscope doctor says what to do"
         )
         return end_like(run_program(program, request.program, os.environ))
-    return end_like(_observe(program, request.program, config))
+    writes_page = any(one.option.name == "report" for one in request.given)
+    return end_like(_observe(program, request.program, config, writes_page=writes_page))
 
 
-def _observe(program: str, arguments: tuple[str, ...], config: Config) -> ProgramEnd:
+def _observe(program: str, arguments: tuple[str, ...], config: Config, *, writes_page: bool) -> ProgramEnd:
     root = prepare_output_root(config.output)
     for warning in root.warnings:
         messages.warning(warning)
@@ -92,7 +93,7 @@ def _observe(program: str, arguments: tuple[str, ...], config: Config) -> Progra
             preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
         end = run_program(program, arguments, preload.variables)
         with _survivable(config):
-            is_settled = _finish(program, end, config, root, since_ns)
+            is_settled = _finish(program, end, config, root, since_ns, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:
@@ -128,8 +129,10 @@ def _survivable(config: Config) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, since_ns: int) -> bool:
-    """Write the dump files and the summary.
+def _finish(
+    program: str, end: ProgramEnd, config: Config, root: OutputRoot, since_ns: int, *, writes_page: bool
+) -> bool:
+    """Write the dump files, the page if it was asked for, and the summary.
 
     Returns:
         Whether every observed process has ended.
@@ -140,6 +143,10 @@ def _finish(program: str, end: ProgramEnd, config: Config, root: OutputRoot, sin
     if ledger.captures or captures_since(output, since_ns):
         exported = _export_captures(config, output, since_ns)
         ledger = read_ledger(Path(config.launch_directory))
+        if writes_page:
+            from msmemscope.launch.html_report import with_page
+
+            exported = dataclasses.replace(exported, processes=with_page(exported.processes))
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 

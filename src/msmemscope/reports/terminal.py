@@ -21,6 +21,7 @@ from rich.text import Text
 
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import Pool
+from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.plain_text import cut_end, printable, wrapped
 from msmemscope.reports.process_report import REPORT_FILE, add_shares, label_width, place_of_peak
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, SHORTEST_LABEL, counted, relative_path
@@ -294,7 +295,8 @@ class _Screen:
                 lines += [line for name in listed for line in self._line(f"  {name}")]
                 if len(folders) > len(listed):
                     lines += self._line(f"  and {len(folders) - len(listed)} more folders", QUIET)
-            return lines
+            pages = [file.path for process in processes for file in process.files if file.path.name == HTML_REPORT_FILE]
+            return [*lines, *(line for page in pages[:1] for line in self._line(f"Page: {relative_path(page)}"))]
         (process,) = processes
         lines = self._line(f"Files in {relative_path(process.directory)}", HEADING)
         named = []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from msmemscope.formats.event_log import Capture
+    from msmemscope.recording import Recording
 
 DEFAULT_LIMIT: Final = 5
 """Shares that are listed by name."""
@@ -110,6 +111,30 @@ def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.
         peaks=find_peaks(blocks, moments, lines, limit, modules),
         never_freed=find_never_freed(kept, lines, limit, modules),
         out_of_memory=analyze_out_of_memory(recording, options) if EventKind.OOM in counts else None,
+    )
+
+
+def recording_overview(
+    recording: Recording, *, limit: int = DEFAULT_LIMIT, out_of_memory: OutOfMemoryResult | None = None
+) -> MemoryOverview:
+    """Sum up a process that has been read; what was never freed is left out.
+
+    Args:
+        recording: Any.
+        limit: How many operators and source lines to list by name.
+        out_of_memory: What was found of its failed allocations, if that was looked at.
+    """
+    counts: dict[int, int] = dict(recording.events["kind"].value_counts().iter_rows())
+    moments = peak_moments(recording.blocks)
+    at_peaks = [recording.blocks.clear(), *blocks_at_peaks(recording.blocks, moments)]
+    shown = pl.concat([part["python_stack_id"] for part in at_peaks])
+    lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(shown.unique().implode())))
+    return MemoryOverview(
+        event_count=recording.events.height,
+        events_by_kind=counts,
+        peaks=find_peaks(recording.blocks, moments, lines, limit, driver_modules(recording)),
+        never_freed=(),
+        out_of_memory=out_of_memory,
     )
 
 

@@ -12,6 +12,7 @@ from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.recover import RecoverCommand
+from msmemscope.cli.commands.report import ReportCommand
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Command(Protocol):
 COMMANDS: tuple[Command, ...] = (
     RecoverCommand(),
     AnalyzeCommand(),
+    ReportCommand(),
     CompareCommand(),
     EventsCommand(),
     DoctorCommand(),

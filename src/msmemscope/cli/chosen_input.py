@@ -1,0 +1,83 @@
+"""What the PATH of a verb stands for, and the processes that lie there."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.errors import MsmemscopeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from msmemscope.recording import Recording
+
+_CAPTURES: Final = "msmemscope_*_ascend"
+_EVENT_LOG: Final = "event_log"
+
+
+def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:
+    """Return what a command line names, and the captures in it, if it is a folder of several.
+
+    Args:
+        given: PATH as it was typed; None for the latest run in the output folder.
+
+    Raises:
+        UsageError: If nothing is named, and there is no run.
+    """
+    if given == "":
+        message = "names nothing"
+        raise UsageError(message, option="PATH", value="", accepted="a capture folder, or a dump file")
+    if given is None:
+        from msmemscope.configuration import Config
+        from msmemscope.launch import messages
+        from msmemscope.launch.latest_runs import latest_runs
+
+        output = Path(Config().output)
+        (run,) = latest_runs(output)
+        messages.note(f"the latest run: {run}")
+        return (run.captures[0] if len(run.captures) == 1 else output), run.captures
+    path = Path(given).expanduser()
+    is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
+    return path, sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
+
+
+def recordings_at(paths: Sequence[Path], failures: list[MsmemscopeError]) -> Iterator[tuple[Recording, bool]]:
+    """Read the processes at some paths, one after the other, so that not all of them need fit into memory.
+
+    Args:
+        paths: What was given.
+        failures: Gets the captures that cannot be read.
+
+    Yields:
+        Each process, and whether it is one of several.
+    """
+    from msmemscope.formats.reading import load_all
+    from msmemscope.launch.faults import faults_as_errors
+
+    for folder in paths:
+        try:
+            with _shown(folder), faults_as_errors(during=str(folder), send=str(folder)):
+                recordings = load_all(folder)
+        except MsmemscopeError as error:
+            failures.append(error)
+            continue
+        for recording in recordings:
+            yield recording, len(paths) > 1 or len(recordings) > 1
+
+
+@contextlib.contextmanager
+def _shown(path: Path) -> Iterator[None]:
+    """While something is read, a line on the terminal says so."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from msmemscope.reports.plain_text import printable
+
+    with Console(stderr=True).status(Text(printable(f"Reading {path}"))):
+        yield

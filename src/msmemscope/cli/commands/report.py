@@ -1,0 +1,90 @@
+"""`msmemscope report PATH`: what was recorded as one HTML page."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msmemscope.cli.chosen_input import chosen_input, recordings_at
+from msmemscope.errors import UsageError
+from msmemscope.reports.html import HTML_REPORT_FILE
+from msmemscope.reports.html.words import LANGUAGES
+
+if TYPE_CHECKING:
+    import argparse
+
+    from msmemscope.errors import MsmemscopeError
+
+
+class ReportCommand:
+    """Write what was recorded as one HTML page: what was found, memory over time, and the tables behind it.
+
+    PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
+    torch; without it, all processes of the latest run in the output folder. The page needs no network and no other file. A file that is there already is never overwritten.
+    """
+
+    name = "report"
+    summary = "Write an HTML page about a run, from findings to source lines."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.add_argument(
+            "path",
+            metavar="PATH",
+            nargs="?",
+            help="a capture folder, a folder of several, or a dump (CSV or DB); default: the latest run",
+        )
+        parser.add_argument("-o", "--output", metavar="FILE", help=f"the file to write; default: {HTML_REPORT_FILE}")
+        parser.add_argument(
+            "--language", choices=tuple(LANGUAGES), default="en", help="of headings and help on the page; default: en"
+        )
+        parser.add_argument("--open", action="store_true", help="show the page in the browser")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Write the page about all processes."""
+        target = _target(arguments.output)  # judged before anything is read
+        path, folders = chosen_input(arguments.path)
+        from msmemscope.launch import messages
+        from msmemscope.launch.html_report import report_parts, report_text, write_report
+        from msmemscope.launch.input_notes import note_foreign_owner
+        from msmemscope.reports.report_text import relative_path
+        from msmemscope.units import format_bytes
+
+        failures: list[MsmemscopeError] = []
+        paths = folders or [path]
+        recordings = (recording for recording, _ in recordings_at(paths, failures))
+        parts = report_parts(recordings, process_count=len(paths))
+        if not parts:
+            raise failures[0]
+        for failure in failures:
+            messages.warning(failure.message, failure.hint)
+        written = write_report(report_text(parts, source=str(path), language=arguments.language), target)
+        note_foreign_owner(path)
+        sys.stdout.write(f"{relative_path(written)} ({format_bytes(written.stat().st_size)})\n")
+        sys.stdout.flush()
+        if arguments.open and not webbrowser.open(written.absolute().as_uri()):
+            messages.warning("no browser could be started", hint=f"open {written} in one")
+        return 0
+
+
+def _target(given: str | None) -> Path:
+    """Return the file to write.
+
+    Raises:
+        UsageError: It cannot be one, or is there already.
+    """
+    name = HTML_REPORT_FILE if given is None else given
+    target = Path(name).expanduser()
+    if not name or target.is_dir():
+        message = "is no file"
+        raise UsageError(message, option="-o", value=name, accepted="the name of a new file")
+    if os.path.lexists(target):
+        message = "is there already, and is not overwritten"
+        raise UsageError(message, option="-o", value=name, hint="-o FILE gives another name; or remove it first")
+    if not target.parent.is_dir():
+        message = "lies in a folder that does not exist"
+        raise UsageError(message, option="-o", value=name, accepted="a file in a folder that exists")
+    return target

@@ -1,0 +1,187 @@
+"""The report as one HTML page: recordings are read and judged one after the other, then the page is written."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.analysis.peak.overview import recording_overview
+from msmemscope.errors import EventLogError, MsmemscopeError
+from msmemscope.formats.dump.output_files import OutputFolder
+from msmemscope.formats.event_log import Capture
+from msmemscope.formats.reading import load_all
+from msmemscope.launch import messages
+from msmemscope.launch.analyses import MOST_EVENTS, judged_leaks
+from msmemscope.launch.captures import program_text, rank_of
+from msmemscope.launch.faults import faults_as_errors
+from msmemscope.questions import QUESTIONS
+from msmemscope.reports.html import HTML_REPORT_FILE
+from msmemscope.reports.html.document import MOST_DETAILED, Answer, ProcessPart, report_document
+from msmemscope.reports.html.findings import found_sites
+from msmemscope.reports.html.memory_section import memory_sections
+from msmemscope.reports.html.page import report_page
+from msmemscope.reports.html.source_excerpts import SourceExcerpts
+from msmemscope.reports.html.words import LANGUAGES
+from msmemscope.reports.report_text import relative_path
+from msmemscope.reports.run_summary import ProcessSummary, ResultFile
+from msmemscope.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.recording import Recording
+
+_COLUMNS_OF_ALL: Final = 40_000
+"""Columns of all pictures of memory over time together: what keeps the file small however many processes there are."""
+
+
+def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> list[ProcessPart]:
+    """Judge processes one after the other.
+
+    Args:
+        recordings: Each is dropped before the next is read.
+        process_count: How many there are, about: how finely time is divided.
+
+    Raises:
+        MsmemscopeError: A recording cannot be read.
+    """
+    columns = _COLUMNS_OF_ALL // max(min(process_count, MOST_DETAILED), 1)
+    return [_part(recording, columns) for recording in recordings]
+
+
+def report_text(parts: Sequence[ProcessPart], *, source: str, language: str = "en") -> str:
+    """Return the page about some processes.
+
+    Args:
+        parts: By `report_parts`, at least one.
+        source: What was read, for people.
+        language: One of `LANGUAGES`.
+    """
+    from msmemscope import __version__
+
+    begins = [part.summary.start_ns for part in parts if part.summary.start_ns]
+    excerpts = SourceExcerpts(min(begins, default=0))
+    return report_page(report_document(parts, excerpts, source=source, version=__version__), LANGUAGES[language])
+
+
+def write_report(text: str, path: Path, *, replaces: bool = False) -> Path:
+    """Write a page into a file.
+
+    Args:
+        text: The page.
+        path: The file, in a folder that exists.
+        replaces: Whether it takes the place of what has the name already.
+
+    Returns:
+        The file.
+
+    Raises:
+        DumpError: It cannot be written, or is there already and must not be replaced.
+    """
+    with OutputFolder(path.absolute().parent) as folder:
+        file = folder.create(path.name)
+        try:
+            file.write(text.encode())
+            return file.finish(replaces=replaces)
+        finally:
+            file.discard()
+
+
+def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]:
+    """Write the page about the processes of a run into the folder of the first; nothing that goes wrong is raised.
+
+    Args:
+        processes: All of the run; those that still run, or have too many events to be read by themselves, are left out.
+
+    Returns:
+        The processes, of which the first one that the page is about names it among its files.
+    """
+    chosen = [one for one in processes if not one.is_running and 0 < one.event_count <= MOST_EVENTS]
+    for one in processes:
+        if one.event_count > MOST_EVENTS:
+            count = format_count(one.event_count)
+            messages.warning(
+                f"process {one.process_id} has {count} events and is not in {HTML_REPORT_FILE}",
+                hint=f"msmemscope report {one.directory}",
+            )
+    if not chosen:
+        return tuple(processes)
+    first = chosen[0]
+    path = first.directory / HTML_REPORT_FILE
+    try:
+        with faults_as_errors(during=f"{path} was not written", send=f"the folder {first.directory}"):
+            recordings = (recording for one in chosen for recording in load_all(one.directory))
+            parts = report_parts(recordings, process_count=len(chosen))
+            write_report(report_text(parts, source=relative_path(first.directory)), path, replaces=True)
+    except MsmemscopeError as error:
+        messages.error(error)
+        return tuple(processes)
+    named = dataclasses.replace(first, files=(ResultFile(path), *(file for file in first.files if file.path != path)))
+    return tuple(named if one is first else one for one in processes)
+
+
+def _part(recording: Recording, columns: int) -> ProcessPart:
+    """Everything that the report has of one process; what fails is left out and named."""
+    remarks = [*recording.coverage, *recording.problems]
+    answers: list[Answer] = []
+    results: dict[str, Any] = {}
+    for name, question in QUESTIONS.items():
+        if question.tables is None:
+            continue
+        with _named(name, recording, remarks):
+            result = question.examine(recording, question.options())
+            tables = tuple(question.tables(result)) if result.coverage.is_answered else ()
+            answers.append(Answer(name, question.summary, result.coverage, tables))
+            results[name] = result
+    answered = {name: result for name, result in results.items() if result.coverage.is_answered}
+    leaks: LeakOverview | None = None
+    if "leaks" in answered:
+        leaks, why_not = judged_leaks(answered["leaks"])
+        remarks.extend(why_not)
+    overview = None
+    with _named("peak", recording, remarks):
+        overview = recording_overview(recording, out_of_memory=answered.get("oom"))
+    summary = ProcessSummary(
+        process_id=recording.process_id,
+        program=program_text(recording.facts.get("argument", ()), recording.facts.get("executable", ())),
+        directory=Path(recording.source),
+        overview=overview,
+        leaks=leaks,
+        inefficient=answered.get("inefficient"),
+        watch=results.get("watch"),
+        rank=rank_of(recording.facts),
+        start_ns=_start_ns(recording),
+    )
+    memory: list[dict[str, Any]] = []
+    with _named("memory over time", recording, remarks):
+        blocks, notes = owned_blocks(recording)
+        remarks.extend(notes)
+        leaked = pl.Series([], dtype=pl.UInt64) if leaks is None else leaks.leaked_sequences
+        memory, left_out = memory_sections(recording, blocks, leaked, columns)
+        remarks.extend(left_out)
+    return ProcessPart(summary, found_sites(recording, summary), tuple(answers), memory, tuple(dict.fromkeys(remarks)))
+
+
+@contextlib.contextmanager
+def _named(what: str, recording: Recording, remarks: list[str]) -> Iterator[None]:
+    """A part that cannot be made must not cost the rest of the report; it is named in it."""
+    try:
+        with faults_as_errors(during=f"{what} of {recording.source}", send=recording.source):
+            yield
+    except MsmemscopeError as error:
+        remarks.append(error.message)
+
+
+def _start_ns(recording: Recording) -> int:
+    """When recording began, as the summary at the end of a run counts; where that is not known, the first event."""
+    if recording.form == "event log":
+        with contextlib.suppress(EventLogError, OSError):
+            return Capture(Path(recording.source)).header.start_ns
+    times = recording.events["timestamp_ns"]
+    return int(times[0]) if len(times) else 0

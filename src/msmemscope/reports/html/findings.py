@@ -1,0 +1,272 @@
+"""Findings with all that is known of them: bytes, steps, what holds them, the full stack, and the source."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from msmemscope.analysis.leaks.growth import GrowthBasis
+from msmemscope.recording.call_sites import STACK_COLUMNS
+from msmemscope.recording.source_lines import is_foreign_file
+from msmemscope.reports.html.shown_text import shown
+from msmemscope.reports.html.source_excerpts import frame_of
+from msmemscope.reports.report_text import relative_path, short_site
+from msmemscope.reports.verdict import VerdictKind, named_processes
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from msmemscope.recording import Recording
+    from msmemscope.reports.html.source_excerpts import SourceExcerpts
+    from msmemscope.reports.run_summary import ProcessSummary
+    from msmemscope.reports.verdict import Verdict
+
+_MOST_SITES: Final = 50
+"""Call sites of a finding that are described."""
+_MOST_OPERATORS: Final = 6
+_MOST_FRAMES: Final = 200
+_MOST_LETTERS: Final = 2000
+"""Of a chain of references, or of a sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundSite:
+    """What one process knows of one call site at which something was found."""
+
+    kind: VerdictKind
+    site: str
+    path: str
+    """The frames of the program, the innermost first; empty if they are not known."""
+    facts: tuple[tuple[str, str], ...]
+    """What is known, each with its heading."""
+    python_stack: str = ""
+    native_stack: str = ""
+    pool: int | None = None
+    """Of the blocks that were found; None where the finding is about no pool."""
+
+
+def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite]:
+    """Describe every call site of the findings of a process.
+
+    Args:
+        recording: The process.
+        process: What was found in it.
+    """
+    stacks = _Stacks(recording)
+    return [
+        *_leaks(process, stacks),
+        *_slow_leaks(process, stacks),
+        *_out_of_memory(process, stacks),
+        *_overwritten(process, stacks),
+        *_inefficient(process, stacks),
+    ]
+
+
+def finding_content(
+    found: Sequence[Verdict], sites: dict[ProcessSummary, list[FoundSite]], excerpts: SourceExcerpts
+) -> list[dict[str, Any]]:
+    """Return what JSON has of the findings of all processes, the gravest first.
+
+    Args:
+        found: By `verdicts`.
+        sites: What each process knows.
+        excerpts: Gets the lines of source.
+    """
+    names_process = len(sites) > 1
+    contents = []
+    for number, verdict in enumerate(found):
+        at = verdict.bytes_by_site or ((verdict.site, verdict.size_bytes),)
+        contents.append(
+            {
+                "id": f"finding-{number + 1}",
+                "kind": verdict.kind.value,
+                "sentence": shown(verdict.sentence(names_process=names_process), _MOST_LETTERS),
+                "command": shown(verdict.command(relative_path(verdict.processes[0].directory)), _MOST_LETTERS),
+                "processes": named_processes(verdict.processes) if names_process else "",
+                "sites": [_site_content(verdict, site, size, sites, excerpts) for site, size in at[:_MOST_SITES]],
+                "more_sites": max(len(at) - _MOST_SITES, 0),
+            }
+        )
+    return contents
+
+
+def _site_content(
+    verdict: Verdict, site: str, size: int, sites: dict[ProcessSummary, list[FoundSite]], excerpts: SourceExcerpts
+) -> dict[str, Any]:
+    """The card of one call site; of several processes, as the worst one knows it."""
+    process, known = next(
+        (
+            (process, one)
+            for process in verdict.processes
+            for one in sites.get(process, ())
+            if (one.kind, one.site) == (verdict.kind, site) and one.pool in {None, verdict.pool}
+        ),
+        (verdict.processes[0], FoundSite(verdict.kind, site, "", ())),
+    )
+    is_merged = len(verdict.processes) > 1
+    total = (("bytes, all together" if is_merged else "bytes", format_bytes(size)),) if size else ()
+    if is_merged and known.facts:
+        total = (*total, ("below", f"what is known of {named_processes([process])}"))
+    frames = list(_frames(known, excerpts))
+    native = [shown(line) for line in known.native_stack.splitlines()[:_MOST_FRAMES]]
+    return {
+        "label": shown(short_site(site)) if site else "",
+        "facts": [[heading, shown(value, _MOST_LETTERS)] for heading, value in (*total, *known.facts) if value],
+        "source": excerpts.number(site) if site else None,
+        "frames": frames,
+        "more_frames": max(len((known.python_stack or known.path).splitlines()) - len(frames), 0),
+        "native": native,
+        "more_native": max(len(known.native_stack.splitlines()) - len(native), 0),
+    }
+
+
+def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, Any]]:
+    """The whole stack, the innermost frame first; where it is not known, the frames of the program."""
+    lines = (known.python_stack or known.path).splitlines()[:_MOST_FRAMES]
+    blamed = frame_of(known.site)
+    is_found = False
+    for line in lines:
+        frame = frame_of(line)
+        is_blamed = not is_found and blamed is not None and frame is not None and frame[:2] == blamed[:2]
+        is_found = is_found or is_blamed
+        is_foreign = frame is not None and is_foreign_file(frame.file)
+        yield {
+            "text": shown(line),
+            "source": None if is_foreign else excerpts.number(line),
+            "is_foreign": is_foreign,
+            "is_blamed": is_blamed,
+        }
+
+
+class _Stacks:
+    """Texts of stacks by the ids that rows name.
+
+    Args:
+        recording: Where they are looked up.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._python, self._native = recording.python_stacks, recording.native_stacks
+        self.recording = recording
+
+    def texts(self, row: dict[str, Any]) -> tuple[str, str]:
+        return self._text(self._python, row["python_stack_id"]), self._text(self._native, row["native_stack_id"])
+
+    @staticmethod
+    def _text(table: pl.DataFrame, identity: int | None) -> str:
+        return str(table.filter(pl.col("id") == identity)["text"].first() or "") if identity else ""
+
+
+def _leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    if process.leaks is None:
+        return
+    key = ["device", "pool", "site_id"]
+    leaks = process.leaks.step_leaks
+    newest = leaks.leaked.unique(key, keep="last", maintain_order=True).select(*key, *_IDS)
+    rows = leaks.leaking_sites.sort("leaked_bytes", descending=True).head(_MOST_SITES)
+    for row in rows.join(newest, on=key, how="left", maintain_order="left").iter_rows(named=True):
+        in_one = row["first_step"] == row["last_step"]
+        steps = f"in step {row['first_step']}" if in_one else f"in steps {row['first_step']} to {row['last_step']}"
+        facts = (
+            ("blocks", format_count(row["leaked_blocks"])),
+            ("per step", format_bytes(round(row["growth_bytes_per_step"] or 0))),
+            ("steps", f"{steps}: {row['leaking_steps']} of {row['judged_steps']} judged"),
+            ("confidence", str(row["confidence"])),
+            ("held by", row["held_by"] or ""),
+            ("operators", _operators(row["operators"] or ())),
+        )
+        yield FoundSite(
+            VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row), row["pool"]
+        )
+
+
+def _operators(names: Sequence[str]) -> str:
+    """The first operators by name, and how many more there are."""
+    more = len(names) - _MOST_OPERATORS
+    first = ", ".join(shown(name).removeprefix("torch._ops.") for name in names[:_MOST_OPERATORS])
+    return f"{first} and {more} more" if more > 0 else first
+
+
+def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    if process.leaks is None:
+        return
+    slow = process.leaks.slow_leaks
+    unit = "part" if slow.basis is GrowthBasis.PARTS else "step"
+    blocks = stacks.recording.blocks.filter(pl.col("malloc_sequence").is_in(slow.blocks.implode()))
+    known = [stacks.texts(row) for row in blocks.select(_IDS).unique().head(_MOST_SITES).iter_rows(named=True)]
+    grown = pl.col("last_bytes") - pl.col("first_bytes")
+    for row in slow.sites.sort(grown, descending=True).head(_MOST_SITES).iter_rows(named=True):
+        facts = (
+            ("alive", f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}"),
+            (f"per {unit}", format_bytes(round(row["slope_bytes_per_step"]))),
+            ("steps" if unit == "step" else "parts", f"{row['first_step']} to {row['last_step']}"),
+            ("by chance", f"{row['significance']:.1e}"),
+            ("held by", row["held_by"] or ""),
+        )
+        path = row["site_path"] or ""
+        texts = next((one for one in known if path and set(path.split("\n")) <= _lines(one[0])), ("", ""))
+        yield FoundSite(VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"])
+
+
+def _lines(text: str) -> set[str]:
+    return {line.removesuffix(": <module>") for line in text.splitlines()}
+
+
+def _out_of_memory(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    from msmemscope.reports.out_of_memory_report import asked_for, details
+
+    result = process.overview.out_of_memory if process.overview is not None else None
+    for failure in () if result is None else result.failures[-1:]:
+        row = stacks.recording.events.filter(pl.col("sequence") == failure.sequence).select(_IDS)
+        site = failure.source_line if failure.cause is None else failure.cause.site
+        sentences = [
+            ("" if number else "what is known", sentence)
+            for number, sentence in enumerate(details(failure, with_command=False))
+        ]
+        facts = (("asked for", asked_for(failure, process.start_ns)), *sentences)
+        texts = stacks.texts(row.row(0, named=True)) if row.height else ("", "")
+        yield FoundSite(VerdictKind.OUT_OF_MEMORY, site, site, facts, *texts)
+
+
+def _overwritten(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    if process.watch is None:
+        return
+    for row in process.watch.unexpected.head(_MOST_SITES).iter_rows(named=True):
+        facts = (
+            ("what happened", row["sentence"] or ""),
+            ("operator", row["operator"] or ""),
+            ("bytes that differ", row["ranges"] or ""),
+            ("memory of", row["block_site"] or row["name"] or ""),
+        )
+        site = row["call_site"] or ""
+        yield FoundSite(VerdictKind.OVERWRITTEN, site, site, facts, *stacks.texts(row))
+
+
+def _inefficient(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    if process.inefficient is None:
+        return
+    findings = process.inefficient.findings
+    worst = findings.unique(["device", "pool"], keep="first", maintain_order=True)
+    for row in worst.iter_rows(named=True):
+        facts = (
+            ("worst block", format_bytes(row["size"])),
+            ("it alone saves", format_bytes(row["saved_bytes"] or 0)),
+            ("kind", (row["kind"] or "").replace("_", " ")),
+            ("operators wasted", format_count(row["operators_wasted"] or 0)),
+            ("from operator", row["from_operator"] or ""),
+            ("to operator", row["to_operator"] or ""),
+        )
+        yield FoundSite(
+            VerdictKind.INEFFICIENT,
+            row["call_site"] or "",
+            row["site_path"] or "",
+            facts,
+            *stacks.texts(row),
+            row["pool"],
+        )
+
+
+_IDS: Final = [name for name in STACK_COLUMNS if name != "name_id"]

@@ -1,0 +1,108 @@
+"""The lines of source around the lines that a report blames, read when the report is written.
+
+A recording can come from anybody and name any file, and a report is handed on: only files whose names are those of source
+text are opened, and only regular ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from msmemscope.recording.source_lines import StackFrame, stack_frames
+from msmemscope.reports.html.shown_text import shown, shown_code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LINES_AROUND: Final = 4
+"""Lines that are shown before and behind the blamed one."""
+_SOURCE_SUFFIXES: Final = frozenset({".py", ".pyx", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp"})
+_MOST_BYTES: Final = 8 << 20
+"""Of a file that is read: source text is no longer."""
+_MOST_EXCERPTS: Final = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceExcerpt:
+    """Some lines of a file."""
+
+    file: str
+    line: int
+    """The blamed one."""
+    first_line: int
+    """Number of the first of `lines`; 0 without lines."""
+    lines: tuple[str, ...]
+    """None if they cannot be shown."""
+    note: str
+    """Why there are none, or what is to be known about them; empty for nothing."""
+
+
+def frame_of(site: str) -> StackFrame | None:
+    """Return the line that a call site names, `file(line): function` or `file(line)`; None if it is no such line."""
+    first = site.partition("\n")[0]
+    return next(iter(stack_frames(first) or stack_frames(f"{first}: ")), None)
+
+
+class SourceExcerpts:
+    """Collects the excerpts of a report, each once.
+
+    Args:
+        began_ns: CLOCK_REALTIME of the run; a file that was changed since is shown with a remark. 0 if not known.
+    """
+
+    def __init__(self, began_ns: int = 0) -> None:
+        """Begin without any."""
+        self.began_ns = began_ns
+        self.excerpts: list[SourceExcerpt] = []
+        self._numbers: dict[tuple[str, int], int | None] = {}
+        self._texts: dict[str, tuple[Sequence[str], str]] = {}
+
+    def number(self, site: str) -> int | None:
+        """Return the number of the excerpt around a call site; None if it names no line, or there are too many."""
+        frame = frame_of(site)
+        if frame is None:
+            return None
+        key = (frame.file, frame.line)
+        if key not in self._numbers:
+            if len(self.excerpts) >= _MOST_EXCERPTS:
+                return None
+            self._numbers[key] = len(self.excerpts)
+            self.excerpts.append(self._excerpt(frame))
+        return self._numbers[key]
+
+    def content(self) -> list[dict[str, Any]]:
+        """Return what JSON has of them."""
+        return [dataclasses.asdict(excerpt) for excerpt in self.excerpts]
+
+    def _excerpt(self, frame: StackFrame) -> SourceExcerpt:
+        if frame.file not in self._texts:
+            self._texts[frame.file] = self._read(frame.file)
+        lines, note = self._texts[frame.file]
+        if lines and not 0 < frame.line <= len(lines):
+            lines, note = (), f"The file has {len(lines)} lines now, and no line {frame.line}."
+        first = max(frame.line - LINES_AROUND, 1) if lines else 0
+        part = lines[first - 1 : frame.line + LINES_AROUND] if lines else ()
+        return SourceExcerpt(shown(frame.file), frame.line, first, tuple(map(shown_code, part)), note)
+
+    def _read(self, file: str) -> tuple[Sequence[str], str]:
+        """The lines of a file and a remark; no lines where it cannot be shown."""
+        if PurePath(file).suffix.lower() not in _SOURCE_SUFFIXES:
+            return (), "This is no file of source text that a report may show."
+        try:
+            # A pipe of this name must not stop us.
+            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as opened:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    return (), "This is no regular file, so it was not read."
+                content = opened.read(_MOST_BYTES)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+            return (), f"The source could not be read where this report was written: {reason}."
+        is_newer = self.began_ns and status.st_mtime_ns > self.began_ns
+        note = "The file was changed after this run began: lines may have moved." if is_newer else ""
+        return content.decode("utf-8", "replace").split("\n"), note

@@ -1,0 +1,98 @@
+"""The HTML report in a real browser: two clicks to the source line, keys, and nothing that its policy forbids."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from msmemscope.cli.main import main
+from tests.support.browser import BrowserPage, find_browser
+from tests.support.recorded_runs import write_run
+
+BROWSER = find_browser()
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: the page is not looked at in a browser")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserPage]:
+    """The report of a run that leaks at line 11 of a program that is there."""
+    folder = tmp_path_factory.mktemp("report")
+    program = folder / "train<b>.py"
+    program.write_text("".join(f"line_{number} = keep()\n" for number in range(1, 31)), encoding="utf-8")
+    write_run(folder, program=str(program))
+    report = folder / "report.html"
+    assert main(["report", str(folder), "-o", str(report)]) == 0
+    assert BROWSER is not None
+    with BrowserPage(BROWSER, folder / "profile") as opened:
+        opened.open(report)
+        yield opened
+    shutil.rmtree(folder / "profile", ignore_errors=True)
+
+
+def is_on_screen(selector: str) -> str:
+    """A script: whether the element begins within the window."""
+    return (
+        f"(() => {{ const top = document.querySelector('{selector}').getBoundingClientRect().top;"
+        " return top >= 0 && top < innerHeight; })()"
+    )
+
+
+def test_two_clicks_lead_to_the_leaking_line(page: BrowserPage) -> None:
+    """The first goes to the finding, the second opens its source with the line to blame."""
+    assert page.value("document.querySelector('.verdicts a').textContent").startswith("leak: 2.00 MiB in 4 blocks")
+    page.click(".verdicts a")
+    assert page.value("location.hash") == "#finding-1"
+    assert page.value(is_on_screen("#finding-1"))
+    blamed = "document.querySelector('#finding-1 .source .blamed')"
+    assert page.value(f"{blamed}.checkVisibility()") is False
+    page.click("#finding-1 .source summary")
+    assert page.value(f"{blamed}.checkVisibility()") is True
+    assert page.value(f"{blamed}.textContent") == "11line_11 = keep()"
+
+
+def test_the_time_cursor_moves_by_keys(page: BrowserPage) -> None:
+    """Home goes to the begin, p to the exact peak."""
+    page.value("document.querySelector('.picture svg').focus()")
+    page.press("Home")
+    readout = "document.querySelector('.readout').textContent"
+    at_begin = page.value(readout)
+    page.press("ArrowRight")
+    assert page.value("document.querySelector('.picture svg').getAttribute('aria-valuenow')") == "1"
+    page.press("p")
+    assert page.value(readout) != at_begin
+    assert "in use 4.00 MiB (4,198,400)" in page.value(readout)
+
+
+def test_a_click_zooms_the_stacks_and_escape_zooms_out(page: BrowserPage) -> None:
+    """The focus stays on what was clicked."""
+    count = "document.querySelectorAll('.icicle button').length"
+    before = page.value(count)
+    page.value("document.querySelectorAll('.icicle button')[2].click()")
+    assert page.value("document.activeElement.style.width") == "100%"
+    page.press("Escape")
+    page.press("Escape")
+    assert page.value(count) == before
+
+
+def test_tables_are_sorted_by_a_click(page: BrowserPage) -> None:
+    """Sizes the other way round at the second click."""
+    head = "#leaks-0 th button"
+    page.click(head)
+    assert page.value("document.querySelector('#leaks-0 th').getAttribute('aria-sort')") == "descending"
+    page.click(head)
+    assert page.value("document.querySelector('#leaks-0 th').getAttribute('aria-sort')") == "ascending"
+
+
+def test_names_are_text(page: BrowserPage) -> None:
+    """The program's name has a tag in it, which is shown and is none."""
+    assert page.value("document.querySelectorAll('b').length") == 0
+    assert "train<b>.py" in page.value("document.querySelector('#finding-1').textContent")
+
+
+def test_nothing_was_refused_or_failed(page: BrowserPage) -> None:
+    """No violation of the policy, no error, and not a single request besides the file itself."""
+    page.value("1")
+    assert page.messages == []
+    assert page.value("performance.getEntriesByType('resource').length") == 0

@@ -1,0 +1,122 @@
+"""A headless browser that a test can look and click with, without any package: Chromium speaks JSON over a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def find_browser() -> str | None:
+    """The command of a Chromium on this machine; None if there is none."""
+    return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+class BrowserPage:
+    """One page of a headless browser; a context manager.
+
+    Args:
+        command: Of the browser.
+        profile: A folder that it may fill.
+    """
+
+    def __init__(self, command: str, profile: Path) -> None:
+        """Start the browser and open an empty page."""
+        orders_read, self._orders = os.pipe()
+        self._answers, answers_write = os.pipe()
+        self._rest = b""
+        self._number = 0
+        self.messages: list[dict[str, Any]] = []
+        """What the page logged, violations of its policy included."""
+
+        # The browser reads from descriptor 3 and writes to descriptor 4.
+        launch = f'exec 3<&{orders_read} 4>&{answers_write}; exec "$@"'
+        options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--window-size=1200,900")
+        self._process = subprocess.Popen(
+            ["bash", "-c", launch, "bash", command, *options, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(orders_read, answers_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(orders_read)
+        os.close(answers_write)
+        self._session = ""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        page = next(target["targetId"] for target in targets if target["type"] == "page")
+        self._session = self.call("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        # Pages scroll at once then, and not over some frames.
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+
+    def __enter__(self) -> Self:
+        """Return the page."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the browser."""
+        os.close(self._orders)
+        self._process.terminate()
+        self._process.wait(30)
+        os.close(self._answers)
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        """Give an order and return its result; what is reported meanwhile is kept."""
+        self._number += 1
+        order = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            order["sessionId"] = self._session
+        os.write(self._orders, json.dumps(order).encode() + b"\0")
+        while True:
+            message = self._next()
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+            self._keep(message)
+
+    def open(self, path: Path) -> None:
+        """Show a file, and wait until it is loaded."""
+        self.call("Page.navigate", url=path.as_uri())
+        while self.value("document.readyState") != "complete" or self.value("location.protocol") != "file:":
+            pass
+
+    def value(self, script: str) -> Any:
+        """Return what an expression comes to in the page."""
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def click(self, selector: str) -> None:
+        """Click with the mouse in the middle of an element that is on the screen."""
+        box = self.value(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)}); one.scrollIntoView({{block: 'center'}});"
+            " const box = one.getClientRects()[0]; return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            part = os.read(self._answers, 1 << 20)
+            assert part, "the browser has ended"
+            self._rest += part
+        text, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def _keep(self, message: dict[str, Any]) -> None:
+        if message.get("method") in {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"}:
+            self.messages.append(message["params"])
