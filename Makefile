@@ -36,7 +36,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench measures docs sanitize clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench measures docs screenshots sanitize clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -88,6 +88,9 @@ docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the refer
 	PATH="$(BIN):$$PATH" python docs/generate.py
 	$(WITH_NPU) python -m pytest -q vnpu/tests/test_operators.py --operator-report=$(VENV)/operators.json
 	$(WITH_NPU) python vnpu/tests/operator_pages.py $(VENV)/operators.json
+
+screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of the HTML report again, with a Chromium
+	PATH="$(BIN):$$PATH" python docs/screenshots.py
 
 # The native core alone, without Python, in a build of its own.
 test-native: $(STAMPS)/build-tools
