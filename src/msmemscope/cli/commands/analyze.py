@@ -7,14 +7,15 @@ import dataclasses
 import json
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msmemscope.cli.input_path import check_path, chosen_path
 from msmemscope.errors import EXIT_STATUS_FAILURE, MsmemscopeError, UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import polars as pl
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 # The questions bring what results are made with, which the other verbs need not wait for: they are imported when this
 # verb is chosen.
 
-_CAPTURES: Final = "msmemscope_*_ascend"
-_EVENT_LOG: Final = "event_log"
 _MOST_FRAMES: Final = 1000
 """As deep as stacks are recorded at most."""
 
@@ -84,37 +83,15 @@ class AnalyzeCommand:
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
         frames = _frames(arguments.frames)
-        if arguments.path == "":
-            message = "names nothing"
-            raise UsageError(message, option="PATH", value="", accepted="a capture folder, or a dump file")
+        check_path(arguments.path)
         with contextlib.suppress(ValueError):  # only the main thread may
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        path, folders = _chosen(arguments.path)
+        path, folders = chosen_path(arguments.path)
         findings = _analyze(question, path, folders, options, frames=frames, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
         # What could not be looked at has not passed.
         return 0 if findings == 0 else EXIT_STATUS_FAILURE
-
-
-def _chosen(given: str | None) -> tuple[Path, Sequence[Path]]:
-    """Return what a command line names, and the captures in it, if it is a folder of several.
-
-    Raises:
-        UsageError: If nothing is named, and there is no run.
-    """
-    if given is None:
-        from msmemscope.configuration import Config
-        from msmemscope.launch import messages
-        from msmemscope.launch.latest_runs import latest_runs
-
-        output = Path(Config().output)
-        (run,) = latest_runs(output)
-        messages.note(f"the latest run: {run}")
-        return (run.captures[0] if len(run.captures) == 1 else output), run.captures
-    path = Path(given).expanduser()
-    is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
-    return path, sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
 
 
 def _frames(given: str | None) -> int:

@@ -1,0 +1,192 @@
+"""The segments of a snapshot: memory that the allocator has from the driver, and the blocks in it at the end.
+
+A viewer looks for the segment of each block and fails where there is none. Where the driver's memory was not observed, or a
+block lies in none of its blocks, a segment is made up for each stretch of addresses that blocks had: as if it had been there
+all the time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.model.pools import Pool
+
+if TYPE_CHECKING:
+    from msmemscope.recording import Recording
+
+NOWHERE: Final = -1
+_LATEST: Final = np.iinfo(np.uint64).max
+_GAP_BYTES: Final = 2 << 20
+"""Stretches that lie nearer to each other are one: as large as the smallest segments of PyTorch's allocators."""
+
+ALLOCATED: Final = "active_allocated"
+WAITING: Final = "active_pending_free"
+INACTIVE: Final = "inactive"
+SEGMENT_SCHEMA: Final = pl.Schema(
+    {"segment": pl.Int64(), "address": pl.UInt64(), "size": pl.Int64(), "malloc_sequence": pl.UInt64()}
+)
+"""One row per segment at the end, by address: its number, and the block of the driver that it is; null if made up."""
+PLACED_SCHEMA: Final = pl.Schema(
+    {
+        "segment": pl.Int64(),
+        "address": pl.UInt64(),
+        "size": pl.Int64(),
+        "state": pl.String(),
+        "malloc_sequence": pl.UInt64(),
+    }
+)
+"""One row per block of a segment at the end, in their order, without gaps and overlaps; `malloc_sequence` is null of
+inactive ones."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Segments:
+    """The segments of one pool of a device."""
+
+    of_driver: pl.DataFrame
+    """Rows of blocks: those of the driver that are segments, whether or not they are there at the end."""
+    at_end: pl.DataFrame
+    """SEGMENT_SCHEMA."""
+    placed: pl.DataFrame
+    """PLACED_SCHEMA."""
+
+
+def segments_of(recording: Recording, blocks: pl.DataFrame, device: int) -> Segments:
+    """Find the segments of a pool.
+
+    Args:
+        recording: Of the process.
+        blocks: Those of the pool on the device, of more than no bytes.
+        device: The device.
+    """
+    is_of_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") == device) & (pl.col("size") > 0)
+    driver = recording.blocks.filter(is_of_driver)
+    if blocks["pool"].first() == Pool.HAL:
+        driver = driver.clear()
+    holders = _holders(driver, blocks)
+    is_held = holders != NOWHERE
+    if recording.form != "torch snapshot":  # there the driver's memory is that of the allocator alone
+        driver = driver[np.unique(holders[is_held])]
+    arenas = _stretches(blocks.filter(pl.Series(~is_held)))
+    kept = driver.filter(pl.col("free_sequence").is_null()).select("address", "size", "malloc_sequence")
+    segments = pl.concat([kept, arenas]).sort("address", maintain_order=True)
+    alive = blocks.filter(pl.col("returned_sequence").is_null()).sort("address", maintain_order=True)
+    at_end, placed = _placed(segments, alive)
+    return Segments(driver, at_end, placed)
+
+
+def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Returns for each block the row of the driver's block that it lay in when it was allocated, or NOWHERE."""
+    found = np.full(len(blocks), NOWHERE, np.int64)
+    if driver.is_empty():
+        return found
+    changes = sorted(
+        [(sequence, row, True) for row, sequence in enumerate(driver["malloc_sequence"])]
+        + [(sequence, row, False) for row, sequence in enumerate(driver["free_sequence"]) if sequence is not None]
+    )
+    begins, sizes = driver["address"].to_list(), driver["size"].to_list()
+    addresses, ends = (
+        blocks["address"].to_numpy(),
+        blocks["address"].to_numpy() + blocks["size"].to_numpy().astype(np.uint64),
+    )
+    moments = np.append(blocks["malloc_sequence"].to_numpy(), _LATEST)
+    starts: list[int] = []
+    rows: dict[int, int] = {}
+    first = 0
+    # Between two changes of the driver's memory, what is alive of it stays the same.
+    for sequence, row, is_begin in [*changes, (int(_LATEST), 0, True)]:
+        last = int(np.searchsorted(moments[:-1], sequence))
+        if last > first and starts:
+            alive = np.array(starts, np.uint64)
+            places = np.searchsorted(alive, addresses[first:last], side="right") - 1
+            known = np.array([rows[start] for start in starts], np.int64)[np.maximum(places, 0)]
+            limits = alive[np.maximum(places, 0)] + driver["size"].to_numpy().astype(np.uint64)[known]
+            found[first:last] = np.where((places >= 0) & (ends[first:last] <= limits), known, NOWHERE)
+        first = max(first, last)
+        if sequence == int(_LATEST):
+            break
+        begin = begins[row]
+        if is_begin and sizes[row]:
+            if begin not in rows:
+                bisect.insort(starts, begin)
+            rows[begin] = row
+        elif rows.get(begin) == row:
+            del rows[begin]
+            del starts[bisect.bisect_left(starts, begin)]
+    return found
+
+
+def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Returns the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
+    ordered = blocks.select("address", end=pl.col("address") + pl.col("size").cast(pl.UInt64)).sort("address")
+    reached = pl.col("end").cum_max().shift(1)
+    is_first = (pl.col("address") > reached + _GAP_BYTES).fill_null(value=True)
+    merged = ordered.group_by(is_first.cum_sum().alias("stretch")).agg(pl.col("address").min(), pl.col("end").max())
+    return merged.select(
+        "address",
+        size=(pl.col("end") - pl.col("address")).cast(pl.Int64),
+        malloc_sequence=pl.lit(None, dtype=pl.UInt64),
+    )
+
+
+def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Puts blocks into segments, with the gaps between them.
+
+    Args:
+        segments: `address`, `size`, `malloc_sequence`, by address.
+        alive: Blocks, by address.
+    """
+    segments = segments.with_row_index("segment").cast({"segment": pl.Int64})
+    begins = segments["address"].to_numpy()
+    ends = begins + segments["size"].to_numpy().astype(np.uint64)
+    addresses = alive["address"].to_numpy()
+    behind = addresses + alive["size"].to_numpy().astype(np.uint64)
+    place = np.searchsorted(begins, addresses, side="right") - 1
+    fits = place >= 0
+    fits[fits] = behind[fits] <= ends[place[fits]]
+    # A damaged recording may say that blocks overlap: whoever comes later has a segment of its own.
+    reached = np.concatenate([[0], np.maximum.accumulate(behind)[:-1]]) if len(behind) else behind
+    fits &= addresses >= reached
+    own = np.flatnonzero(~fits)
+    place[own] = len(segments) + np.arange(len(own))
+    odd = alive[own].select("address", "size", pl.lit(None, dtype=pl.UInt64).alias("malloc_sequence"))
+    odd = odd.with_columns(segment=pl.int_range(len(segments), len(segments) + len(odd), dtype=pl.Int64))
+    all_segments = pl.concat([segments, odd.select(segments.columns)]).select(SEGMENT_SCHEMA.names())
+    blocks = alive.select(
+        pl.Series("segment", place, dtype=pl.Int64),
+        "address",
+        "size",
+        state=pl.when(pl.col("free_sequence").is_null()).then(pl.lit(ALLOCATED)).otherwise(pl.lit(WAITING)),
+        malloc_sequence="malloc_sequence",
+    )
+    # What lies between the end of one thing and the begin of the next is free.
+    bounds = all_segments.select("segment", segment_begin="address", segment_bytes="size")
+    used = blocks.join(bounds, on="segment", how="left", maintain_order="left").sort("segment", "address")
+    end = pl.col("address") + pl.col("size").cast(pl.UInt64)
+    before = used.select(
+        "segment", begin=end.shift(1).over("segment").fill_null(pl.col("segment_begin")), end="address"
+    )
+    last = bounds.join(
+        used.group_by("segment").agg(begin=end.max()), on="segment", how="left", maintain_order="left"
+    ).select(
+        "segment",
+        begin=pl.col("begin").fill_null(pl.col("segment_begin")),
+        end=pl.col("segment_begin") + pl.col("segment_bytes").cast(pl.UInt64),
+    )
+    gaps = pl.concat([before, last]).filter(pl.col("end") > pl.col("begin"))
+    free = gaps.select(
+        "segment",
+        address="begin",
+        size=(pl.col("end") - pl.col("begin")).cast(pl.Int64),
+        state=pl.lit(INACTIVE),
+        malloc_sequence=pl.lit(None, dtype=pl.UInt64),
+    )
+    return (
+        all_segments.cast(SEGMENT_SCHEMA),
+        pl.concat([blocks, free]).sort("segment", "address").cast(PLACED_SCHEMA),
+    )
