@@ -18,7 +18,12 @@ PLACES = [
     (Pool.PTA, 0), (Pool.PTA, 1), (Pool.CUDA, device_number(DeviceKind.CUDA, 0)), (Pool.HAL, 0), (Pool.HOST, DEVICE_CPU),
 ]  # fmt: skip
 NAMES = ["aten.mm", "forward", 'a"b;c\n\\ <b>', "=1+1", "层"]
-SITES = ["", "/home/me/train.py(3): load", "/home/me/model.py(9): forward\n/home/me/train.py(5): <module>", "odd frame;x"]
+SITES = [
+    "",
+    "/home/me/train.py(3): load",
+    "/home/me/model.py(9): forward\n/home/me/train.py(5): <module>",
+    "odd frame;x",
+]
 NATIVES = ["", "/lib/libx.so(take+0x1) [0xabc]"]
 
 actions = st.lists(
@@ -41,7 +46,9 @@ def trace_of(run: list[tuple[str, int, tuple[Pool, int], str, str]]) -> Trace:
         if action == "malloc":
             fields: dict[str, Any] = {"pool": pool, "device": device, "thread_id": 100 + number % 2}
             native = NATIVES[number % 2]
-            alive.append(trace.malloc(512 + number * 300, site, operator=name * (number % 3 > 0), native=native, **fields))
+            alive.append(
+                trace.malloc(512 + number * 300, site, operator=name * (number % 3 > 0), native=native, **fields)
+            )
         elif action == "free" and alive:
             trace.free(alive.pop(number % len(alive)))
         elif action == "operator":

@@ -254,7 +254,11 @@ class _Shared:
             .iter_rows()
         }
         driver = pool.segments.of_driver.select(
-            "malloc_sequence", "stream_id", "pool_id", *_STACK, is_expandable=_is_mapped(self._recording, pool.segments.of_driver)
+            "malloc_sequence",
+            "stream_id",
+            "pool_id",
+            *_STACK,
+            is_expandable=_is_mapped(self._recording, pool.segments.of_driver),
         )
         # Made-up segments are of the stream and the pool that most blocks are of.
         described = self._with_frames(

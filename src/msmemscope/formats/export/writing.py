@@ -29,12 +29,23 @@ def check_output(path: Path) -> None:
     Raises:
         UsageError: Something has the name already, or its folder is not there.
     """
-    if os.path.lexists(path):
+    accepted = "a new file in an existing folder"
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        message = f"cannot be written: {getattr(error, 'strerror', None) or error}"
+        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted) from error
+    else:
         message = "is there already, and nothing is overwritten"
         raise UsageError(message, option=_OPTION, value=str(path), hint="remove it, or name another with -o")
     if not path.parent.is_dir():
         message = "lies in a folder that is not there"
-        raise UsageError(message, option=_OPTION, value=str(path), accepted="a new file in an existing folder")
+        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        message = "lies in a folder that you may not write to"
+        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted)
 
 
 def write_export(recording: Recording, format_name: str, path: Path, choice: ExportChoice) -> tuple[str, ...]:

@@ -97,7 +97,9 @@ def expected_counters(recording: Recording) -> dict[str, list[tuple[int, int]]]:
         ]
     for (device, word), part in recording.timeline().group_by("device", "pool"):
         for column, what in (("in_use_bytes", "in use"), ("reserved_bytes", "reserved")):
-            values = [(times[sequence], value) for sequence, value in part.select("sequence", column).drop_nulls().rows()]
+            values = [
+                (times[sequence], value) for sequence, value in part.select("sequence", column).drop_nulls().rows()
+            ]
             changes = [one for index, one in enumerate(values) if index == 0 or values[index - 1][1] != one[1]]
             if changes:
                 found[f"{device} {word} {what}"] = changes
