@@ -10,11 +10,15 @@ import polars as pl
 import pytest
 
 from msmemscope.cli.main import main
-from msmemscope.formats.export.export_formats import EXPORT_FORMATS
-from tests.support.recorded_runs import HELD_BYTES, KEPT_BYTES, with_dumps, write_run
+from msmemscope.formats.export.export_formats import EXPORT_FORMATS, ExportFormat
+from tests.support.recorded_runs import HELD_BYTES, KEPT_BYTES, OTHER_BYTES, with_dumps, write_run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.recording import Recording
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +132,27 @@ def test_bad_arguments(line: list[str], message: str, current_folder: Path, caps
     assert message in captured.err
     assert "\x1b" not in captured.err
     assert list(current_folder.iterdir()) == []
+
+
+def test_a_new_format_is_one_entry(
+    tmp_path: Path, current_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then the verb writes it, names it, and lists it."""
+
+    def write_sizes(
+        recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
+    ) -> tuple[str, ...]:
+        write(f"{choice.title}: {recording.blocks['size'].sum()}".encode())
+        return ("only sizes",)
+
+    monkeypatch.setitem(EXPORT_FORMATS, "sizes", ExportFormat("any editor", ".sizes", write_sizes))
+    capture = write_run(tmp_path / "runs", steps=1)
+    assert main(["export", str(capture), "--to=sizes"]) == 0
+    assert "only sizes" in capsys.readouterr().err
+    expected = KEPT_BYTES + HELD_BYTES + OTHER_BYTES
+    assert (current_folder / f"{capture.name}.sizes").read_text() == f"{capture.name}: {expected}"
+    assert main(["export", "--help"]) == 0
+    assert "any editor" in capsys.readouterr().out
 
 
 def test_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:

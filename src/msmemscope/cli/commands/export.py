@@ -34,7 +34,7 @@ class ExportCommand:
     """
 
     name = "export"
-    summary = "Write what was recorded for Perfetto, memory_viz, speedscope, pprof ..."
+    summary = "Write what was recorded as a file for other tools."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
@@ -80,7 +80,7 @@ class ExportCommand:
             recording = _loaded(path, arguments.to)
             note_problems(recording)
             note_foreign_owner(path)
-            choice = ExportChoice(title=name, measure=measure or Measure.PEAK)
+            choice = ExportChoice(name, measure=measure or Measure.PEAK)
             for line in write_export(recording, arguments.to, output, choice):
                 messages.note(line)
         messages.note(f"written: {output} (opens in {chosen.summary})")

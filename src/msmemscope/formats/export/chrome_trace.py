@@ -39,17 +39,17 @@ def write_chrome_trace(
     """
     tracks = tracks_of(recording)
     process_id = recording.process_id
-    times = [tracks.counts["time_ns"], tracks.slices["begin_ns"], tracks.instants["time_ns"]]
-    start = min((int(first) for column in times if (first := column.min()) is not None), default=0)
+    times = (tracks.counts["time_ns"], tracks.slices["begin_ns"], tracks.instants["time_ns"])
+    start = min((int(column.to_numpy().min()) for column in times if len(column)), default=0)
     write(f'{{"displayTimeUnit":"ns","otherData":{{"start_ns":"{start}"}},"traceEvents":[\n'.encode())
     write(_line({"ph": "M", "name": "process_name", "pid": process_id, "args": {"name": choice.title}}, before=""))
     # Rows of slices that are of no thread get numbers that no thread has.
-    first_free = int(tracks.slice_tracks["thread_id"].max() or 0) + 1  # type: ignore[arg-type]
+    first_free = max(tracks.slice_tracks["thread_id"].drop_nulls().to_list(), default=0) + 1
     threads: dict[int, int] = {}
     for track, thread_id, name in tracks.slice_tracks.iter_rows():
         threads[track] = first_free + track if thread_id is None else thread_id
-        names = {"ph": "M", "name": "thread_name", "pid": process_id, "tid": threads[track], "args": {"name": name}}
-        write(_line(names))
+        thread = {"ph": "M", "name": "thread_name", "pid": process_id, "tid": threads[track], "args": {"name": name}}
+        write(_line(thread))
     counters = _texts(tracks.counters["name"], f'"ph":"C","pid":{process_id}')
     for part in tracks.counts.iter_slices(_ROWS):
         head = part.join(counters, on="track", how="left", maintain_order="left")["head"]

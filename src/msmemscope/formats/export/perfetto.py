@@ -167,7 +167,8 @@ def _interned(names: pl.Series) -> bytes:
 def _identities(names: pl.Series, known: pl.Series) -> np.ndarray[Any, np.dtype[np.uint64]]:
     numbers = pl.DataFrame({"name": known}).with_row_index("number", offset=1)
     found = names.to_frame("name").join(numbers, on="name", how="left", maintain_order="left")["number"]
-    return found.cast(pl.UInt64).to_numpy()
+    identities: np.ndarray[Any, np.dtype[np.uint64]] = found.cast(pl.UInt64).to_numpy()
+    return identities
 
 
 def _packets(times_ns: np.ndarray[Any, Any], event: dict[_Event, np.ndarray[Any, Any]]) -> memoryview:

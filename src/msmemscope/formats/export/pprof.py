@@ -104,8 +104,8 @@ def write_pprof(
         for (name, file), identity in functions.items():
             names = number_field(2, number(name)) + number_field(3, number(name)) + number_field(4, number(file))
             profile.write(bytes_field(_Profile.FUNCTION, number_field(1, identity) + names))
-        times = recording.events["timestamp_ns"]
-        begin, end = (times.min() or 0, times.max() or 0)
+        times = recording.events["timestamp_ns"].to_numpy()
+        begin, end = (int(times.min()), int(times.max())) if len(times) else (0, 0)
         last = number_field(_Profile.TIME_NANOS, begin) + number_field(_Profile.DURATION_NANOS, end - begin)
         last += number_field(_Profile.COMMENT, number(choice.title))
         last += number_field(_Profile.DEFAULT_SAMPLE_TYPE, number(_DEFAULT))

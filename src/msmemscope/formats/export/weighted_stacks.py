@@ -98,7 +98,7 @@ def weighted_stacks(recording: Recording) -> WeightedStacks:
 
 
 def _weights(recording: Recording, blocks: pl.DataFrame, stacks: pl.DataFrame) -> pl.DataFrame:
-    last_ns = recording.events["timestamp_ns"].max() or 0
+    last_ns = int(recording.events["timestamp_ns"].to_numpy().max(initial=0))
     moments = peak_moments(blocks).select(*_POOL, peak="sequence")
     begin, end = pl.col("malloc_sequence"), pl.col("free_sequence")
     is_at_peak = (begin <= pl.col("peak")) & (end.is_null() | (end > pl.col("peak")))
