@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -31,13 +32,16 @@ _SEGMENT_ACTIONS: Final = {
     (_SEGMENT_END, False): "segment_free",
     (_SEGMENT_END, True): "segment_unmap",
 }
+_NO_STACK: Final = pl.DataFrame([(0, 0)], dict.fromkeys(_STACK, pl.UInt32()), orient="row")
+"""Of what has none: a free part of a segment, a free that was not recorded."""
 _KEYS: Final = (
     "action", "addr", "size", "stream", "time_us", "pool_id", "user_metadata", "frames",
     "address", "requested_size", "state",
 )  # fmt: skip
 _TRACE_KEYS: Final = _KEYS[:8]
-_MOST_ADDRESS: Final = (1 << 63) - 1
+_MOST_NUMBER: Final = (1 << 63) - 1
 _COMMON_POOL: Final = "0/0"
+_POOL_ID: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 _ROWS: Final = 1 << 18
 
 
@@ -75,7 +79,7 @@ class SnapshotEntries:
         self._pool_ids: dict[str, int] = {}
         frames: dict[StackFrame, int] = {}
         failures = recording.events.filter(pl.col("kind") == EventKind.OOM).select(_STACK)
-        parts = [failures]
+        parts = [_NO_STACK, failures]
         for pool in pools:
             for table in (pool.blocks, pool.segments.of_driver):
                 parts += [table.select(_STACK), _freed_stacks(table)]
@@ -112,7 +116,7 @@ class SnapshotEntries:
         rows = placed.select(
             "segment",
             "size",
-            address=_address("address"),
+            address=_signed(pl.col("address")),
             requested_size=pl.when(is_inactive).then(0).otherwise(pl.coalesce("requested_bytes", "size")),
             state=pl.col("state").replace_strict(self._words, return_dtype=pl.UInt32),
             frames="frames",
@@ -135,7 +139,7 @@ class SnapshotEntries:
             *_STACK,
             is_expandable=is_mapped(self._recording, pool.segments.of_driver),
         )
-        # Made-up segments are of the stream and the pool that most blocks are of.
+        # Made-up segments are of the default stream and of the pool that is not of graphs.
         described = self._with_frames(
             pool.segments.at_end.join(driver, on="malloc_sequence", how="left", maintain_order="left").with_columns(
                 pl.col(_STACK).fill_null(0)
@@ -148,12 +152,12 @@ class SnapshotEntries:
             stream.value(
                 {
                     "device": pool.index,
-                    "address": address & _MOST_ADDRESS,
+                    "address": address & _MOST_NUMBER,
                     "total_size": size,
                     "allocated_size": allocated,
                     "active_size": active,
                     "requested_size": requested,
-                    "stream": stream_id or 0,
+                    "stream": (stream_id or 0) & _MOST_NUMBER,
                     "segment_type": "large" if size > _LARGE_BYTES else "small",
                     "segment_pool_id": _pool_id(pool_id or _COMMON_POOL),
                     "is_expandable": bool(is_expandable),
@@ -234,9 +238,9 @@ class SnapshotEntries:
             pl.col(sequence).alias("sequence"),
             pl.lit(order, dtype=pl.UInt8).alias("order"),
             action.alias("action"),
-            _address("address").alias("addr"),
+            _signed(pl.col("address")).alias("addr"),
             "size",
-            pl.col("stream_id").fill_null(0).cast(pl.Int64).alias("stream"),
+            _signed(pl.col("stream_id").fill_null(0)).alias("stream"),
             pl.col("pool_id").fill_null(_COMMON_POOL).replace_strict(self._pool_ids, return_dtype=pl.UInt32),
             pl.col("metadata").replace_strict(self._texts, return_dtype=pl.UInt32).alias("user_metadata"),
             *(pl.col(name).fill_null(0).alias(plain) for name, plain in zip(stack, _STACK, strict=True)),
@@ -260,7 +264,7 @@ class SnapshotEntries:
             "sequence",
             pl.lit(_FAILED, dtype=pl.UInt8).alias("order"),
             pl.lit(0, dtype=pl.UInt32).alias("action"),
-            pl.col("free_bytes").fill_null(0).cast(pl.Int64).alias("addr"),
+            _signed(pl.col("free_bytes").fill_null(0)).alias("addr"),
             "size",
             pl.lit(0, dtype=pl.Int64).alias("stream"),
             pl.lit(0, dtype=pl.UInt32).alias("pool_id"),
@@ -296,14 +300,14 @@ def _metadata() -> pl.Expr:
     return pl.concat_str("owner", "name", separator=", ", ignore_nulls=True)
 
 
-def _address(column: str) -> pl.Expr:
-    """No memory has addresses beyond 63 bits; a damaged recording may, and readers know numbers with a sign only."""
-    return (pl.col(column) & pl.lit(_MOST_ADDRESS, dtype=pl.UInt64)).cast(pl.Int64)
+def _signed(number: pl.Expr) -> pl.Expr:
+    """Nothing real needs the highest of 64 bits; a damaged recording may have it, and readers know numbers with a sign only."""
+    return (number & pl.lit(_MOST_NUMBER, dtype=pl.UInt64)).cast(pl.Int64)
 
 
 def _pool_id(text: str) -> tuple[int, int]:
-    graph, _, own = text.partition("/")
-    return (int(graph), int(own)) if graph.isdecimal() and own.isdecimal() else (0, 0)
+    match = _POOL_ID.fullmatch(text)
+    return (int(match[1]), int(match[2])) if match is not None else (0, 0)
 
 
 def _frame(frame: StackFrame) -> dict[str, str | int]:

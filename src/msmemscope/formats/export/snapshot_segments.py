@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 NOWHERE: Final = -1
+_MOST_ADDRESS: Final = (1 << 62) - 1
 _LATEST: Final = np.iinfo(np.uint64).max
 _GAP_BYTES: Final = 2 << 20
 """Stretches that lie nearer to each other are one: as large as the smallest segments of PyTorch's allocators."""
@@ -56,16 +57,21 @@ class Segments:
     """PLACED_SCHEMA."""
 
 
+def with_possible_addresses(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return blocks with addresses of 62 bits: no memory has higher ones, and with a size added they would leave 64 bits."""
+    return blocks.with_columns(pl.col("address") & pl.lit(_MOST_ADDRESS, dtype=pl.UInt64))
+
+
 def segments_of(recording: Recording, blocks: pl.DataFrame, device: int) -> Segments:
     """Find the segments of a pool.
 
     Args:
         recording: Of the process.
-        blocks: Those of the pool on the device, of more than no bytes.
+        blocks: Those of the pool on the device, of more than no bytes, `with_possible_addresses`.
         device: The device.
     """
     is_of_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") == device) & (pl.col("size") > 0)
-    driver = recording.blocks.filter(is_of_driver)
+    driver = with_possible_addresses(recording.blocks.filter(is_of_driver))
     if blocks["pool"].first() == Pool.HAL:
         driver = driver.clear()
     holders = _holders(driver, blocks)

@@ -17,7 +17,7 @@ import polars as pl
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.formats.export.pickle_stream import PickleStream
 from msmemscope.formats.export.snapshot_entries import DevicePool, SnapshotEntries, is_mapped
-from msmemscope.formats.export.snapshot_segments import segments_of
+from msmemscope.formats.export.snapshot_segments import segments_of, with_possible_addresses
 from msmemscope.formats.export.tracks import NO_TIMES, Clock, pool_name, range_slices, step_slices
 from msmemscope.formats.torch_snapshot.our_fields import HISTORY_SIZES, OF_BLOCKS, OF_REQUESTS, OUR_KEY
 from msmemscope.model.devices import DEVICES_PER_KIND, KIND_NAMES, is_accelerator, kind_of
@@ -92,7 +92,7 @@ def write_torch_snapshot(
 def _device_pools(recording: Recording) -> tuple[list[DevicePool], tuple[str, ...]]:
     """Returns the pool of each device that is exported, and a line for each that is not."""
     blocks, _ = owned_blocks(recording)
-    blocks = blocks.filter(pl.col("size") > 0)
+    blocks = with_possible_addresses(blocks.filter(pl.col("size") > 0))
     pairs = blocks.select("device", "pool").unique().sort("device", "pool").rows()
     devices = sorted({device for device, _ in pairs})
     accelerators = [device for device in devices if is_accelerator(device)]

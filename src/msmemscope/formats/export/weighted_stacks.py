@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _PYTHON_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)", re.DOTALL)
 _NATIVE_FRAME: Final = re.compile(r"(.*?)\((.*)\)(?: \[0x[0-9a-f]+\])?", re.DOTALL)
 _NS_PER_SECOND: Final = 1_000_000_000
+_MOST_BYTE_SECONDS: Final = (1 << 62) - 1
+"""More has only a damaged recording, whose times are centuries apart."""
 _POOL: Final = ["device", "pool"]
 NO_STACK: Final = "(no call stack)"
 """Frame of blocks of which neither a stack nor an operator was recorded."""
@@ -117,7 +119,7 @@ def _weights(recording: Recording, blocks: pl.DataFrame, stacks: pl.DataFrame) -
         measured.select(*_POOL, "owner", "stack", **sums, byte_seconds=size.cast(pl.Int128) * lasted_ns)
         .group_by(*_POOL, "owner", "stack")
         .agg(pl.all().sum())
-        .with_columns(pl.col("byte_seconds") // _NS_PER_SECOND)
+        .with_columns((pl.col("byte_seconds") // _NS_PER_SECOND).clip(upper_bound=_MOST_BYTE_SECONDS))
         .sort(*_POOL, "owner", "stack")
         .cast(WEIGHT_SCHEMA)
     )

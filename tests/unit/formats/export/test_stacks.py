@@ -69,7 +69,7 @@ def assert_sums(found: dict[str, dict[Measure, tuple[int, int]]], recording: Rec
                 assert total == value
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(recordings)
 def test_sums_of_speedscope(recording: Recording) -> None:
     """Of each pool and measure; frames are places in the list of frames."""
@@ -92,7 +92,7 @@ def test_sums_of_speedscope(recording: Recording) -> None:
     assert_sums(found, recording)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(recordings)
 def test_sums_of_flame_graphs(recording: Recording) -> None:
     """Every line is frames, a space and a number; the outermost frame is the pool."""
@@ -125,7 +125,7 @@ def pprof_samples(recording: Recording) -> tuple[list[str], list[tuple[list[str]
     return [name for name, _ in types], samples
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(recordings)
 def test_sums_of_pprof(recording: Recording) -> None:
     """Bytes and blocks, and by owner as well."""

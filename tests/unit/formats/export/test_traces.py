@@ -106,7 +106,7 @@ def expected_counters(recording: Recording) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(recordings)
 def test_counters_equal_the_recording_at_every_event(recording: Recording) -> None:
     """Of each pool and owner, in both formats."""
@@ -115,7 +115,7 @@ def test_counters_equal_the_recording_at_every_event(recording: Recording) -> No
     assert chrome_content(recording)[0] == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(recordings)
 def test_slices_of_a_track_nest(recording: Recording) -> None:
     """No slice of a track begins within another one: viewers would take it for a call of that one."""
