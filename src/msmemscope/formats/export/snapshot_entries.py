@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.formats.export.snapshot_segments import ALLOCATED, INACTIVE, WAITING, Segments
+from msmemscope.formats.export.snapshot_segments import ALLOCATED, INACTIVE, WAITING, Segments, is_mapped
 from msmemscope.formats.export.weighted_stacks import StackFrame, native_frames, python_frames
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 
@@ -275,18 +275,6 @@ class SnapshotEntries:
 
     def _with_frames(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.join(self._stacks, on=_STACK, how="left", maintain_order="left")
-
-
-def is_mapped(recording: Recording, driver: pl.DataFrame) -> pl.Series:
-    """Return whether blocks of the driver are pieces of segments that grow."""
-    events = recording.events.select(malloc_sequence="sequence", attribute="attribute_id")
-    kinds = recording.attributes.select(attribute="attribute_id", allocation_kind="allocation_kind")
-    found = (
-        driver.select("malloc_sequence")
-        .join(events, on="malloc_sequence", how="left", maintain_order="left")
-        .join(kinds, on="attribute", how="left", maintain_order="left")
-    )
-    return (found["allocation_kind"] == "map").fill_null(value=False)
 
 
 def _freed_stacks(blocks: pl.DataFrame) -> pl.DataFrame:

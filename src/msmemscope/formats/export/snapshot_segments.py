@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,11 @@ from msmemscope.model.pools import Pool
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
+Addresses: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
+
 NOWHERE: Final = -1
+_FEW: Final = 16
+"""Looking for one block takes as long as making this many entries of an array."""
 _MOST_ADDRESS: Final = (1 << 62) - 1
 _LATEST: Final = np.iinfo(np.uint64).max
 _GAP_BYTES: Final = 2 << 20
@@ -76,14 +80,48 @@ def segments_of(recording: Recording, blocks: pl.DataFrame, device: int) -> Segm
         driver = driver.clear()
     holders = _holders(driver, blocks)
     is_held = holders != NOWHERE
+    mapped = is_mapped(recording, driver)
     if recording.form != "torch snapshot":  # there the driver's memory is that of the allocator alone
-        driver = driver[np.unique(holders[is_held])]
+        # A block may begin in one piece of a segment that grows and end in another one.
+        rows = np.union1d(holders[is_held], np.flatnonzero(mapped.to_numpy()))
+        driver, mapped = driver[rows], mapped.gather(rows)
     arenas = _stretches(blocks.filter(pl.Series(~is_held)))
-    kept = driver.filter(pl.col("free_sequence").is_null()).select("address", "size", "malloc_sequence")
-    segments = pl.concat([kept, arenas]).sort("address", maintain_order=True)
+    kept = driver.with_columns(is_mapped=mapped).filter(pl.col("free_sequence").is_null())
+    segments = pl.concat([_merged(kept), arenas]).sort("address", maintain_order=True)
     alive = blocks.filter(pl.col("returned_sequence").is_null()).sort("address", maintain_order=True)
     at_end, placed = _placed(segments, alive)
     return Segments(driver, at_end, placed)
+
+
+def is_mapped(recording: Recording, driver: pl.DataFrame) -> pl.Series:
+    """Return whether blocks of the driver are pieces of segments that grow."""
+    events = recording.events.select(malloc_sequence="sequence", attribute="attribute_id")
+    kinds = recording.attributes.select(attribute="attribute_id", allocation_kind="allocation_kind")
+    found = (
+        driver.select("malloc_sequence")
+        .join(events, on="malloc_sequence", how="left", maintain_order="left")
+        .join(kinds, on="attribute", how="left", maintain_order="left")
+    )
+    return (found["allocation_kind"] == "map").fill_null(value=False)
+
+
+def _merged(driver: pl.DataFrame) -> pl.DataFrame:
+    """Returns segments: pieces of those that grow are one where they touch each other.
+
+    Args:
+        driver: Blocks of the driver that are there at the end, with `is_mapped`.
+    """
+    ordered = driver.sort("address", maintain_order=True).with_columns(end=_end())
+    touches = pl.col("is_mapped") & pl.col("is_mapped").shift(1) & (pl.col("address") == pl.col("end").shift(1))
+    return (
+        ordered.group_by((~touches.fill_null(value=False)).cum_sum().alias("run"), maintain_order=True)
+        .agg(pl.col("address", "malloc_sequence").first(), pl.col("size").sum())
+        .select("address", "size", "malloc_sequence")
+    )
+
+
+def _end() -> pl.Expr:
+    return pl.col("address") + pl.col("size").cast(pl.UInt64)
 
 
 def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -96,23 +134,21 @@ def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.d
         + [(sequence, row, False) for row, sequence in enumerate(driver["free_sequence"]) if sequence is not None]
     )
     begins, sizes = driver["address"].to_list(), driver["size"].to_list()
-    addresses, ends = (
-        blocks["address"].to_numpy(),
-        blocks["address"].to_numpy() + blocks["size"].to_numpy().astype(np.uint64),
-    )
-    moments = np.append(blocks["malloc_sequence"].to_numpy(), _LATEST)
+    addresses = blocks["address"].to_numpy()
+    ends = addresses + blocks["size"].to_numpy().astype(np.uint64)
+    moments = blocks["malloc_sequence"].to_numpy()
     starts: list[int] = []
     rows: dict[int, int] = {}
     first = 0
     # Between two changes of the driver's memory, what is alive of it stays the same.
     for sequence, row, is_begin in [*changes, (int(_LATEST), 0, True)]:
-        last = int(np.searchsorted(moments[:-1], sequence))
-        if last > first and starts:
-            alive = np.array(starts, np.uint64)
-            places = np.searchsorted(alive, addresses[first:last], side="right") - 1
-            known = np.array([rows[start] for start in starts], np.int64)[np.maximum(places, 0)]
-            limits = alive[np.maximum(places, 0)] + driver["size"].to_numpy().astype(np.uint64)[known]
-            found[first:last] = np.where((places >= 0) & (ends[first:last] <= limits), known, NOWHERE)
+        last = int(np.searchsorted(moments, sequence))
+        if starts and last - first > len(starts) // _FEW:
+            found[first:last] = _inside(starts, rows, sizes, addresses[first:last], ends[first:last])
+        elif starts:
+            # Few blocks among many pieces: each is looked for by itself, since arrays of all pieces take longer.
+            for block in range(first, last):
+                found[block] = _holder(starts, rows, sizes, int(addresses[block]), int(ends[block]))
         first = max(first, last)
         if sequence == int(_LATEST):
             break
@@ -127,9 +163,38 @@ def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.d
     return found
 
 
+def _holder(starts: list[int], rows: dict[int, int], sizes: list[int], address: int, end: int) -> int:
+    """Returns the row of the piece that a block begins in, NOWHERE if it does not lie in it and those that touch it."""
+    place = bisect.bisect_right(starts, address) - 1
+    if place < 0:
+        return NOWHERE
+    reached = starts[place] + sizes[rows[starts[place]]]
+    following = place + 1
+    while address < reached < end and following < len(starts) and starts[following] == reached:
+        reached += sizes[rows[starts[following]]]
+        following += 1
+    return rows[starts[place]] if address < reached and end <= reached else NOWHERE
+
+
+def _inside(
+    starts: list[int], rows: dict[int, int], sizes: list[int], addresses: Addresses, ends: Addresses
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Returns the same as `_holder`, of many blocks."""
+    alive = np.array(starts, np.uint64)
+    holders = np.array([rows[start] for start in starts], np.int64)
+    limits = alive + np.array([sizes[row] for row in holders], np.uint64)
+    # Where pieces touch, what lies in all of them reaches to the end of the last.
+    is_last = np.append(alive[1:] != limits[:-1], np.bool_(1))
+    run_ends = limits[is_last][np.cumsum(is_last) - is_last]
+    places = np.searchsorted(alive, addresses, side="right") - 1
+    known = np.maximum(places, 0)
+    fits = (places >= 0) & (addresses < limits[known]) & (ends <= run_ends[known])
+    return np.where(fits, holders[known], NOWHERE)
+
+
 def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
     """Returns the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
-    ordered = blocks.select("address", end=pl.col("address") + pl.col("size").cast(pl.UInt64)).sort("address")
+    ordered = blocks.select("address", end=_end()).sort("address")
     reached = pl.col("end").cum_max().shift(1)
     is_first = (pl.col("address") > reached + _GAP_BYTES).fill_null(value=True)
     merged = ordered.group_by(is_first.cum_sum().alias("stretch")).agg(pl.col("address").min(), pl.col("end").max())

@@ -16,8 +16,8 @@ import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.formats.export.pickle_stream import PickleStream
-from msmemscope.formats.export.snapshot_entries import DevicePool, SnapshotEntries, is_mapped
-from msmemscope.formats.export.snapshot_segments import segments_of, with_possible_addresses
+from msmemscope.formats.export.snapshot_entries import DevicePool, SnapshotEntries
+from msmemscope.formats.export.snapshot_segments import is_mapped, segments_of, with_possible_addresses
 from msmemscope.formats.export.tracks import NO_TIMES, Clock, pool_name, range_slices, step_slices
 from msmemscope.formats.torch_snapshot.our_fields import HISTORY_SIZES, OF_BLOCKS, OF_REQUESTS, OUR_KEY
 from msmemscope.model.devices import DEVICES_PER_KIND, KIND_NAMES, is_accelerator, kind_of

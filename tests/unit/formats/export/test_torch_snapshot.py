@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import pickletools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.formats.export.export_choice import ExportChoice
+from msmemscope.formats.export.snapshot_segments import _holder, _inside
 from msmemscope.formats.export.torch_snapshot import write_torch_snapshot
 from msmemscope.formats.reading import load
 from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND, is_accelerator
@@ -305,6 +308,55 @@ def test_every_block_lies_in_a_segment_at_every_moment(run: list[tuple[str, int]
         for address, size in held.items():
             assert any(begin <= address and address + size <= begin + length for begin, length in present.items())
     assert present == {one["address"]: one["total_size"] for one in snapshot["segments"]}
+
+
+def test_segments_that_grow_are_one(tmp_path: Path) -> None:
+    """A block may begin in one piece and end in the next; at the end, pieces that touch are one segment."""
+    base = 0x7F00_0000_0000
+    trace = [
+        {"action": "segment_map", "addr": base, "size": 2 << 20, "stream": 0, "time_us": 10, "frames": []},
+        {"action": "segment_map", "addr": base + (2 << 20), "size": 2 << 20, "stream": 0, "time_us": 20, "frames": []},
+        {"action": "alloc", "addr": base, "size": 3 << 20, "stream": 0, "time_us": 30, "frames": []},
+    ]
+    blocks = [
+        {"address": base, "size": 3 << 20, "requested_size": 3 << 20, "state": "active_allocated", "frames": []},
+        {"address": base + (3 << 20), "size": 1 << 20, "requested_size": 0, "state": "inactive", "frames": []},
+    ]
+    segment = {
+        "device": 0,
+        "address": base,
+        "total_size": 4 << 20,
+        "stream": 0,
+        "blocks": blocks,
+        "is_expandable": True,
+    }
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [trace]}))
+    for recording in (load(path), dataclasses.replace(load(path), form="event log")):
+        snapshot, _, _ = exported(recording)
+        (found,) = snapshot["segments"]
+        assert (found["address"], found["total_size"], found["is_expandable"]) == (base, 4 << 20, True)
+        states = [(block["state"], block["address"], block["size"]) for block in found["blocks"]]
+        assert states == [(block["state"], block["address"], block["size"]) for block in blocks]
+        assert [entry["action"] for entry in snapshot["device_traces"][0]] == ["segment_map", "segment_map", "alloc"]
+        assert snapshot["allocator_settings"]["expandable_segments"] is True
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), min_size=1, max_size=8),
+)
+def test_both_ways_to_find_a_segment_agree(pieces: list[tuple[int, int]], blocks: list[tuple[int, int]]) -> None:
+    """One by one among many pieces, and all at once."""
+    rows = {place * 4: row for row, (place, _) in enumerate(pieces)}
+    sizes = [size * 4 for _, size in pieces]
+    starts = sorted(rows)
+    if not starts:
+        return
+    addresses = np.array([address for address, _ in blocks], np.uint64)
+    ends = np.array([address + size for address, size in blocks], np.uint64)
+    single = [_holder(starts, rows, sizes, address, address + size) for address, size in blocks]
+    assert _inside(starts, rows, sizes, addresses, ends).tolist() == single
 
 
 def test_what_was_requested_is_kept(tmp_path: Path) -> None:
