@@ -11,6 +11,7 @@ from msmemscope.cli.commands.compare import CompareCommand
 from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
+from msmemscope.cli.commands.export import ExportCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
 from msmemscope.errors import UsageError
@@ -39,6 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     AnalyzeCommand(),
     ReportCommand(),
     CompareCommand(),
+    ExportCommand(),
     EventsCommand(),
     DoctorCommand(),
     EnvCommand(),

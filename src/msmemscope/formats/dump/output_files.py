@@ -19,6 +19,7 @@ from msmemscope.capture.output_root import open_directory
 from msmemscope.errors import DumpError, PlantedLinkError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from typing_extensions import Self
@@ -68,10 +69,15 @@ class OutputFolder:
         """Returns the names of everything in the folder."""
         return os.listdir(self._descriptor)  # noqa: PTH208 - pathlib has no descriptors
 
-    def remove_abandoned(self) -> None:
-        """Removes unfinished files whose writer is gone: each is locked for as long as it is written."""
+    def remove_abandoned(self, names: Collection[str] | None = None) -> None:
+        """Removes unfinished files whose writer is gone: each is locked for as long as it is written.
+
+        Args:
+            names: What they would be called when they are finished; None for all in the folder.
+        """
         for name in self.names():
-            if name.endswith(PARTIAL_SUFFIX):
+            is_meant = names is None or name.removesuffix(PARTIAL_SUFFIX) in names
+            if is_meant and name.endswith(PARTIAL_SUFFIX):
                 with suppress(OSError):
                     self._remove_unless_locked(name)
 

@@ -87,9 +87,12 @@ class DeviceHistory:
         kind: Of the device.
         history: Its entries in their order: ROW_SCHEMA, and their number among those of all devices as `row`.
         present: What the snapshot itself has of it, likewise: segments and blocks.
+        has_block_sizes: Whether the history is known to have the sizes of blocks, not what was requested.
     """
 
-    def __init__(self, kind: DeviceKind, history: pl.DataFrame, present: pl.DataFrame) -> None:
+    def __init__(
+        self, kind: DeviceKind, history: pl.DataFrame, present: pl.DataFrame, *, has_block_sizes: bool = False
+    ) -> None:
         """Pair entries, and find sizes."""
         self._pool = CACHING_POOLS[kind]
         self._blocks: list[_Block] = []
@@ -100,7 +103,7 @@ class DeviceHistory:
         columns = ("row", "action", "address", "size")
         for entry in zip(*(history[name].to_list() for name in columns), strict=True):
             self._take(*entry)
-        known = self._take_present(present)
+        known = self._take_present(present, has_block_sizes=has_block_sizes)
         is_split = any("segment_map" in part["action"] for part in (history, present))
         self._changes = self._ordered()
         self.worked_out, self.odd = self._find_sizes(padding_of(kind, known), is_split=is_split)
@@ -181,14 +184,13 @@ class DeviceHistory:
         self._blocks.append(block)
         return block
 
-    def _take_present(self, present: pl.DataFrame) -> list[tuple[int, int]]:
+    def _take_present(self, present: pl.DataFrame, *, has_block_sizes: bool) -> list[tuple[int, int]]:
         """Takes in what is alive at the end.
 
         Returns:
             What was requested and the size of the block, where both are known.
         """
         names = ("row", "action", "address", "size", "block_bytes")
-        has_block_sizes = False
         known = []
         for row, action, address, size, block_bytes in zip(*(present[name].to_list() for name in names), strict=True):
             if action in SEGMENT_BEGINS:

@@ -19,6 +19,7 @@ import polars as pl
 from msmemscope.errors import InputError
 from msmemscope.formats.interning import Interner
 from msmemscope.formats.torch_snapshot.device_history import EVENT_COLUMNS, DeviceHistory
+from msmemscope.formats.torch_snapshot.our_fields import HISTORY_SIZES, OF_BLOCKS, OUR_KEY
 from msmemscope.formats.torch_snapshot.plain_pickle import read_plain_pickle
 from msmemscope.formats.torch_snapshot.rows import SnapshotRows
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
@@ -60,7 +61,7 @@ def recording_of_snapshot(path: Path) -> Recording:
         reason = str(error).partition("\n")[0]  # Polars adds pages of advice
         message = f"{path} is no memory snapshot: {type(error).__name__}: {reason}"
         raise InputError(message) from error
-    table = _paired(history, present, kind)
+    table = _paired(history, present, kind, has_block_sizes=_has_block_sizes(content.value))
     ids, attributes = _attributes(table.frame)
     events = table.frame.with_columns(attribute_id=ids).select(EVENT_SCHEMA.names())
     return Recording(
@@ -161,13 +162,20 @@ def _notes(traces: list[Any], table: _Paired, guessed: DeviceKind | None) -> lis
     return notes
 
 
-def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind) -> _Paired:
+def _has_block_sizes(content: Any) -> bool:
+    """Whether an export of ours says that its history has the sizes of blocks, since no requests were recorded."""
+    ours = content.get(OUR_KEY) if isinstance(content, dict) else None
+    return isinstance(ours, dict) and ours.get(HISTORY_SIZES) == OF_BLOCKS
+
+
+def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, has_block_sizes: bool) -> _Paired:
     """Returns the events of all devices in one order.
 
     Args:
         history: ROW_SCHEMA: entries of each device in their order.
         present: Likewise: what the snapshot itself has.
         kind: Of the devices.
+        has_block_sizes: Whether the history has the sizes of blocks, not what was requested.
     """
     history = history.sort("timestamp_ns", maintain_order=True).with_row_index("row")
     rows = pl.concat([history, present.with_row_index("row", offset=len(history))]).with_columns(
@@ -177,7 +185,7 @@ def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind) -> _
     older = worked_out = odd = 0
     for own in rows.partition_by("device", maintain_order=True):
         in_history = pl.col("row") < len(history)
-        one = DeviceHistory(kind, own.filter(in_history), own.filter(~in_history))
+        one = DeviceHistory(kind, own.filter(in_history), own.filter(~in_history), has_block_sizes=has_block_sizes)
         events = one.events()
         parts.append(events.with_columns(pl.col("begin") + first, number=pl.int_range(first, first + len(events))))
         first += len(events)

@@ -1,0 +1,155 @@
+"""`msmemscope export PATH --to FORMAT`: what was recorded, for other tools."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from msmemscope.cli.chosen_input import chosen_input
+from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msmemscope.formats.export.export_choice import Measure
+    from msmemscope.recording import Recording
+
+# Formats bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
+
+_OF: Final = "--of"
+_TO: Final = "--to"
+_MOST_NAMED: Final = 8
+_LONGEST_NAME: Final = 128
+
+
+class ExportCommand:
+    """Write what was recorded as a file that other tools open.
+
+    PATH is a capture folder (msmemscope_*_ascend), a dump (CSV or DB), or a memory
+    snapshot of torch; without it, the latest run in the output folder. A file holds
+    one process. Nothing is overwritten.
+    """
+
+    name = "export"
+    summary = "Write what was recorded as a file for other tools."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        from msmemscope.formats.export.export_choice import Measure
+        from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = inspect.getdoc(type(self))
+        width = max(map(len, EXPORT_FORMATS))
+        lines = (f"  {name:{width}}  {one.summary}" for name, one in EXPORT_FORMATS.items())
+        parser.epilog = "\n".join(["formats, and what opens them:", *lines, "", f"example: {_EXAMPLE}"])
+        parser.add_argument("path", metavar="PATH", nargs="?", help="what to export; default: the latest run")
+        parser.add_argument(_TO, metavar="FORMAT", required=True, help="one of the formats below")
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="a new file; default: the name of PATH, in the current folder"
+        )
+        parser.add_argument(
+            _OF,
+            metavar="MEASURE",
+            help=f"what a flamegraph is weighted by: {', '.join(one.value for one in Measure)}; default: peak",
+        )
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Read one process and write it."""
+        from msmemscope.formats.export.export_choice import ExportChoice, Measure
+        from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+        from msmemscope.formats.export.writing import check_output, write_export
+        from msmemscope.launch import messages
+        from msmemscope.launch.faults import faults_as_errors
+        from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+
+        chosen = EXPORT_FORMATS[_format_name(arguments.to)]
+        measure = _measure(arguments.of, arguments.to, takes_measure=chosen.takes_measure)
+        path, folders = chosen_input(arguments.path)
+        if len(folders) > 1:
+            _refuse(path, [str(folder) for folder in folders], arguments.to)
+        path = folders[0] if folders else path
+        name = _name_of(path)
+        output = _output(arguments.output, f"{name}{chosen.suffix}")
+        check_output(output)
+        with faults_as_errors(during=f"export of {path}", send=str(path)):
+            recording = _loaded(path, arguments.to)
+            note_problems(recording)
+            note_foreign_owner(path)
+            choice = ExportChoice(name, measure=measure or Measure.PEAK)
+            for line in write_export(recording, arguments.to, output, choice):
+                messages.note(line)
+        messages.note(f"written: {output} (opens in {chosen.summary})")
+        return 0
+
+
+_EXAMPLE: Final = "msmemscope export --to=perfetto -o train.pftrace"
+
+
+def _format_name(given: str) -> str:
+    from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+
+    if given in EXPORT_FORMATS:
+        return given
+    message = "is no format"
+    near = difflib.get_close_matches(given, EXPORT_FORMATS, n=1)
+    hint = f"did you mean {_TO}={near[0]}?" if near else _EXAMPLE
+    raise UsageError(message, option=_TO, value=given, accepted=", ".join(EXPORT_FORMATS), hint=hint)
+
+
+def _measure(given: str | None, format_name: str, *, takes_measure: bool) -> Measure | None:
+    from msmemscope.formats.export.export_choice import Measure
+    from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+
+    if given is None:
+        return None
+    words = [one.value for one in Measure]
+    if given not in words:
+        message = "is nothing that stacks are weighted by"
+        raise UsageError(message, option=_OF, value=given, accepted=", ".join(words))
+    if not takes_measure:
+        takers = ", ".join(f"{_TO}={name}" for name, one in EXPORT_FORMATS.items() if one.takes_measure)
+        message = f"goes together with {takers}"
+        raise UsageError(message, option=_OF, value=given, hint=f"{format_name} is not made of one measure")
+    return Measure(given)
+
+
+def _name_of(path: Path) -> str:
+    """Returns what a capture or a file is called, without the endings of files."""
+    absolute = path.absolute()
+    if path.is_dir():
+        return absolute.parent.name if absolute.name == "event_log" else absolute.name
+    return absolute.stem[:_LONGEST_NAME] or absolute.name[:_LONGEST_NAME]
+
+
+def _output(given: str | None, default: str) -> Path:
+    if given is None:
+        return Path(default)
+    if not given.strip() or given.endswith("/") or "\0" in given:
+        message = "names no file"
+        raise UsageError(message, option="--output", value=given, accepted="a new file in an existing folder")
+    return Path(given).expanduser()
+
+
+def _loaded(path: Path, format_name: str) -> Recording:
+    from msmemscope.formats.reading import load_all
+
+    recordings = load_all(path)
+    if len(recordings) > 1:
+        _refuse(path, [recording.source for recording in recordings], format_name)
+    return recordings[0]
+
+
+def _refuse(path: Path, sources: Sequence[str], format_name: str) -> NoReturn:
+    message = "holds several processes, of which one must be named"
+    others = ", ..." if len(sources) > _MOST_NAMED else ""
+    raise UsageError(
+        message,
+        option="PATH",
+        value=str(path),
+        accepted=f"{', '.join(sources[:_MOST_NAMED])}{others}",
+        hint=f"msmemscope export {sources[0]} {_TO}={format_name}",
+    )

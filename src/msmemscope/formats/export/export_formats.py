@@ -1,0 +1,80 @@
+"""The formats that recordings are exported to: what each is called, and what writes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msmemscope.formats.export.chrome_trace import write_chrome_trace
+from msmemscope.formats.export.flamegraph import write_flamegraph
+from msmemscope.formats.export.parquet import write_parquet
+from msmemscope.formats.export.perfetto import write_perfetto
+from msmemscope.formats.export.pprof import write_pprof
+from msmemscope.formats.export.speedscope import write_speedscope
+from msmemscope.formats.export.torch_snapshot import write_torch_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.recording import Recording
+
+
+class WriteFile(Protocol):
+    """Writes a recording as one file."""
+
+    def __call__(
+        self, recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
+    ) -> tuple[str, ...]:
+        """Write it.
+
+        Args:
+            recording: Any.
+            write: Takes the file piece by piece.
+            choice: What is chosen beside the format.
+
+        Returns:
+            What is left out or not as it seems, one line each.
+        """
+
+
+class WriteFolder(Protocol):
+    """Writes a recording as several files."""
+
+    def __call__(self, recording: Recording, folder: Path) -> None:
+        """Write it.
+
+        Args:
+            recording: Any.
+            folder: An empty one.
+
+        Raises:
+            OSError: The disk is full, or gone.
+        """
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One format. Either `write` or `write_folder` is there."""
+
+    summary: str
+    """What opens it."""
+    suffix: str
+    """Ends the name of a file or folder that is not named."""
+    write: WriteFile | None = None
+    write_folder: WriteFolder | None = None
+    takes_measure: bool = False
+    """Whether it holds one measure of stacks, which is chosen."""
+
+
+EXPORT_FORMATS: Final[dict[str, ExportFormat]] = {
+    "torch-snapshot": ExportFormat("pytorch.org/memory_viz, Mosaic", ".pickle", write_torch_snapshot),
+    "perfetto": ExportFormat("ui.perfetto.dev", ".pftrace", write_perfetto),
+    "chrome-trace": ExportFormat("chrome://tracing, ui.perfetto.dev", ".trace.json", write_chrome_trace),
+    "speedscope": ExportFormat("speedscope.app", ".speedscope.json", write_speedscope),
+    "flamegraph": ExportFormat("flamegraph.pl, inferno", ".folded.txt", write_flamegraph, takes_measure=True),
+    "pprof": ExportFormat("go tool pprof, Pyroscope", ".pb.gz", write_pprof),
+    "parquet": ExportFormat("Polars, pandas, DuckDB", "_parquet", write_folder=write_parquet),
+}
+"""By the names that `msmemscope export --to` takes."""

@@ -1,0 +1,86 @@
+"""Files of https://www.speedscope.app: stacks weighted by bytes, one profile per pool and measure.
+
+The schema: https://www.speedscope.app/file-format-schema.json.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from msmemscope.formats.export.export_choice import Measure
+from msmemscope.formats.export.tracks import pool_name
+from msmemscope.formats.export.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.recording import Recording
+
+SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
+_EXPORTER: Final = "msmemscope"
+_WORDS: Final = {
+    Measure.PEAK: ("in use at the peak", "bytes"),
+    Measure.LEAKED: ("never freed", "bytes"),
+    Measure.ALLOCATED: ("allocated", "bytes"),
+    Measure.BYTE_SECONDS: ("byte-seconds", "none"),
+}
+"""What a profile of each measure is called, and its unit: the schema has none for byte-seconds."""
+
+
+def write_speedscope(
+    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
+) -> tuple[str, ...]:
+    """Write profiles for speedscope.
+
+    Args:
+        recording: Any.
+        write: Takes the file piece by piece.
+        choice: Says what process it is.
+
+    Returns:
+        What is left out or not as it seems, one line each.
+    """
+    found = weighted_stacks(recording)
+    numbers: dict[StackFrame, int] = {}
+    samples = [[numbers.setdefault(frame, len(numbers)) for frame in stack] for stack in found.stacks]
+    profiles = []
+    for (device, pool), part in found.of_pools().partition_by("device", "pool", as_dict=True).items():
+        for measure in Measure:
+            column = COLUMN_OF[measure]
+            weighted = part.filter(part[column] != 0)
+            words, unit = _WORDS[measure]
+            profiles.append(
+                {
+                    "type": "sampled",
+                    "name": f"{pool_name(device, pool)}: {words}",
+                    "unit": unit,
+                    "startValue": 0,
+                    "endValue": weighted[column].sum(),
+                    "samples": [samples[stack] for stack in weighted["stack"]],
+                    "weights": weighted[column].to_list(),
+                }
+            )
+    content = {
+        "$schema": SCHEMA,
+        "name": choice.title,
+        "exporter": _EXPORTER,
+        "activeProfileIndex": 0,
+        "shared": {"frames": list(map(_frame, numbers))},
+        "profiles": profiles or [_EMPTY],
+    }
+    for piece in json.JSONEncoder().iterencode(content):
+        write(piece.encode())
+    return ()
+
+
+_EMPTY: Final[dict[str, Any]] = {
+    "type": "sampled", "name": "no memory", "unit": "bytes", "startValue": 0, "endValue": 0, "samples": [], "weights": [],
+}  # fmt: skip
+"""The only profile of a recording without blocks: a file has at least one."""
+
+
+def _frame(frame: StackFrame) -> dict[str, str | int]:
+    place: dict[str, str | int] = {"file": frame.file} if frame.file else {}
+    return {"name": frame.function, **place, **({"line": frame.line} if frame.line else {})}
