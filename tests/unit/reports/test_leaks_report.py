@@ -207,7 +207,9 @@ def test_frames_of_the_program_stand_below_the_line() -> None:
     """As many as are asked for, in every table; the names in front of them are the same, and so are the figures."""
     trace = Trace()
     for _ in range(6):
-        trace.malloc(100, "/home/me/app/make.py(3): made\n/home/me/app/train.py(10): main\n/home/me/app/run.py(1): start")
+        trace.malloc(
+            100, "/home/me/app/make.py(3): made\n/home/me/app/train.py(10): main\n/home/me/app/run.py(1): start"
+        )
         trace.step()
     found = find_leaks(trace.recording())
     plain = rendered(found).splitlines()
