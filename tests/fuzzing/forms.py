@@ -29,6 +29,8 @@ _ANALYSES: Final = (
     ("peak",), ("peak", "--at={number}"), ("peak", "--device=npu:{number}", "--at={number}"), ("peak", "--device=cpu"), ("operators",), ("operators", "--level=kernel"),
     ("operators", "--level=op,kernel", "--csv={0}/changes.csv"), ("oom",), ("oom", "--limit={number}"), ("growth",), ("growth", "--significance=0.5", "--minimum-size={number}"), ("watch",),
 )  # fmt: skip
+_REPORT_SHARE: Final = 0.1
+"""Of the analyses, those that are all of them as one page."""
 _RECOVERIES: Final = (
     (), (), ("--data-format=db",), ("--data-format=csv", "--call-stack=c,python"), ("--data-format=db", "--call-stack=c:5"),
 )  # fmt: skip
@@ -152,6 +154,8 @@ def _command(rng: random.Random, path: str, files: Files) -> tuple[str, ...]:
 
 
 def _analysis(rng: random.Random, path: str) -> tuple[str, ...]:
+    if rng.random() < _REPORT_SHARE:
+        return ("report", path, "-o", "{0}/report.html")
     kind, *options = rng.choice(_ANALYSES)
     options = [option.replace("{number}", str(rng.choice((0, 1, 2, 3, rng.randrange(80))))) for option in options]
     return ("analyze", kind, path, *options, *rng.choice(((), ("--json",))))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from msmemscope.cli.main import main
+from msmemscope.launch.html_report import report_parts, report_text, write_report
+from tests.fakes.traces import Trace
 from tests.support.browser import BrowserPage, find_browser
 from tests.support.recorded_runs import write_run
 
@@ -96,3 +100,36 @@ def test_nothing_was_refused_or_failed(page: BrowserPage) -> None:
     page.value("1")
     assert page.messages == []
     assert page.value("performance.getEntriesByType('resource').length") == 0
+
+
+HOSTILE = (
+    "</script><script>window.wasHit = 1</script>",
+    "<img src=x onerror=window.wasHit=1>",
+    "<svg onload=window.wasHit=1>",
+    "\u202egnp.exe",
+)
+
+
+def test_hostile_names_run_nothing_and_add_nothing(page: BrowserPage, tmp_path: Path) -> None:
+    """In names, stacks, marks, facts and holders; whatever is opened, sorted and zoomed."""
+    text = "".join(HOSTILE)
+    trace = Trace()
+    for _ in range(6):
+        trace.mark(text)
+        trace.malloc(
+            1 << 20, f"/app/{text}.py(11): {text}\n/app/run.py(2): main", operator=text, native=f"{text}(f) [0x1]"
+        )
+        trace.step()
+    recording = dataclasses.replace(trace.recording(), facts={"argument": (text,)}, problems=(text,))
+    path = write_report(report_text(report_parts([recording]), source=text), tmp_path / "hostile.html")
+    page.messages.clear()
+    page.open(path)
+    page.value(
+        "document.querySelectorAll('details').forEach((one) => { one.open = true; });"
+        "document.querySelectorAll('th button, .icicle button').forEach((one) => one.click()); 1"
+    )
+    assert page.value("window.wasHit === undefined") is True
+    assert page.value("document.querySelectorAll('script').length") == 2
+    assert page.value("document.querySelectorAll('img, iframe, object, embed, svg[onload], [onerror]').length") == 0
+    assert page.value("document.body.textContent.includes('<img src=x onerror=window.wasHit=1>')") is True
+    assert page.messages == []

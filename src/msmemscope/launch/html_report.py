@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -23,7 +23,7 @@ from msmemscope.questions import QUESTIONS
 from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.html.document import MOST_DETAILED, Answer, ProcessPart, report_document
 from msmemscope.reports.html.findings import found_sites
-from msmemscope.reports.html.memory_section import memory_sections
+from msmemscope.reports.html.memory_section import Room, memory_sections
 from msmemscope.reports.html.page import report_page
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.recording import Recording
 
-_COLUMNS_OF_ALL: Final = 40_000
-"""Columns of all pictures of memory over time together: what keeps the file small however many processes there are."""
-
 
 def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> list[ProcessPart]:
     """Judge processes one after the other.
@@ -51,8 +48,11 @@ def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> 
     Raises:
         MsmemscopeError: A recording cannot be read.
     """
-    columns = _COLUMNS_OF_ALL // max(min(process_count, MOST_DETAILED), 1)
-    return [_part(recording, columns) for recording in recordings]
+    # One path can hold several processes: how many is known when they are all there.
+    return [
+        _part(recording, Room.among(min(max(process_count, 4 * number, 1), MOST_DETAILED)))
+        for number, recording in enumerate(recordings)
+    ]
 
 
 def report_text(parts: Sequence[ProcessPart], *, source: str, language: str = "en") -> str:
@@ -126,7 +126,7 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
     return tuple(named if one is first else one for one in processes)
 
 
-def _part(recording: Recording, columns: int) -> ProcessPart:
+def _part(recording: Recording, room: Room) -> ProcessPart:
     """Everything that the report has of one process; what fails is left out and named."""
     remarks = [*recording.coverage, *recording.problems]
     answers: list[Answer] = []
@@ -163,7 +163,7 @@ def _part(recording: Recording, columns: int) -> ProcessPart:
         blocks, notes = owned_blocks(recording)
         remarks.extend(notes)
         leaked = pl.Series([], dtype=pl.UInt64) if leaks is None else leaks.leaked_sequences
-        memory, left_out = memory_sections(recording, blocks, leaked, columns)
+        memory, left_out = memory_sections(recording, blocks, leaked, room)
         remarks.extend(left_out)
     return ProcessPart(summary, found_sites(recording, summary), tuple(answers), memory, tuple(dict.fromkeys(remarks)))
 
@@ -175,6 +175,7 @@ def _named(what: str, recording: Recording, remarks: list[str]) -> Iterator[None
         with faults_as_errors(during=f"{what} of {recording.source}", send=recording.source):
             yield
     except MsmemscopeError as error:
+        messages.warning(error.message, error.hint)
         remarks.append(error.message)
 
 

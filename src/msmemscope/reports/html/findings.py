@@ -107,7 +107,8 @@ def _site_content(
         (verdict.processes[0], FoundSite(verdict.kind, site, "", ())),
     )
     is_merged = len(verdict.processes) > 1
-    total = (("bytes, all together" if is_merged else "bytes", format_bytes(size)),) if size else ()
+    what = "saved by fixing all of it" if verdict.kind is VerdictKind.INEFFICIENT else "bytes"
+    total = ((f"{what}, all together" if is_merged else what, format_bytes(size)),) if size else ()
     if is_merged and known.facts:
         total = (*total, ("below", f"what is known of {named_processes([process])}"))
     frames = list(_frames(known, excerpts))
@@ -256,8 +257,8 @@ def _inefficient(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite
             ("it alone saves", format_bytes(row["saved_bytes"] or 0)),
             ("kind", (row["kind"] or "").replace("_", " ")),
             ("operators wasted", format_count(row["operators_wasted"] or 0)),
-            ("from operator", row["from_operator"] or ""),
-            ("to operator", row["to_operator"] or ""),
+            ("from operator", (row["from_operator"] or "").removeprefix("torch._ops.")),
+            ("to operator", (row["to_operator"] or "").removeprefix("torch._ops.")),
         )
         yield FoundSite(
             VerdictKind.INEFFICIENT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from msmemscope.reports.html.memory_columns import (
     memory_columns,
 )
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.html.stack_tree import stack_tree
+from msmemscope.reports.html.stack_tree import MOST_NODES, stack_tree
 from msmemscope.reports.html.tables import ColumnKind, ReportTable, TableColumn, table_of
 from msmemscope.reports.html.time_axis import TimeAxis
 
@@ -35,14 +36,41 @@ _MOST_MARKS: Final = 200
 _MOST_FAILURES: Final = 100
 _MARK_LETTERS: Final = 80
 _MOST_POOLS: Final = 24
-"""Pools of a process that have a section."""
+"""Pools of a process that have a section, and of all processes together four times as many."""
+_LEAST_POOLS: Final = 2
 _LEAST_COLUMNS: Final = 60
+_LEAST_NODES: Final = 100
+_COLUMNS_OF_ALL: Final = 40_000
+_NODES_OF_ALL: Final = 40_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """What of a page one process may take: the file stays small however many there are."""
+
+    columns: int
+    """Of all pictures of memory over time."""
+    pools: int
+    """That have a section."""
+    nodes: int
+    """Of all trees of call stacks of a kind."""
+
+    @classmethod
+    def among(cls, process_count: int) -> Room:
+        """Return the room of one of so many processes."""
+        return cls(
+            _COLUMNS_OF_ALL // process_count,
+            max(min(_MOST_POOLS, 4 * _MOST_POOLS // process_count), _LEAST_POOLS),
+            _NODES_OF_ALL // process_count,
+        )
+
+
 _MOST_OWNERS: Final = 60
 """Owners that have a field of their own in the picture of the peak."""
 
 
 def memory_sections(
-    recording: Recording, blocks: pl.DataFrame, leaked: pl.Series, columns_of_all: int = 4 * MOST_COLUMNS
+    recording: Recording, blocks: pl.DataFrame, leaked: pl.Series, room: Room
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Describe the memory of each pool of a process, those of frameworks first, then the fullest.
 
@@ -50,7 +78,7 @@ def memory_sections(
         recording: The process.
         blocks: Its blocks, none without `owner`.
         leaked: `malloc_sequence` of those that leaked.
-        columns_of_all: Columns of all pictures of memory over time together.
+        room: What it may take.
 
     Returns:
         What JSON has of each, its `tables` as they are, and what was left out, one sentence each; pools that never held a byte are no part of this.
@@ -60,26 +88,29 @@ def memory_sections(
     ordered = peaks.sort(
         [pl.col("pool") == Pool.HAL, "peak_bytes", "device", "pool"], descending=[False, True, False, False]
     )
-    count = max(min(MOST_COLUMNS, columns_of_all // max(min(ordered.height, _MOST_POOLS), 1)), _LEAST_COLUMNS)
+    pools = max(min(ordered.height, room.pools), 1)
+    count = max(min(MOST_COLUMNS, room.columns // pools), _LEAST_COLUMNS)
+    nodes = max(min(MOST_NODES, room.nodes // pools), _LEAST_NODES)
     parts = blocks.partition_by("device", "pool", as_dict=True, maintain_order=True)
     sections = []
-    for place in ordered.head(_MOST_POOLS).select("device", "pool").iter_rows():
+    for place in ordered.head(room.pools).select("device", "pool").iter_rows():
         columns = memory_columns(recording, parts[place], axis, count)
         if columns is not None:
-            sections.append(_section(recording, parts[place], columns, axis, leaked))
-    more = ordered.height - _MOST_POOLS
+            sections.append(_section(recording, parts[place], columns, axis, (leaked, nodes)))
+    more = ordered.height - room.pools
     return sections, (f"{more} more pools of memory have no picture here",) if more > 0 else ()
 
 
 def _section(
-    recording: Recording, blocks: pl.DataFrame, columns: MemoryColumns, axis: TimeAxis, leaked: pl.Series
+    recording: Recording, blocks: pl.DataFrame, columns: MemoryColumns, axis: TimeAxis, trees_of: tuple[pl.Series, int]
 ) -> dict[str, Any]:
     device, pool = columns.device, columns.pool
     in_use = folded_owners(blocks_in_use(blocks, columns.peak_sequence))
+    leaked, nodes = trees_of
     lost = blocks.filter(pl.col("malloc_sequence").is_in(leaked.implode()))
-    trees = {"peak": stack_tree(recording, in_use, "in use at the peak").content()}
+    trees = {"peak": stack_tree(recording, in_use, "in use at the peak", nodes).content()}
     if lost.height:
-        trees["leaked"] = stack_tree(recording, lost, "leaked").content()
+        trees["leaked"] = stack_tree(recording, lost, "leaked", nodes).content()
     owners = _by(in_use, "owner")
     return {
         "device": device_name(device),

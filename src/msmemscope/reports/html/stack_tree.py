@@ -17,7 +17,7 @@ _MOST_STACKS: Final = 20_000
 """Stacks that have a path of their own, the largest; all others are one node."""
 _LEAST_SHARE: Final = 1 / 2000
 """Of the whole that a node must have: on a screen a narrower one cannot be seen."""
-_MOST_NODES: Final = 3000
+MOST_NODES: Final = 3000
 """Nodes of a tree; of one with more, larger ones are put together."""
 _DEEPEST: Final = 100
 """Frames of a path, the innermost; those that called them are one node."""
@@ -45,13 +45,14 @@ class StackTree:
         }
 
 
-def stack_tree(recording: Recording, blocks: pl.DataFrame, root: str) -> StackTree:
+def stack_tree(recording: Recording, blocks: pl.DataFrame, root: str, nodes: int = MOST_NODES) -> StackTree:
     """Put blocks together by the frames of the program that led to them, and by operator below.
 
     Args:
         recording: Where stacks are looked up.
         blocks: STACK_COLUMNS, `size`, and `name`, the operator.
         root: What the whole is called.
+        nodes: That the tree may have.
     """
     sites = call_sites(recording, blocks).select(*STACK_COLUMNS, "site_path")
     paths = (
@@ -68,7 +69,7 @@ def stack_tree(recording: Recording, blocks: pl.DataFrame, root: str) -> StackTr
     rest = paths.slice(_MOST_STACKS)
     if rest.height:
         tree.add([f"({rest.height} more stacks)"], int(rest["size"].sum()), int(rest["blocks"].sum()))
-    return tree.pruned()
+    return tree.pruned(nodes)
 
 
 def _frames(path: str, operator: str | None) -> list[str]:
@@ -108,11 +109,11 @@ class _Tree:
         tree.blocks.append(0)
         return node
 
-    def pruned(self) -> StackTree:
+    def pruned(self, most: int) -> StackTree:
         """Return the tree in which the nodes of a parent that are too small to be seen are one."""
         least = self._tree.size_bytes[_ROOT] * _LEAST_SHARE
         pruned = self._with_at_least(least)
-        while len(pruned.names) > _MOST_NODES:
+        while len(pruned.names) > most:
             least *= 2
             pruned = self._with_at_least(least)
         return pruned

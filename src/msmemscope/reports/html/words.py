@@ -157,6 +157,8 @@ _CHINESE_TERMS: Final = {
     "size": "大小",
     "bytes": "字节",
     "bytes, all together": "字节, 合计",
+    "saved by fixing all of it": "全部修复可节省",
+    "saved by fixing all of it, all together": "全部修复可节省, 合计",
     "blocks": "内存块数",
     "pool": "内存池",
     "device": "设备",

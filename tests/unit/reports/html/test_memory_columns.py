@@ -15,7 +15,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
 from msmemscope.reports.html.memory_columns import MOST_OWNERS, OTHER_OWNERS, MemoryColumns, memory_columns
-from msmemscope.reports.html.memory_section import memory_sections
+from msmemscope.reports.html.memory_section import Room, memory_sections
 from msmemscope.reports.html.time_axis import TimeAxis
 from tests.fakes.traces import EVENT_NS, START_NS, Trace
 
@@ -189,7 +189,9 @@ def test_a_section_has_what_happened_on_its_time_axis() -> None:
     trace.step()
     trace.add(EventKind.OOM, size=1 << 30, name_id=trace.text("halMemAlloc"))
     recording = trace.recording()
-    sections, left_out = memory_sections(recording, owned_blocks(recording)[0], pl.Series([], dtype=pl.UInt64))
+    sections, left_out = memory_sections(
+        recording, owned_blocks(recording)[0], pl.Series([], dtype=pl.UInt64), Room.among(1)
+    )
     assert not left_out
     assert [(section["device"], section["pool"]) for section in sections] == [("npu:0", "PTA"), ("npu:0", "HAL")]
     chart = sections[0]["chart"]
@@ -209,6 +211,8 @@ def test_pools_that_get_no_picture_are_counted(pools: int) -> None:
     for device in range(pools):
         trace.malloc(100 + device, device=device)
     recording = trace.recording()
-    sections, left_out = memory_sections(recording, owned_blocks(recording)[0], pl.Series([], dtype=pl.UInt64))
+    sections, left_out = memory_sections(
+        recording, owned_blocks(recording)[0], pl.Series([], dtype=pl.UInt64), Room.among(1)
+    )
     assert len(sections) == min(pools, 24)
     assert left_out == (("16 more pools of memory have no picture here",) if pools == 40 else ())
