@@ -81,6 +81,12 @@ bool grow(ProcessState& state, SegmentFile& segment, bool& created, SegmentFamil
         error = family == SegmentFamily::kEvents ? make_room(state, minimum_bytes) : 0;
         if (error == 0) {
             error = segment.advance(state.event_log_directory, minimum_bytes, largest_chunk_bytes());
+            if (error == ENOMEM && had_chunk) {
+                // A program that runs out of address space is just the one whose last events are wanted: a small chunk
+                // takes the place of the full one.
+                segment.unmap();
+                error = segment.advance(state.event_log_directory, minimum_bytes, kFirstChunkBytes);
+            }
         }
         if (error == 0 && had_chunk && family == SegmentFamily::kEvents) {
             note_full_chunk(state, full);
