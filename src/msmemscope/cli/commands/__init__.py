@@ -14,6 +14,7 @@ from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.export import ExportCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
+from msmemscope.cli.commands.summary import SummaryCommand
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (
     RecoverCommand(),
+    SummaryCommand(),
     AnalyzeCommand(),
     ReportCommand(),
     CompareCommand(),
