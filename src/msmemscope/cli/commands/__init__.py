@@ -15,6 +15,8 @@ from msmemscope.cli.commands.export import ExportCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
 from msmemscope.cli.commands.summary import SummaryCommand
+from msmemscope.cli.commands.top import TopCommand
+from msmemscope.cli.commands.tree import TreeCommand
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Command(Protocol):
 COMMANDS: tuple[Command, ...] = (
     RecoverCommand(),
     SummaryCommand(),
+    TopCommand(),
+    TreeCommand(),
     AnalyzeCommand(),
     ReportCommand(),
     CompareCommand(),
