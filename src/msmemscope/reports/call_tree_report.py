@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from msmemscope.analysis.weights.measures import Measure
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
+from msmemscope.reports.plain_text import can_write
 from msmemscope.reports.ranked_sites_report import HEADINGS, byte_seconds_text, percent
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted, cut_label
 from msmemscope.units import format_bytes, format_count
@@ -38,19 +39,11 @@ def render_call_tree(
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     if not found.pools:
         writer.line(f"{_HEADINGS[found.measure]}: no memory", HEADING)
-    guides = _GUIDES if _can_write(getattr(out, "encoding", None)) else _PLAIN_GUIDES
+    guides = _GUIDES if can_write("".join(_GUIDES), getattr(out, "encoding", None)) else _PLAIN_GUIDES
     for number, pool in enumerate(found.pools):
         if number:
             writer.line()
         _pool(writer, pool, found.measure, guides)
-
-
-def _can_write(encoding: str | None) -> bool:
-    try:
-        "".join(_GUIDES).encode(encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _pool(writer: ReportWriter, tree: PoolTree, measure: Measure, guides: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.export import ExportCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
+from msmemscope.cli.commands.stats import StatsCommand
 from msmemscope.cli.commands.summary import SummaryCommand
 from msmemscope.cli.commands.top import TopCommand
 from msmemscope.cli.commands.tree import TreeCommand
@@ -43,6 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     SummaryCommand(),
     TopCommand(),
     TreeCommand(),
+    StatsCommand(),
     AnalyzeCommand(),
     ReportCommand(),
     CompareCommand(),
