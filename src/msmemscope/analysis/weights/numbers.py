@@ -127,12 +127,7 @@ def count_process(recording: Recording, program: str) -> ProcessNumbers:
     blocks = _binned(recording.blocks)
     sizes = _sums(blocks, "from_bytes").sort(*POOL_KEY, "from_bytes")
     lifetimes = _sums(blocks, "from_ns").sort(*POOL_KEY, "from_ns", nulls_last=True)
-    frequent = (
-        _sums(blocks, "block_bytes")
-        .sort(*POOL_KEY, "block_count", "block_bytes", descending=[False, False, True, True])
-        .group_by(POOL_KEY, maintain_order=True)
-        .head(MOST_SIZES)
-    )
+    frequent = _frequent(_sums(blocks, "block_bytes"))
     kinds = recording.events["kind"].value_counts().sort("kind")
     return ProcessNumbers(
         process_id=recording.process_id,
@@ -150,6 +145,16 @@ def count_process(recording: Recording, program: str) -> ProcessNumbers:
         frequent_sizes=frequent.select(SIZE_SCHEMA.names()).cast(SIZE_SCHEMA),
         coverage=coverage_of(SUBJECT, recording),
     )
+
+
+def _frequent(sizes: pl.DataFrame) -> pl.DataFrame:
+    """The most frequent sizes of each pool; a long run has millions of sizes, which are not sorted for that."""
+    order = ["block_count", "block_bytes"]
+    parts = [
+        part.top_k(MOST_SIZES, by=order).sort(order, descending=True)
+        for part in sizes.partition_by(POOL_KEY, maintain_order=True)
+    ]
+    return pl.concat([sizes.clear(), *parts]).sort(POOL_KEY, maintain_order=True)
 
 
 def _kind_name(kind: int) -> str:
