@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.weights.call_tree import ITSELF, call_tree
 from msmemscope.analysis.weights.measures import Measure
+from msmemscope.analysis.weights.numbers import count_process
 from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
@@ -85,6 +86,24 @@ def test_stacks_deeper_than_recursion_goes() -> None:
     by_pool = {tree.pool: tree.calls for tree in call_tree(trace.recording()).pools}
     assert by_pool[Pool.PTA]["depth"].max() == 5000
     assert by_pool[Pool.HAL]["frame"].to_list() == ["/bin/program(main+0x2)", "/lib/libx.so(take+0x1)"]
+
+
+@pytest.mark.parametrize("size", [1 << 62, -(1 << 62)])
+def test_sizes_that_no_device_has(size: int) -> None:
+    """A damaged recording has them, and times centuries apart: no answer is worth anything, and none is an error."""
+    trace = Trace()
+    for line in range(4):
+        trace.malloc(size, f"/home/me/train.py({line}): f\n{MAIN}", address=4096 * line)
+    trace.rows[0]["timestamp_ns"] = 0
+    trace.step()
+    trace.rows[-1]["timestamp_ns"] = (1 << 64) - 1
+    recording = trace.recording()
+    for measure in Measure:
+        for all_frames in (False, True):
+            call_tree(recording, measure, all_frames=all_frames)
+    for ranked_by in RankedBy:
+        rank_sites(recording, ranked_by)
+    assert count_process(recording, "").pools["allocations"].to_list() == [4]
 
 
 def test_nothing_recorded() -> None:

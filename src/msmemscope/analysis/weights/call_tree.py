@@ -25,6 +25,7 @@ ITSELF: Final = "(itself)"
 """Frame of what a call allocates itself, where it also calls others that allocate."""
 DEFAULT_LEAST_SHARE: Final = 0.01
 """Of the whole that a line must have."""
+_LARGEST: Final = (1 << 63) - 1
 
 CALL_SCHEMA: Final = pl.Schema(
     {
@@ -185,7 +186,9 @@ class _Tree:
             parent, level, branch = waiting.pop()
             share = branch.weight / whole if whole else 0.0
             line = len(rows)
-            rows.append((line, parent, level, branch.frame, branch.weight, share, branch.blocks, branch.folded))
+            # Only sizes of a damaged recording add up to more than a column holds.
+            weight = max(-_LARGEST, min(branch.weight, _LARGEST))
+            rows.append((line, parent, level, branch.frame, weight, share, branch.blocks, branch.folded))
             if branch.node is not None and self._children[branch.node]:
                 put_below(line, level + 1, branch.node)
         return pl.DataFrame(rows, CALL_SCHEMA, orient="row")

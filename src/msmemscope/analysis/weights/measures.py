@@ -65,4 +65,4 @@ def measured_blocks(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
 def byte_seconds(byte_ns: pl.Expr) -> pl.Expr:
     """Return a sum of byte-nanoseconds as whole byte-seconds, rounded down."""
-    return (byte_ns // NS_PER_SECOND).clip(upper_bound=MOST_BYTE_SECONDS).cast(pl.Int64)
+    return (byte_ns // NS_PER_SECOND).clip(-MOST_BYTE_SECONDS, MOST_BYTE_SECONDS).cast(pl.Int64)
