@@ -8,6 +8,7 @@ from msmemscope.errors import UsageError
 
 _BINARY_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNIT_FACTOR = 1024
+_TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
 _SIZE_PATTERN = re.compile(r"(?P<number>[0-9]{1,19})(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _EXPONENT_BY_LETTER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -52,6 +53,14 @@ def _three_digits(number: float) -> str:
 def format_count(count: int) -> str:
     """Write a count with a comma between groups of three digits: `1,234,567`."""
     return f"{count:,}"
+
+
+def format_duration(nanoseconds: int) -> str:
+    """Write a length of time for people: `1.5 s`, `20.0 ms`, `3.0 us`, `12 ns`."""
+    for unit, word in _TIME_UNITS:
+        if nanoseconds >= unit:
+            return f"{nanoseconds / unit:.1f} {word}"
+    return f"{nanoseconds} ns"
 
 
 def parse_size_bytes(text: str, *, option: str) -> int:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
 
+PATH_HELP: Final = "a capture folder, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
+"""What PATH is, in words."""
 _CAPTURES: Final = "msmemscope_*_ascend"
 _EVENT_LOG: Final = "event_log"
 

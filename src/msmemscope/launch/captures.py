@@ -65,6 +65,17 @@ def _open(directory: Path) -> Capture | None:
         return None
 
 
+def readable_capture(path: Path) -> Capture | None:
+    """Open the one capture that a path names, its folder or the event log in it; None if that is none, or is damaged."""
+    directory = path.parent if path.name == "event_log" else path
+    if not (directory / "event_log").is_dir():
+        return None
+    # Reading the path in another way says what is wrong with it, or finds the dumps that lie beside the log.
+    with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
+        return Capture(directory)
+    return None
+
+
 def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]:
     """The captures whose headers name a launch, whatever the ledger says.
 

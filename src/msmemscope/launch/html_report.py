@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
-from msmemscope.analysis.peak.overview import recording_overview
-from msmemscope.errors import EventLogError, MsmemscopeError
+from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump.output_files import OutputFolder
-from msmemscope.formats.event_log import Capture
 from msmemscope.formats.reading import load_all
 from msmemscope.launch import messages
-from msmemscope.launch.analyses import MOST_EVENTS, judged_leaks
-from msmemscope.launch.captures import program_text, rank_of
+from msmemscope.launch.analyses import MOST_EVENTS
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.launch.judged_process import judge_process, named_failure
 from msmemscope.questions import QUESTIONS
 from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.html.document import MOST_DETAILED, Answer, ProcessPart, report_document
@@ -28,14 +24,15 @@ from msmemscope.reports.html.page import report_page
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.report_text import relative_path
-from msmemscope.reports.run_summary import ProcessSummary, ResultFile
+from msmemscope.reports.run_summary import ResultFile
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
-    from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.recording import Recording
+    from msmemscope.reports.run_summary import ProcessSummary
 
 
 def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> list[ProcessPart]:
@@ -128,61 +125,20 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
 
 def _part(recording: Recording, room: Room) -> ProcessPart:
     """Everything that the report has of one process; what fails is left out and named."""
-    remarks = [*recording.coverage, *recording.problems]
+    asked = {name: question for name, question in QUESTIONS.items() if question.tables is not None}
+    judged = judge_process(recording, asked)
+    summary, remarks = judged.summary, [*judged.remarks]
     answers: list[Answer] = []
-    results: dict[str, Any] = {}
-    for name, question in QUESTIONS.items():
-        if question.tables is None:
-            continue
-        with _named(name, recording, remarks):
-            result = question.examine(recording, question.options())
-            tables = tuple(question.tables(result)) if result.coverage.is_answered else ()
+    for name, result in judged.results.items():
+        with named_failure(name, recording, remarks):
+            question = asked[name]
+            tables = tuple(question.tables(result)) if question.tables and result.coverage.is_answered else ()
             answers.append(Answer(name, question.summary, result.coverage, tables))
-            results[name] = result
-    answered = {name: result for name, result in results.items() if result.coverage.is_answered}
-    leaks: LeakOverview | None = None
-    if "leaks" in answered:
-        leaks, why_not = judged_leaks(answered["leaks"])
-        remarks.extend(why_not)
-    overview = None
-    with _named("peak", recording, remarks):
-        overview = recording_overview(recording, out_of_memory=answered.get("oom"))
-    summary = ProcessSummary(
-        process_id=recording.process_id,
-        program=program_text(recording.facts.get("argument", ()), recording.facts.get("executable", ())),
-        directory=Path(recording.source),
-        overview=overview,
-        leaks=leaks,
-        inefficient=answered.get("inefficient"),
-        watch=results.get("watch"),
-        rank=rank_of(recording.facts),
-        start_ns=_start_ns(recording),
-    )
     memory: list[dict[str, Any]] = []
-    with _named("memory over time", recording, remarks):
+    with named_failure("memory over time", recording, remarks):
         blocks, notes = owned_blocks(recording)
         remarks.extend(notes)
-        leaked = pl.Series([], dtype=pl.UInt64) if leaks is None else leaks.leaked_sequences
+        leaked = pl.Series([], dtype=pl.UInt64) if summary.leaks is None else summary.leaks.leaked_sequences
         memory, left_out = memory_sections(recording, blocks, leaked, room)
         remarks.extend(left_out)
     return ProcessPart(summary, found_sites(recording, summary), tuple(answers), memory, tuple(dict.fromkeys(remarks)))
-
-
-@contextlib.contextmanager
-def _named(what: str, recording: Recording, remarks: list[str]) -> Iterator[None]:
-    """A part that cannot be made must not cost the rest of the report; it is named in it."""
-    try:
-        with faults_as_errors(during=f"{what} of {recording.source}", send=recording.source):
-            yield
-    except MsmemscopeError as error:
-        messages.warning(error.message, error.hint)
-        remarks.append(error.message)
-
-
-def _start_ns(recording: Recording) -> int:
-    """When recording began, as the summary at the end of a run counts; where that is not known, the first event."""
-    if recording.form == "event log":
-        with contextlib.suppress(EventLogError, OSError):
-            return Capture(Path(recording.source)).header.start_ns
-    times = recording.events["timestamp_ns"]
-    return int(times[0]) if len(times) else 0

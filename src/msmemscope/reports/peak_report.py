@@ -10,7 +10,7 @@ from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.recording.failed_allocations import is_in_pieces
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
-from msmemscope.units import format_bytes, format_count
+from msmemscope.units import format_bytes, format_count, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 8
 """Rows of a table that are listed."""
 _PERCENT: Final = 100
-_NANOSECONDS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
 
 def render_peak(
@@ -235,7 +234,4 @@ def _since_step(step: int | None) -> str:
 def _duration(nanoseconds: int | None) -> str:
     if nanoseconds is None:
         return ""
-    for unit, word in _NANOSECONDS:
-        if nanoseconds >= unit:
-            return f"{nanoseconds / unit:.1f} {word}"
-    return f"{nanoseconds} ns"
+    return format_duration(nanoseconds)

@@ -23,3 +23,17 @@ def cut_end(text: str, width: int) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text, wrapped between words: a path is never broken, however long it is."""
     return textwrap.wrap(printable(text), width, break_long_words=False, break_on_hyphens=False)
+
+
+def can_write(text: str, encoding: str | None) -> bool:
+    """Whether a stream can hold a text.
+
+    Args:
+        text: Letters beyond ASCII, for which there are others.
+        encoding: Of the stream; None if it can hold any.
+    """
+    try:
+        text.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -32,7 +32,9 @@ class ProcessSummary:
     program: str
     """Its command line, for people."""
     directory: Path
-    """Its capture directory."""
+    """Its capture directory; of what is no capture, the path that was read."""
+    form: str = "event log"
+    """What it was read from, see `Recording.form`."""
     files: tuple[ResultFile, ...] = ()
     overview: MemoryOverview | None = None
     """None if the capture could not be read."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.reports.plain_text import can_write
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,7 +22,7 @@ def sparkline(values: Sequence[int], *, width: int, encoding: str | None) -> str
         width: Letters at most; where there are more values, a letter is the largest of some, so that no peak is lost.
         encoding: What the text will be written in; None if it can hold any letter.
     """
-    heights = _PLAIN if encoding is not None and not _can_hold(encoding) else _BLOCKS
+    heights = _BLOCKS if can_write(_BLOCKS, encoding) else _PLAIN
     count = min(width, len(values))
     most = max(values, default=0)
     drawn = []
@@ -28,11 +30,3 @@ def sparkline(values: Sequence[int], *, width: int, encoding: str | None) -> str
         value = max(values[place * len(values) // count : (place + 1) * len(values) // count])
         drawn.append(heights[min(value * len(heights) // most, len(heights) - 1)] if most else heights[0])
     return "".join(drawn)
-
-
-def _can_hold(encoding: str) -> bool:
-    try:
-        _BLOCKS.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

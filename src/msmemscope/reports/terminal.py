@@ -57,6 +57,8 @@ _NUMBERS_OF_PROCESS: Final = 56
 _CURVE_OF_PROCESS: Final = 20
 """Letters of the curve in the table of processes."""
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
+_CAPTURE: Final = "event log"
+"""The form of what lies in a folder of ours, which has a report beside it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +107,14 @@ class _Screen:
     def __init__(self, console: Console, encoding: str | None) -> None:
         self._terminal = console
         self._encoding = encoding
+        self._rest = REPORT_FILE
+        """What has everything that does not fit."""
 
     def lines(self, summary: RunSummary) -> list[str]:
         """Return all lines of the summary."""
         processes = summary.processes
+        if any(process.form != _CAPTURE for process in processes):
+            self._rest = "`msmemscope report`"
         if not processes:
             remarks = self._remarks(summary, room=None)
             reasons = (*summary.removed, *summary.nothing_recorded)
@@ -173,7 +179,7 @@ class _Screen:
             heading = place_of_peak(peak, process, "" if is_one else _name(process))
             parts.append([*self._line(heading, HEADING), *(self._curve(peak) if number < _MOST_CURVES else [])])
         more = len(peaks) - len(parts)
-        rest = self._line(f"and {more} more pools in {REPORT_FILE}", QUIET) if more > 0 else []
+        rest = self._line(f"and {more} more pools in {self._rest}", QUIET) if more > 0 else []
         left = room - sum(map(len, parts)) - len(rest)
         for number, peak in enumerate(peaks[:_MOST_POOLS]):
             rankings = self._rankings(process, peak)
@@ -257,7 +263,7 @@ class _Screen:
         largest = largest_blocks(failure).shares[: limits.largest]
         lines += self._printed(self._shares_table([("largest blocks", largest)])) if largest else []
         if result.failure_count > 1:
-            lines += self._line(f"  and {format_count(result.failure_count - 1)} before in {REPORT_FILE}", QUIET)
+            lines += self._line(f"  and {format_count(result.failure_count - 1)} before in {self._rest}", QUIET)
         return lines
 
     def _documents(self, processes: Sequence[ProcessSummary], limits: _Limits) -> list[str]:
@@ -269,6 +275,7 @@ class _Screen:
 
         is_one = len(processes) == 1
         report = relative_path(processes[0].directory / REPORT_FILE) if is_one else f"{REPORT_FILE} of each process"
+        report = report if self._rest == REPORT_FILE else self._rest
         which = LeakLines(limits.blocks, limits.devices, limits.gaps if is_one else 0, report)
         return self._written(lambda out, **how: render_leak_lines(found, out, which, **how))
 
@@ -282,7 +289,7 @@ class _Screen:
                 lines += self._line(f"In {_name(process)}:") if len(processes) > 1 else []
                 lines += self._written(functools.partial(render_watch, result))
         if len(lines) > limits.watch:
-            lines = [*lines[: limits.watch - 1], *self._line(f"and more in {REPORT_FILE}", QUIET)]
+            lines = [*lines[: limits.watch - 1], *self._line(f"and more in {self._rest}", QUIET)]
         return lines
 
     def _files(self, processes: Sequence[ProcessSummary]) -> list[str]:
@@ -291,6 +298,7 @@ class _Screen:
             for parent in sorted({process.directory.parent for process in processes}):
                 folders = [process.directory.name for process in processes if process.directory.parent == parent]
                 lines += self._line(f"Files in {relative_path(parent)}", HEADING)
+                folders = list(dict.fromkeys(folders))  # one dump can hold several processes
                 listed = folders if len(folders) <= _MOST_FILES else folders[: _MOST_FILES - 1]
                 lines += [line for name in listed for line in self._line(f"  {name}")]
                 if len(folders) > len(listed):
@@ -298,6 +306,8 @@ class _Screen:
             pages = [file.path for process in processes for file in process.files if file.path.name == HTML_REPORT_FILE]
             return [*lines, *(line for page in pages[:1] for line in self._line(f"Page: {relative_path(page)}"))]
         (process,) = processes
+        if process.form != _CAPTURE:
+            return self._line(f"Read from {relative_path(process.directory)} ({process.form})", HEADING)
         lines = self._line(f"Files in {relative_path(process.directory)}", HEADING)
         named = []
         for file in process.files:
@@ -331,7 +341,7 @@ class _Screen:
         texts += _grouped("", [(process, process.analysis_remarks) for process in processes])
         lines = [line for text in dict.fromkeys(texts) for line in self._sentence(f"  {text}", indent=4)]
         if room is not None and len(lines) > room - 1:
-            lines = [*lines[: room - 2], *self._line(f"  and more in {REPORT_FILE}", QUIET)]
+            lines = [*lines[: room - 2], *self._line(f"  and more in {self._rest}", QUIET)]
         return [*self._line("Coverage", HEADING), *lines] if lines else []
 
     def _running(self, summary: RunSummary) -> list[str]:

@@ -14,6 +14,10 @@ from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.export import ExportCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
+from msmemscope.cli.commands.stats import StatsCommand
+from msmemscope.cli.commands.summary import SummaryCommand
+from msmemscope.cli.commands.top import TopCommand
+from msmemscope.cli.commands.tree import TreeCommand
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +41,10 @@ class Command(Protocol):
 
 COMMANDS: tuple[Command, ...] = (
     RecoverCommand(),
+    SummaryCommand(),
+    TopCommand(),
+    TreeCommand(),
+    StatsCommand(),
     AnalyzeCommand(),
     ReportCommand(),
     CompareCommand(),

@@ -14,7 +14,7 @@ from msmemscope.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msmemscope.formats.export.export_choice import Measure
+    from msmemscope.analysis.weights.measures import Measure
     from msmemscope.recording import Recording
 
 # Formats bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
@@ -38,7 +38,7 @@ class ExportCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        from msmemscope.formats.export.export_choice import Measure
+        from msmemscope.analysis.weights.measures import Measure
         from msmemscope.formats.export.export_formats import EXPORT_FORMATS
 
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -59,7 +59,8 @@ class ExportCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Read one process and write it."""
-        from msmemscope.formats.export.export_choice import ExportChoice, Measure
+        from msmemscope.analysis.weights.measures import Measure
+        from msmemscope.formats.export.export_choice import ExportChoice
         from msmemscope.formats.export.export_formats import EXPORT_FORMATS
         from msmemscope.formats.export.writing import check_output, write_export
         from msmemscope.launch import messages
@@ -101,7 +102,7 @@ def _format_name(given: str) -> str:
 
 
 def _measure(given: str | None, format_name: str, *, takes_measure: bool) -> Measure | None:
-    from msmemscope.formats.export.export_choice import Measure
+    from msmemscope.analysis.weights.measures import Measure
     from msmemscope.formats.export.export_formats import EXPORT_FORMATS
 
     if given is None:

@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
 
-
-class Measure(str, Enum):
-    """What the stacks of a flame graph are weighted by; the value is how the command line names it."""
-
-    PEAK = "peak"
-    """Bytes in use at the peak of the pool."""
-    LEAKED = "leaked"
-    """Bytes of blocks that were never freed."""
-    ALLOCATED = "allocated"
-    """Bytes of all blocks."""
-    BYTE_SECONDS = "byte-seconds"
-    """Bytes times the seconds for which they were in use."""
+from msmemscope.analysis.weights.measures import Measure
 
 
 @dataclasses.dataclass(frozen=True)

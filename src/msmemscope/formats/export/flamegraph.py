@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.weights.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 from msmemscope.formats.export.tracks import pool_name
-from msmemscope.formats.export.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

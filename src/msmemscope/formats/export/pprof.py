@@ -11,9 +11,9 @@ import io
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.weights.weighted_stacks import StackFrame, weighted_stacks
 from msmemscope.formats.export.protobuf import bytes_field, number_field, packed_field, text_field
 from msmemscope.formats.export.tracks import pool_name
-from msmemscope.formats.export.weighted_stacks import StackFrame, weighted_stacks
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.analysis.weights.weighted_stacks import StackFrame, native_frames, python_frames
 from msmemscope.formats.export.snapshot_segments import ALLOCATED, INACTIVE, WAITING, Segments, is_mapped
-from msmemscope.formats.export.weighted_stacks import StackFrame, native_frames, python_frames
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from msmemscope.formats.export.export_choice import Measure
+from msmemscope.analysis.weights.measures import Measure
+from msmemscope.analysis.weights.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 from msmemscope.formats.export.tracks import pool_name
-from msmemscope.formats.export.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

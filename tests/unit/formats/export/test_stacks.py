@@ -11,12 +11,13 @@ import polars as pl
 from hypothesis import given, settings
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
-from msmemscope.formats.export.export_choice import ExportChoice, Measure
+from msmemscope.analysis.weights.measures import Measure
+from msmemscope.analysis.weights.weighted_stacks import NO_STACK
+from msmemscope.formats.export.export_choice import ExportChoice
 from msmemscope.formats.export.flamegraph import write_flamegraph
 from msmemscope.formats.export.pprof import SAMPLE_TYPES, write_pprof
 from msmemscope.formats.export.speedscope import SCHEMA, write_speedscope
 from msmemscope.formats.export.tracks import pool_name
-from msmemscope.formats.export.weighted_stacks import NO_STACK
 from msmemscope.recording.timeline import blocks_in_use, peak_moments
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.protobuf_messages import messages, numbers, read_message, text

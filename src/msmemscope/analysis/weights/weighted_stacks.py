@@ -6,25 +6,21 @@ Each pool has its own peak, so what is in use at "the peak" is what each pool he
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
-from msmemscope.formats.export.export_choice import Measure
+from msmemscope.analysis.weights.measures import POOL_KEY, Measure, byte_seconds, measured_blocks
 from msmemscope.recording.call_sites import STACK_COLUMNS
-from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 _PYTHON_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)", re.DOTALL)
 _NATIVE_FRAME: Final = re.compile(r"(.*?)\((.*)\)(?: \[0x[0-9a-f]+\])?", re.DOTALL)
-_NS_PER_SECOND: Final = 1_000_000_000
-_MOST_BYTE_SECONDS: Final = (1 << 62) - 1
-"""More has only a damaged recording, whose times are centuries apart."""
-_POOL: Final = ["device", "pool"]
 NO_STACK: Final = "(no call stack)"
 """Frame of blocks of which neither a stack nor an operator was recorded."""
 
@@ -52,6 +48,7 @@ WEIGHT_SCHEMA: Final = pl.Schema(
 )
 """One row per pool, owner and stack.
 
+owner: null where blocks are not told apart by it.
 stack: place in `WeightedStacks.stacks`.
 byte_seconds: the exact sum of bytes times nanoseconds over the blocks, rounded down to whole byte-seconds.
 """
@@ -76,13 +73,19 @@ class WeightedStacks:
 
     def of_pools(self) -> pl.DataFrame:
         """Return the weights without regard to owners, in the order of pools and stacks."""
-        sums = pl.exclude(*_POOL, "owner", "stack").sum()
-        return self.weights.group_by(*_POOL, "stack").agg(sums).sort(*_POOL, "stack")
+        sums = pl.exclude(*POOL_KEY, "owner", "stack").sum()
+        return self.weights.group_by(*POOL_KEY, "stack").agg(sums).sort(*POOL_KEY, "stack")
 
 
-def weighted_stacks(recording: Recording) -> WeightedStacks:
-    """Weigh the stack of each block: its Python stack, else its native one, and the operator that allocated it."""
-    blocks, _ = owned_blocks(recording)
+def weighted_stacks(recording: Recording, *, by_owner: bool = True) -> WeightedStacks:
+    """Weigh the stack of each block: its Python stack, else its native one, and the operator that allocated it.
+
+    Args:
+        recording: Any.
+        by_owner: Whether blocks are told apart by their owners, which of a long recording takes the most time.
+    """
+    no_owner = pl.lit(None, dtype=pl.String)
+    blocks = owned_blocks(recording)[0] if by_owner else recording.blocks.with_columns(owner=no_owner)
     used = blocks.select(STACK_COLUMNS).unique(maintain_order=True)
     python = dict(recording.python_stacks.rows())
     native = dict(recording.native_stacks.rows())
@@ -100,27 +103,24 @@ def weighted_stacks(recording: Recording) -> WeightedStacks:
 
 
 def _weights(recording: Recording, blocks: pl.DataFrame, stacks: pl.DataFrame) -> pl.DataFrame:
-    last_ns = int(recording.events["timestamp_ns"].to_numpy().max(initial=0))
-    moments = peak_moments(blocks).select(*_POOL, peak="sequence")
-    begin, end = pl.col("malloc_sequence"), pl.col("free_sequence")
-    is_at_peak = (begin <= pl.col("peak")) & (end.is_null() | (end > pl.col("peak")))
-    # Whole numbers of 128 bits: a day of a full device is more byte-nanoseconds than 64 bits hold.
-    ended_ns = pl.col("freed_ns").fill_null(last_ns).cast(pl.Int128)
-    lasted_ns = (ended_ns - pl.col("allocated_ns").cast(pl.Int128)).clip(lower_bound=0)
-    measured = blocks.join(moments, on=_POOL, how="left", maintain_order="left").join(
+    measured = measured_blocks(recording, blocks).join(
         stacks, on=list(STACK_COLUMNS), how="left", maintain_order="left"
     )
     size, one = pl.col("size"), pl.lit(1, dtype=pl.Int64)
     sums = {}
-    for word, condition in (("peak", is_at_peak), ("leaked", end.is_null()), ("allocated", pl.lit(value=True))):
+    for word, condition in (
+        ("peak", pl.col("is_at_peak")),
+        ("leaked", pl.col("is_leaked")),
+        ("allocated", pl.lit(value=True)),
+    ):
         sums[f"{word}_bytes"] = pl.when(condition).then(size).otherwise(0)
         sums[f"{word}_blocks"] = pl.when(condition).then(one).otherwise(0)
     return (
-        measured.select(*_POOL, "owner", "stack", **sums, byte_seconds=size.cast(pl.Int128) * lasted_ns)
-        .group_by(*_POOL, "owner", "stack")
+        measured.select(*POOL_KEY, "owner", "stack", **sums, byte_seconds="byte_ns")
+        .group_by(*POOL_KEY, "owner", "stack")
         .agg(pl.all().sum())
-        .with_columns((pl.col("byte_seconds") // _NS_PER_SECOND).clip(upper_bound=_MOST_BYTE_SECONDS))
-        .sort(*_POOL, "owner", "stack")
+        .with_columns(byte_seconds(pl.col("byte_seconds")))
+        .sort(*POOL_KEY, "owner", "stack")
         .cast(WEIGHT_SCHEMA)
     )
 
@@ -135,11 +135,14 @@ def native_frames(text: str) -> list[StackFrame]:
     return [_native_frame(line) for line in text.split("\n") if line]
 
 
+# Stacks of one program share most of their lines.
+@functools.lru_cache(maxsize=1 << 16)
 def _python_frame(line: str) -> StackFrame:
     match = _PYTHON_FRAME.fullmatch(line)
     return StackFrame(line, "", 0) if match is None else StackFrame(match[3], match[1], int(match[2]))
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _native_frame(line: str) -> StackFrame:
     match = _NATIVE_FRAME.fullmatch(line) if "/" in line.partition("(")[0] else None
     return StackFrame(line, "", 0) if match is None else StackFrame(match[2], match[1], 0)

@@ -1,0 +1,54 @@
+"""`msmemscope stats PATH`: the numbers of what was recorded, at a glance."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import sys
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.cli.chosen_input import PATH_HELP
+from msmemscope.cli.each_process import Shown, show_processes
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.weights.numbers import ProcessNumbers
+    from msmemscope.recording import Recording
+
+# Numbers bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
+
+_EXAMPLE: Final = "msmemscope stats memscopeDumpResults"
+
+
+class StatsCommand:
+    """Show the numbers of what was recorded: events, steps, blocks of each pool.
+
+    PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
+    (CSV or DB), or a memory snapshot of torch; without it, the latest run.
+    """
+
+    name = "stats"
+    summary = "Count events, steps and blocks, by size and by lifetime."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = inspect.getdoc(type(self))
+        parser.epilog = f"example: {_EXAMPLE}"
+        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        parser.add_argument("--json", action="store_true", help="write them to stdout as one JSON object")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Count what is there of each process."""
+        from msmemscope.reports.numbers_report import render_numbers
+
+        shown = Shown(self.name, _numbers, functools.partial(render_numbers, out=sys.stdout))
+        return show_processes(arguments.path, shown, as_json=arguments.json)
+
+
+def _numbers(recording: Recording) -> ProcessNumbers:
+    from msmemscope.analysis.weights.numbers import count_process
+    from msmemscope.launch.captures import program_text
+
+    facts = recording.facts
+    return count_process(recording, program_text(facts.get("argument", ()), facts.get("executable", ())))

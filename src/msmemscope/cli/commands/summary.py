@@ -1,0 +1,77 @@
+"""`msmemscope summary PATH`: the summary at the end of a run, at any later time and of any input."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.cli.chosen_input import PATH_HELP, chosen_input, recordings_at
+from msmemscope.errors import EXIT_STATUS_FAILURE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from msmemscope.errors import MsmemscopeError
+    from msmemscope.reports.run_summary import ProcessSummary
+
+_EXAMPLE: Final = "msmemscope summary memscopeDumpResults"
+
+
+class SummaryCommand:
+    """Show the summary of a run again: what was found first, then the peaks.
+
+    PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
+    (CSV or DB), or a memory snapshot of torch; without it, the latest run. Of a
+    capture it is the summary that the run ended with, of what the run was asked
+    for; a dump or a snapshot is searched for all that a summary can say.
+    """
+
+    name = "summary"
+    summary = "Show the summary of a run on one screen, what was found first."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = inspect.getdoc(type(self))
+        parser.epilog = f"example: {_EXAMPLE}"
+        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        parser.add_argument("--json", action="store_true", help="write it to stdout as one JSON object")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Sum up all processes."""
+        path, folders = chosen_input(arguments.path)
+        from msmemscope.launch import messages
+        from msmemscope.launch.input_notes import note_foreign_owner
+        from msmemscope.reports.run_summary import RunSummary
+        from msmemscope.reports.summary_json import summary_content
+        from msmemscope.reports.terminal import render_run
+
+        failures: list[MsmemscopeError] = []
+        processes = _summaries(folders or [path], failures)
+        if not processes:
+            raise failures[0]
+        for failure in failures:
+            messages.warning(failure.message, failure.hint)
+        note_foreign_owner(path)
+        if arguments.json:
+            content = {"path": str(path), **summary_content(processes)}
+            sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
+        else:
+            render_run(RunSummary(tuple(processes), recover_command=f"msmemscope recover {path}"), sys.stdout)
+        return 0 if any(process.overview is not None for process in processes) else EXIT_STATUS_FAILURE
+
+
+def _summaries(paths: Sequence[Path], failures: list[MsmemscopeError]) -> list[ProcessSummary]:
+    """Sum up what lies at some paths; captures as at the end of a run, which need not fit into memory for that."""
+    from msmemscope.launch.captures import finish, readable_capture
+    from msmemscope.launch.judged_process import judge_process
+
+    captures = {path: capture for path in paths if (capture := readable_capture(path)) is not None}
+    ordered = sorted(captures.values(), key=lambda capture: (capture.header.start_ns, capture.header.process_id))
+    others = [path for path in paths if path not in captures]
+    judged = (judge_process(recording) for recording, _ in recordings_at(others, failures))
+    return [*finish(ordered, {}).processes, *(one.as_summary() for one in judged)]

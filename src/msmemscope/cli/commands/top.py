@@ -1,0 +1,64 @@
+"""`msmemscope top PATH`: the call sites that memory is from, ranked."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import sys
+from typing import Final
+
+from msmemscope.cli.chosen_input import PATH_HELP
+from msmemscope.cli.each_process import Shown, chosen_number, chosen_word, show_processes
+
+# Rankings bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
+
+_BY: Final = "--by"
+_LIMIT: Final = "--limit"
+_DEFAULT_LIMIT: Final = "10"
+_MOST_ROWS: Final = 1_000_000
+_EXAMPLE: Final = "msmemscope top memscopeDumpResults --by=churn --limit=5"
+
+
+class TopCommand:
+    """Show the call sites that the most memory is from, a table per pool and device.
+
+    PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
+    (CSV or DB), or a memory snapshot of torch; without it, the latest run.
+    """
+
+    name = "top"
+    summary = "Rank the call sites by bytes, blocks, churn or time."
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the verb."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = inspect.getdoc(type(self))
+        parser.epilog = f"example: {_EXAMPLE}"
+        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        parser.add_argument(
+            _BY,
+            metavar="MEASURE",
+            default="peak",
+            help="peak: in use at the peak of the pool (default); leaked: never freed; allocated: all blocks; "
+            "churn: freed again; blocks: number of blocks; byte-seconds: bytes times seconds in use",
+        )
+        parser.add_argument(
+            _LIMIT, metavar="N", default=_DEFAULT_LIMIT, help=f"rows of a table; default: {_DEFAULT_LIMIT}"
+        )
+        parser.add_argument("--json", action="store_true", help="write all call sites to stdout as one JSON object")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Rank the call sites of each process."""
+        from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
+        from msmemscope.reports.ranked_sites_report import render_ranked_sites
+
+        words = [one.value for one in RankedBy]
+        ranked_by = RankedBy(chosen_word(arguments.by, words, _BY, reason="is nothing that call sites are ranked by"))
+        limit = chosen_number(arguments.limit, _LIMIT, least=1, most=_MOST_ROWS, of="rows")
+        shown = Shown(
+            self.name,
+            functools.partial(rank_sites, ranked_by=ranked_by),
+            functools.partial(render_ranked_sites, out=sys.stdout, limit=limit),
+        )
+        return show_processes(arguments.path, shown, as_json=arguments.json)

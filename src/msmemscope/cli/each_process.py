@@ -1,0 +1,151 @@
+"""What verbs have in common that show something of each process at a path, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from msmemscope.cli.chosen_input import chosen_input, recordings_at
+from msmemscope.errors import MsmemscopeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msmemscope.analysis.coverage import Coverage
+    from msmemscope.recording import Recording
+
+_MOST_DIGITS: Final = 9
+
+
+class Covered(Protocol):
+    """A result that knows what it leaves out."""
+
+    @property
+    def coverage(self) -> Coverage:
+        """What it covers."""
+
+
+Found = TypeVar("Found", bound=Covered)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown(Generic[Found]):
+    """What a verb shows of a process."""
+
+    name: str
+    """The verb."""
+    examine: Callable[[Recording], Found]
+    render: Callable[[Found], None]
+    """Writes to stdout."""
+
+
+def show_processes(given: str | None, shown: Shown[Found], *, as_json: bool) -> int:
+    """Show something of every process at a path.
+
+    Args:
+        given: PATH as it was typed; None for the latest run.
+        shown: What.
+        as_json: Whether stdout gets one JSON object instead of text.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        MsmemscopeError: If that works for not a single process.
+    """
+    path, folders = chosen_input(given)
+    from msmemscope.launch import messages
+    from msmemscope.launch.faults import faults_as_errors
+    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+    from msmemscope.reports.analysis_json import result_content
+    from msmemscope.reports.coverage_report import render_limits, render_missing
+    from msmemscope.reports.report_text import HEADING, ReportWriter
+
+    with contextlib.suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    failures: list[MsmemscopeError] = []
+    contents = []
+    writer = ReportWriter(sys.stdout)
+    for recording, is_one_of_several in recordings_at(folders or [path], failures):
+        try:
+            with faults_as_errors(during=f"{shown.name} of {recording.source}", send=recording.source):
+                found = shown.examine(recording)
+        except MsmemscopeError as error:
+            failures.append(error)
+            continue
+        contents.append(
+            {
+                "process_id": recording.process_id,
+                "source": recording.source,
+                "form": recording.form,
+                "problems": list(recording.problems),
+                "is_answered": found.coverage.is_answered,
+                "result": result_content(found, recording) if as_json else None,
+            }
+        )
+        if as_json:
+            continue
+        note_problems(recording)
+        if is_one_of_several:
+            if len(contents) > 1:
+                writer.line()
+            writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
+        if found.coverage.is_answered:
+            shown.render(found)
+            render_limits(found.coverage, sys.stdout)
+        else:
+            render_missing(found.coverage, sys.stdout)
+        sys.stdout.flush()
+    if not contents:
+        raise failures[0]
+    for failure in failures:
+        messages.warning(failure.message, failure.hint)
+    note_foreign_owner(path)
+    if as_json:
+        content = {"verb": shown.name, "path": str(path), "processes": contents}
+        sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
+    return 0
+
+
+def chosen_word(given: str, words: Sequence[str], option: str, *, reason: str) -> str:
+    """Return a word that an option accepts.
+
+    Args:
+        given: As it was typed.
+        words: The accepted ones.
+        option: For messages.
+        reason: What is wrong with any other.
+
+    Raises:
+        UsageError: It is another one.
+    """
+    if given in words:
+        return given
+    near = difflib.get_close_matches(given, words, n=1)
+    hint = f"did you mean {option}={near[0]}?" if near else None
+    raise UsageError(reason, option=option, value=given, accepted=", ".join(words), hint=hint)
+
+
+def chosen_number(given: str, option: str, *, least: int, most: int, of: str) -> int:
+    """Return a whole number that an option accepts.
+
+    Args:
+        given: As it was typed.
+        option: For messages.
+        least: The smallest that is accepted.
+        most: The largest.
+        of: What is counted.
+
+    Raises:
+        UsageError: It is none, or too small or large.
+    """
+    is_number = len(given) <= _MOST_DIGITS and given.isascii() and given.isdecimal()
+    if not is_number or not least <= int(given) <= most:
+        message = f"must be a number of {of}"
+        raise UsageError(message, option=option, value=given, accepted=f"{least} to {most}")
+    return int(given)

@@ -1,0 +1,73 @@
+"""The summary of a run as JSON: the verdicts, and the figures of each process behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msmemscope.model.devices import device_name
+from msmemscope.model.pools import pool_word
+from msmemscope.reports.report_text import relative_path
+from msmemscope.reports.verdict import nothing_found, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msmemscope.reports.run_summary import ProcessSummary
+
+
+def summary_content(processes: Sequence[ProcessSummary]) -> dict[str, Any]:
+    """Turn the summary of a run into what `json.dumps` takes.
+
+    Args:
+        processes: All of it, at least one.
+    """
+    found = verdicts(processes)
+    return {
+        "verdicts": [
+            {
+                "kind": one.kind.value,
+                "sentence": one.sentence(names_process=len(processes) > 1),
+                "device": device_name(one.device),
+                "size_bytes": one.size_bytes,
+                "block_count": one.block_count,
+                "site": one.site,
+                "process_ids": [process.process_id for process in one.processes],
+                "next": one.command(relative_path(one.processes[0].directory)),
+            }
+            for one in found
+        ],
+        "nothing_found": None if found else nothing_found(processes),
+        "processes": [_process_content(process) for process in processes],
+    }
+
+
+def _process_content(process: ProcessSummary) -> dict[str, Any]:
+    peaks = process.overview.peaks if process.overview is not None else ()
+    return {
+        "process_id": process.process_id,
+        "program": process.program,
+        "rank": process.rank,
+        "source": str(process.directory),
+        "form": process.form,
+        "start_ns": process.start_ns or None,
+        "is_running": process.is_running,
+        "event_count": process.event_count,
+        "peaks": [
+            {
+                "device": device_name(peak.device),
+                "pool": pool_word(peak.pool, peak.device),
+                "peak_bytes": peak.peak_bytes,
+                "block_count": peak.in_use.block_count,
+                "timestamp_ns": peak.timestamp_ns,
+                "sequence": peak.sequence,
+            }
+            for peak in peaks
+        ],
+        "leaked_bytes": None if process.leaks is None else process.leaked_bytes,
+        "files": [str(file.path) for file in process.files],
+        "coverage": [
+            *process.remarks,
+            *(f"not observed: {reason}" for reason in process.unobserved),
+            *process.analysis_remarks,
+        ],
+    }
