@@ -106,7 +106,10 @@ def bounded_answer(content: object, page: Page) -> dict[str, Any]:
     found = None if page.table is None else _table_at(content, page.table.strip("/"))
     smallest: dict[str, Any] = {}
     for measure in _measures(page):
-        smallest = _whole(content, measure) if found is None else _stretch(found, page.offset, measure)
+        try:
+            smallest = _whole(content, measure) if found is None else _stretch(found, page.offset, measure)
+        except _TooLargeError:
+            continue
         if len(json_text(smallest).encode()) <= MOST_BYTES:
             break
     return smallest
@@ -158,6 +161,10 @@ def _stretch(table: _Table, offset: int, measure: _Measure) -> dict[str, Any]:
     return cutting.with_remarks(answer)
 
 
+class _TooLargeError(Exception):
+    """An answer cannot fit, which is known before it is whole: tables within tables multiply."""
+
+
 class _Cutting:
     """Cuts one answer to a measure, and counts what it cuts.
 
@@ -170,15 +177,19 @@ class _Cutting:
         self.left_out: dict[str, tuple[int, int]] = {}
         """By the way to a table: its rows, and how many of them are kept."""
         self.shortened = 0
+        self._least_bytes = 0
+        """Of what was kept so far, as JSON: a value and what separates it take two."""
 
     def cut(self, value: object, path: str) -> Any:
         """Return a value with the first rows of each table."""
+        self._count(2)
         if isinstance(value, OfRecording):
             return result_content(self.cut(value.content, path), value.recording)
         if isinstance(value, (pl.DataFrame, list, tuple)):
             kept = value[: self.measure.rows]
             self._note(path, len(value), len(kept))
             if isinstance(kept, pl.DataFrame):
+                self._count(2 * kept.height)
                 return kept
             return [self.cut(item, f"{path}/{number}") for number, item in enumerate(kept)]
         if (fields := _fields(value)) is not None:
@@ -189,6 +200,7 @@ class _Cutting:
 
     def plain(self, value: object, path: str, depth: int) -> Any:
         """Return what JSON takes, with texts that are data."""
+        self._count(2)
         if isinstance(value, Mapping):
             if depth >= self.measure.depth:
                 self._note(path, len(value), 0)
@@ -230,6 +242,12 @@ class _Cutting:
                 answer["further_tables_left_out"] = len(ways) - most
         return answer
 
+    def _count(self, least_bytes: int) -> None:
+        self._least_bytes += least_bytes
+        # Each value is passed twice, by `cut` and by `plain`.
+        if self._least_bytes > 2 * MOST_BYTES and self.measure.depth > 1:
+            raise _TooLargeError
+
     def _note(self, path: str, total: int, kept: int) -> None:
         if kept < total:
             way = shown(path.removeprefix("/"), 3 * _LETTERS_OF_PATHS)
@@ -241,6 +259,7 @@ class _Cutting:
         lines = text.split("\n", _MOST_LINES) if "\n" in text else [text]
         kept = lines[: 1 if self.measure.rows == 0 else _MOST_LINES]
         self.shortened += len(lines) > len(kept) or any(len(line) > self.measure.letters for line in kept)
+        self._count(sum(min(len(line), self.measure.letters) for line in kept))
         more = ["…"] if len(lines) > len(kept) else []
         return "\n".join([*(shown(line, self.measure.letters) for line in kept), *more])
 
