@@ -29,6 +29,8 @@ _MOST_LETTERS_ALONE: Final = 2000
 """Letters of a text where a table is asked for alone."""
 _MOST_LINES: Final = 40
 """Lines of a stack."""
+_MOST_LINES_ALONE: Final = 1000
+"""As deep as stacks are recorded at most."""
 _MOST_NAMED: Final = 40
 """Tables that are named as cut; further ones are counted."""
 _MOST_KEYS: Final = 64
@@ -256,8 +258,9 @@ class _Cutting:
 
     def _text(self, text: str) -> str:
         # Stacks have a frame per line; each is a text of its own.
-        lines = text.split("\n", _MOST_LINES) if "\n" in text else [text]
-        kept = lines[: 1 if self.measure.rows == 0 else _MOST_LINES]
+        most = _MOST_LINES if self.measure.letters <= MOST_LETTERS else _MOST_LINES_ALONE
+        lines = text.split("\n", most) if "\n" in text else [text]
+        kept = lines[: 1 if self.measure.rows == 0 else most]
         self.shortened += len(lines) > len(kept) or any(len(line) > self.measure.letters for line in kept)
         self._count(sum(min(len(line), self.measure.letters) for line in kept))
         more = ["…"] if len(lines) > len(kept) else []

@@ -79,7 +79,7 @@ def _source(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str,
         "file": excerpt.file,
         "line": excerpt.line,
         "first_line": excerpt.first_line,
-        "text": "\n".join(excerpt.lines),
+        "lines": excerpt.lines,
         "note": excerpt.note,
     }
 

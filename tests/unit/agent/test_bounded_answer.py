@@ -134,3 +134,12 @@ def test_pages_that_mean_nothing(limit: int, table: str | None, offset: int) -> 
     """Are refused."""
     with pytest.raises(ConfigurationError):
         Page(limit, table, offset)
+
+
+def test_deep_stacks_are_whole_alone() -> None:
+    """In an answer with much else they are cut, which is counted."""
+    stack = "".join(f"model.py({line}): forward\n" for line in range(90))
+    answer = bounded_answer({"stacks": [stack]}, Page())
+    assert answer["texts_shortened"] == 1
+    assert answer["stacks"][0].endswith("model.py(39): forward\n…")
+    assert bounded_answer({"stacks": [stack]}, Page(table="stacks"))["rows"] == [stack]

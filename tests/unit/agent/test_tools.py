@@ -158,7 +158,7 @@ def test_only_lines_that_stacks_name_are_read(tmp_path: Path) -> None:
     link.symlink_to(secret)
     capture = str(write_run(tmp_path / "a", program=str(program)))
     found = answer("source_line", path=capture, site=f"{program}(11): keep", around=1)
-    assert (found["first_line"], found["text"]) == (10, "line 10\nline 11\nline 12")
+    assert (found["first_line"], found["lines"]) == (10, ["line 10", "line 11", "line 12"])
     assert "of this file, lines 11, 22" in error("source_line", path=capture, site=f"{program}(12): keep")
     for other in (__file__, secret, link):
         assert "names this file" in error("source_line", path=capture, site=f"{other}(11): keep")
