@@ -24,6 +24,8 @@ class Accepted(abc.ABC):
 
     metavar: str
     """Stands for the value in help texts; empty for a switch."""
+    writes: bool = False
+    """Whether files are written where it is given; callers that may only read do not offer it."""
 
     @abc.abstractmethod
     def check(self, name: str, value: object) -> None:
@@ -50,9 +52,14 @@ class Accepted(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Switch(Accepted):
-    """On or off."""
+    """On or off.
+
+    Args:
+        writes: Whether files are written where it is on.
+    """
 
     metavar: str = ""
+    writes: bool = False
 
     def check(self, name: str, value: object) -> None:
         """Anything is true or false."""
@@ -225,6 +232,7 @@ class NewFile(Accepted):
     """A path where nothing is yet."""
 
     metavar: str = "FILE"
+    writes: bool = True
 
     def check(self, name: str, value: object) -> None:
         """Refuse what is no path; whether something is there is seen when it is written."""

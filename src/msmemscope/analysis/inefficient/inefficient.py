@@ -95,7 +95,9 @@ class InefficientOptions(QuestionOptions):
         "operators between two accesses above which a block is idle",
     )  # fmt: skip
     """A block is idle if more operators than this lie between two consecutive accesses."""
-    write_back: bool = option(True, Switch(), "write inefficient_type into the dump, or the dumps of a capture")
+    write_back: bool = option(
+        True, Switch(writes=True), "write inefficient_type into the dump, or the dumps of a capture"
+    )
     """Whether the MALLOC rows of the dump, or of the dumps of a capture, get the attribute `inefficient_type`."""
     patterns: bool = option(
         False, Switch(), "also look for unused, redundant and dead memory, and churn", is_python_only=True

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, split_list, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
-from msmemscope.model.devices import device_name, is_accelerator
 
 if TYPE_CHECKING:
     import argparse
@@ -150,6 +149,7 @@ def compare_inputs(
     """
     from msmemscope.analysis.compare.comparison import compare
     from msmemscope.analysis.compare.gates import parse_gate
+    from msmemscope.analysis.compare.process_pairs import paired_processes
     from msmemscope.capture.output_root import prepare_output_root
     from msmemscope.formats.dump.comparison_csv import write_comparison
     from msmemscope.launch import messages
@@ -159,7 +159,7 @@ def compare_inputs(
     gates = [parse_gate(text, option="--fail-on") for text in fail_on]
     levels = _levels(config)
     bases, others = (_loaded(side) for side in sides)
-    pairs = _pairs(bases, others, sides)
+    pairs = paired_processes(bases, others, [side.path for side in sides], [side.step for side in sides])
     for recording in (*bases, *others):
         for problem in recording.problems:
             messages.warning(f"{recording.source}: {problem}")
@@ -191,58 +191,6 @@ def compare_inputs(
     for line in failures:
         messages.failed(line)
     return EXIT_STATUS_FAILURE if failures else 0
-
-
-def _pairs(
-    bases: Sequence[Recording], others: Sequence[Recording], sides: Sequence[Input]
-) -> list[tuple[Recording, Recording]]:
-    """Brings together the processes of both sides that used the same devices.
-
-    Raises:
-        UsageError: They cannot be told apart like that.
-    """
-    if len(bases) == len(others) == 1:
-        return [(bases[0], others[0])]
-    # Helpers of a program allocate nothing.
-    found = [[one for one in recordings if one.blocks.height] or list(recordings) for recordings in (bases, others)]
-    if len(found[0]) == len(found[1]) == 1:
-        return [(found[0][0], found[1][0])]
-    by_devices = [{_devices(one): one for one in recordings} for recordings in found]
-    shared = [devices for devices in by_devices[0] if devices in by_devices[1]]
-    is_unique = all(len(unique) == len(recordings) for unique, recordings in zip(by_devices, found, strict=True))
-    is_complete = len(shared) == max(map(len, found)) or (len(shared) == min(map(len, found)) == 1)
-    if is_unique and is_complete:
-        return [(by_devices[0][devices], by_devices[1][devices]) for devices in sorted(shared)]
-    side = sides[0] if len(found[0]) >= len(found[1]) else sides[1]
-    recordings = max(found, key=len)
-    message = "holds several processes, and their devices do not say which belong together"
-    accepted = ", ".join(f"{one.process_id} ({_device_text(one)})" for one in recordings)
-    raise UsageError(
-        message,
-        option="BASE" if side is sides[0] else "COMPARE",
-        value=str(side.path),
-        accepted=f"one process; there are {accepted}",
-        hint="name the folder of one process on each side: msmemscope compare "
-        f"{_folder_of(found[0][0], sides[0])} {_folder_of(found[1][0], sides[1])}",
-    )
-
-
-def _devices(recording: Recording) -> tuple[int, ...]:
-    """The accelerators that a process used; the cpu if it used none."""
-    devices = sorted(recording.blocks["device"].unique().to_list())
-    return tuple(device for device in devices if is_accelerator(device)) or tuple(devices)
-
-
-def _device_text(recording: Recording) -> str:
-    return ", ".join(device_name(device) for device in _devices(recording)) or "no device"
-
-
-def _folder_of(recording: Recording, side: Input) -> str:
-    """The path that names one process: its capture folder, as far as it can be seen."""
-    source = Path(recording.source)
-    folders = [folder for folder in (source, *source.parents) if folder.name.startswith("msmemscope_")]
-    step = f":step={side.step}" if side.step is not None else ""
-    return f"{folders[0] if folders else source}{step}"
 
 
 def _levels(config: Config) -> frozenset[Level]:

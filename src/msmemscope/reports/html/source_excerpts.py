@@ -47,16 +47,23 @@ def frame_of(site: str) -> StackFrame | None:
     return next(iter(stack_frames(first) or stack_frames(f"{first}: ")), None)
 
 
+def is_source_name(file: str) -> bool:
+    """Whether a file is called as source text is."""
+    return PurePath(file).suffix.lower() in _SOURCE_SUFFIXES
+
+
 class SourceExcerpts:
     """Collects the excerpts of a report, each once.
 
     Args:
         began_ns: CLOCK_REALTIME of the run; a file that was changed since is shown with a remark. 0 if not known.
+        lines_around: Lines that are shown before and behind the blamed one.
     """
 
-    def __init__(self, began_ns: int = 0) -> None:
+    def __init__(self, began_ns: int = 0, lines_around: int = LINES_AROUND) -> None:
         """Begin without any."""
         self.began_ns = began_ns
+        self._lines_around = lines_around
         self.excerpts: list[SourceExcerpt] = []
         self._numbers: dict[tuple[str, int], int | None] = {}
         self._texts: dict[str, tuple[Sequence[str], str]] = {}
@@ -84,13 +91,13 @@ class SourceExcerpts:
         lines, note = self._texts[frame.file]
         if lines and not 0 < frame.line <= len(lines):
             lines, note = (), f"The file has {len(lines)} lines now, and no line {frame.line}."
-        first = max(frame.line - LINES_AROUND, 1) if lines else 0
-        part = lines[first - 1 : frame.line + LINES_AROUND] if lines else ()
+        first = max(frame.line - self._lines_around, 1) if lines else 0
+        part = lines[first - 1 : frame.line + self._lines_around] if lines else ()
         return SourceExcerpt(shown(frame.file), frame.line, first, tuple(map(shown_code, part)), note)
 
     def _read(self, file: str) -> tuple[Sequence[str], str]:
         """The lines of a file and a remark; no lines where it cannot be shown."""
-        if PurePath(file).suffix.lower() not in _SOURCE_SUFFIXES:
+        if not is_source_name(file):
             return (), "This is no file of source text that a report may show."
         try:
             # A pipe of this name must not stop us.
