@@ -197,7 +197,7 @@ def test_watching_without_collection_is_not_silent(
 
 
 @pytest.mark.parametrize(
-    ("text", "is_said"),
+    ("text", "is_reported"),
     [
         ("msmemscope.config(level='op')\nkeep()", True),
         ("keep()\nmsmemscope.step()", False),

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except MsmemscopeError as error:
         messages.error(error)
+        _forget_stdout()  # where it is stdout that could not be written
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
