@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -12,7 +12,6 @@ from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.reading import load_all
 from msmemscope.launch import messages
-from msmemscope.launch.analyses import MOST_EVENTS
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.launch.judged_process import judge_process, named_failure
 from msmemscope.questions import QUESTIONS
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
     from msmemscope.reports.run_summary import ProcessSummary
+
+MOST_EVENTS: Final = 10_000_000
+"""Of one process whose page is written at the end of its run. A page needs all events in memory, some gigabytes of so many, and
+the summary and the program's exit status are still to come from the process that writes it."""
 
 
 def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> list[ProcessPart]:
