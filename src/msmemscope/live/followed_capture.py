@@ -59,6 +59,16 @@ class FollowedCapture:
         """The capture folder."""
         return self._log.directory
 
+    @property
+    def process_id(self) -> int:
+        """The process, 0 if its header does not say."""
+        return self._log.header.process_id
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it ran, and recorded, when it was looked at last."""
+        return self._is_alive
+
     def refresh(self, budget_s: float | None = None) -> None:
         """Read what has come since the last time.
 

@@ -176,20 +176,21 @@ class LiveState:
         sizes = np.concatenate([begun["size"], -self.blocks["size"][rows]])[order]
         places = np.concatenate([self.blocks["place"][begin_rows], self.blocks["place"][rows]])[order]
         self.blocks.end(rows)
+        sequences, times_ns = records["sequence"][moments], records["timestamp_ns"][moments]
         return {
-            place: self._change(place, records[moments[is_here]], sizes[is_here])
+            place: self._change(place, sequences[is_here], times_ns[is_here], sizes[is_here])
             for place in np.unique(places).tolist()
             for is_here in [places == place]
         }
 
-    def _change(self, place: int, records: Numbers, sizes: Numbers) -> _Changes:
+    def _change(self, place: int, sequences: Numbers, times_ns: Numbers, sizes: Numbers) -> _Changes:
         """Takes the changes of one place in."""
         pool = self.pools.setdefault(place, PoolState())
         in_use = pool.in_use_bytes + np.cumsum(sizes)
         pool.in_use_bytes = int(in_use[-1])
         pool.peak_bytes = max(pool.peak_bytes, int(in_use.max()))
-        pool.history.add(records["timestamp_ns"], in_use)
-        return _Changes(records["sequence"], in_use)
+        pool.history.add(times_ns, in_use)
+        return _Changes(sequences, in_use)
 
     def _add_blocks(self, begun: Numbers, segments: Numbers) -> None:
         is_pinned, modules = self.attributes.of_blocks(begun["attribute_id"])

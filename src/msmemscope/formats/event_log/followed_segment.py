@@ -159,8 +159,10 @@ class FollowedSegment:
         """
         count = min(len(slots), _PAGE_BYTES // RECORD.itemsize)
         again = decoded_records(read_from(descriptor, end - count * RECORD.itemsize, count * RECORD.itemsize), self._file)
-        settled: Records = np.concatenate([slots[: len(slots) - count], again])
-        return settled[settled["sequence"] != 0]
+        rest = len(slots) - count
+        settled = slots if np.array_equal(slots[rest:], again) else np.concatenate([slots[:rest], again])
+        is_committed = settled["sequence"] != 0
+        return settled if is_committed.all() else settled[is_committed]
 
     def _rising(self, records: Records) -> Records:
         """Returns the records that a process can have written: sound ones, whose numbers rise."""
