@@ -69,6 +69,11 @@ class FollowedCapture:
         """Whether it ran, and recorded, when it was looked at last."""
         return self._is_alive
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are events that have not been read."""
+        return self._is_behind
+
     def refresh(self, budget_s: float | None = None) -> None:
         """Read what has come since the last time.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,15 +26,33 @@ _OF_IMPLIED: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MO
 _BEST_FIRST: Final = (StepSource.OPTIMIZER, StepSource.MODULE)
 
 
+class _Step(NamedTuple):
+    """A step that has ended."""
+
+    begin: int
+    """Sequence number of the begin of a range; 0 of others."""
+    device: int
+    in_use: Mapping[int, int]
+    """What each place had in use at its end."""
+
+
 @dataclasses.dataclass
 class _Ended:
     """Steps of one source."""
 
     count: int = 0
-    recent: collections.deque[Mapping[int, int]] = dataclasses.field(
-        default_factory=lambda: collections.deque(maxlen=_RECENT)
-    )
-    """What each place had in use at the end of the latest ones."""
+    recent: collections.deque[_Step] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=_RECENT))
+    """The latest ones."""
+
+
+@dataclasses.dataclass
+class _OpenRange:
+    """A range of a step that has begun."""
+
+    begin: int
+    device: int
+    within: int = 0
+    """Steps that have ended within it, and are steps only as long as it has no end."""
 
 
 class LiveSteps:
@@ -54,7 +72,7 @@ class LiveSteps:
         self._implied_source_of = implied_source_of
         self._ended: dict[StepSource, _Ended] = collections.defaultdict(_Ended)
         self._marked: StepSource | None = None
-        self._open: dict[int, int] = {}
+        self._open: dict[int, _OpenRange] = {}
         self._is_step_name: dict[int, bool] = {}
         self.latest_call = 0
         """Sequence number of the latest STEP; 0 before the first."""
@@ -84,7 +102,7 @@ class LiveSteps:
         judged = min(len(ended.recent), ended.count - WARM_UP_STEPS)
         if judged <= 1:
             return None
-        first, last = ended.recent[-judged], ended.recent[-1]
+        first, last = ended.recent[-judged].in_use, ended.recent[-1].in_use
         return round((last.get(place, 0) - first.get(place, 0)) / (judged - 1))
 
     def fold(self, records: Numbers, use_at: Callable[[int], Mapping[int, int]]) -> None:
@@ -103,37 +121,44 @@ class LiveSteps:
         is_end = (kinds == EventKind.RANGE_END) if self._open or is_begin.any() else np.zeros(len(kinds), np.bool_)
         is_implied = kinds == EventKind.IMPLIED_STEP
         rows = np.flatnonzero(is_call | is_begin | is_end | is_implied)
-        devices = devices_of(records[rows]).tolist()
-        ends: dict[StepSource, list[int]] = collections.defaultdict(list)
-        for record, device in zip(records[rows], devices, strict=True):
-            source = self._ended_by(record, device)
-            if source is not None:
-                ends[source].append(int(record["sequence"]))
-        for source, sequences in ends.items():
-            self._ended[source].count += len(sequences)
-            self._ended[source].recent.extend(dict(use_at(sequence)) for sequence in sequences[-_RECENT:])
+        for record, device in zip(records[rows], devices_of(records[rows]).tolist(), strict=True):
+            self._take(record, device, use_at)
 
-    def _ended_by(self, record: Any, device: int) -> StepSource | None:
-        """Returns the source of the step that an event ends; None if it ends none."""
-        kind, number = int(record["kind"]), int(record["extra"])
+    def _take(self, record: Any, device: int, use_at: Callable[[int], Mapping[int, int]]) -> None:
+        kind, sequence, number = int(record["kind"]), int(record["sequence"]), int(record["extra"])
         if kind == EventKind.STEP:
             self._marked = self._marked or StepSource.CALLS
-            self.latest_call = int(record["sequence"])
-            return StepSource.CALLS
-        if kind == EventKind.IMPLIED_STEP:
-            return _OF_IMPLIED.get(self._implied_source_of(int(record["attribute_id"])) or "")
-        if kind == EventKind.RANGE_START:
+            self.latest_call = sequence
+            self._end(StepSource.CALLS, _Step(0, device, use_at(sequence)))
+        elif kind == EventKind.IMPLIED_STEP:
+            source = _OF_IMPLIED.get(self._implied_source_of(int(record["attribute_id"])) or "")
+            if source is not None:
+                self._end(source, _Step(0, device, use_at(sequence)))
+        elif kind == EventKind.RANGE_START:
             self._marked = self._marked or StepSource.RANGES
             if len(self._open) < _MOST_OPEN:
-                self._open[number] = device
-            return None
-        if number not in self._open:
-            return None
-        begun = list(self._open)
-        device = self._open.pop(number)
-        # A range within another one of its device is part of that step.
-        is_within = any(self._open[earlier] == device for earlier in begun[: begun.index(number)])
-        return None if is_within else StepSource.RANGES
+                self._open[number] = _OpenRange(sequence, device)
+        elif number in self._open:
+            self._end_range(self._open.pop(number), use_at(sequence))
+
+    def _end(self, source: StepSource, step: _Step) -> None:
+        self._ended[source].count += 1
+        self._ended[source].recent.append(step)
+
+    def _end_range(self, ended: _OpenRange, in_use: Mapping[int, int]) -> None:
+        """Counts a range, and no more those of its device within it: they are part of its step.
+
+        A range that never ends holds nothing, so that one within it counts until then.
+        """
+        steps = self._ended[StepSource.RANGES]
+        is_part = [step.device == ended.device and step.begin > ended.begin for step in steps.recent]
+        others = [step for step, is_part_of_it in zip(steps.recent, is_part, strict=True) if not is_part_of_it]
+        steps.recent = collections.deque(others, maxlen=_RECENT)
+        steps.count -= ended.within
+        self._end(StepSource.RANGES, _Step(ended.begin, ended.device, in_use))
+        for around in self._open.values():
+            if around.device == ended.device and around.begin < ended.begin:
+                around.within += 1 - ended.within
 
     def _is_step(self, name_id: int) -> bool:
         known = self._is_step_name.get(name_id)

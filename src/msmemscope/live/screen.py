@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from msmemscope.live.followed_capture import FollowedCapture
-
-_WIDE_COLUMNS: Final = 4
-"""Columns of the table of call sites in front of the line."""
-
 
 class Updated(Message):
     """There is something new to show."""
@@ -227,7 +223,7 @@ class LiveApp(App[None]):
                 with contextlib.suppress(_ChosenAnotherError):
                     self._look(capture, chosen)
                 # Where more is there than was read, it is read at once.
-                self._wake.wait(self._interval_s)
+                self._wake.wait(0.0 if capture.is_behind else self._interval_s)
                 self._wake.clear()
         except Exception as error:  # noqa: BLE001 - told once the terminal is a terminal again
             self.fault = error

@@ -31,8 +31,8 @@ _CELL_PADDING: Final = 2
 
 KEYS: Final = (
     ("q", "end; the program goes on, it is not touched"),
-    ("p", "hold the screen; reading goes on, so that nothing is missed"),
-    ("s", "order call sites by bytes, blocks, the largest block, or the line"),
+    ("p", "hold the screen; reading goes on, nothing is missed"),
+    ("s", "order call sites by bytes, blocks, largest block, line"),
     ("d", "the next pool or device"),
     ("c", "choose another process, where there are several"),
     ("enter", "the call stack of a call site; up and down choose one"),
@@ -103,7 +103,7 @@ class ScreenText:
         lines = [unreadable] if unreadable else []
         if self.found is not None:
             lines.extend(remarks(self.found))
-        return Text("\n".join(cut_end(line, self.width) for line in lines), "bold" if unreadable else "")
+        return Text("\n".join(map(printable, lines)), "bold" if unreadable else "")
 
     def pools(self) -> Text:
         """Return a line per pool, that of the chosen one marked."""
@@ -124,7 +124,7 @@ class ScreenText:
             )
             mark = ">" if pool is self.pool else " "
             lines.append(f"{mark} {cut_end(pool.name, _NAME):<{_NAME}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}")
-        text = Text("\n".join(cut_line(line, self.width) for line in lines))
+        text = Text("\n".join(_cut(line, self.width) for line in lines))
         place = sum(len(line[: self.width]) + 1 for line in lines[: chosen - first + 1])
         text.stylize("bold", place, place + len(lines[chosen - first + 1]))
         return text
@@ -173,7 +173,7 @@ class ScreenText:
         choice = "  c process" if has_several else ""
         pause = "p go on" if is_paused else "p pause"
         line = f"q quit  {pause}  s sort: {sort}  d next pool{choice}  enter stack  ? help"
-        return Text(cut_end(f"{'PAUSED  ' if is_paused else ''}{line}", self.width), "reverse" if is_paused else "")
+        return Text(_cut(f"{'PAUSED  ' if is_paused else ''}{line}", self.width), "reverse" if is_paused else "")
 
     @staticmethod
     def stack(site: SiteInUse) -> tuple[str, list[str]]:
@@ -185,7 +185,7 @@ class ScreenText:
         return heading, [*operator, "of the largest block, innermost first:", *frames]
 
 
-def cut_line(line: str, width: int) -> str:
+def _cut(line: str, width: int) -> str:
     """Shorten a line whose blanks stay as they are."""
     return printable(line)[:width]
 

@@ -89,7 +89,8 @@ def remarks(found: ProcessNow) -> Iterator[str]:
     """Yield what a reader must know beside the figures, the most important first; one line each."""
     if found.behind_ns or found.unread_bytes:
         events = format_count(found.unread_bytes // _RECORD_BYTES)
-        yield f"behind: this is {format_duration(found.behind_ns)} old, up to {events} events are not read yet"
+        age = f"this is {format_duration(found.behind_ns)} old, " if found.behind_ns else ""
+        yield f"behind: {age}up to {events} events are not read yet"
     if found.failed is not None:
         failed = found.failed
         function = f" in {failed.function}" if failed.function else ""

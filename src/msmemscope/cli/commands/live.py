@@ -70,14 +70,13 @@ class LiveCommand:
             _check_package()
         # Tables of live blocks are small: threads for each processor would only be in the way of the program.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
-        captures = _followed(arguments.what)
+        captures = _worth_watching(_followed(arguments.what))
         if is_once:
             return _show_once(captures, as_json=arguments.json)
         from msmemscope.live.screen import LiveApp
 
         os.nice(_POLITENESS)
-        running = next((place for place, capture in enumerate(captures) if capture.is_alive), len(captures) - 1)
-        app = LiveApp(captures, running, interval_s)
+        app = LiveApp(captures, len(captures) - 1, interval_s)
         app.run()
         if app.fault is not None:
             raise app.fault
@@ -144,6 +143,11 @@ def _followed(given: str | None) -> list[FollowedCapture]:
     for failure in failures:
         messages.warning(failure.message, failure.hint)
     return captures
+
+
+def _worth_watching(captures: list[FollowedCapture]) -> list[FollowedCapture]:
+    """Return those whose program runs, if any does: beside them nobody looks for what has ended."""
+    return [capture for capture in captures if capture.is_alive] or captures
 
 
 def _seconds(given: str) -> float:
