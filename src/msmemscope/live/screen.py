@@ -259,7 +259,9 @@ class LiveApp(App[None]):
             "keys": text.keys(sort=SORTS[self._sort].word, is_paused=self._is_paused, has_several=several),
         }
         for name, content in lines.items():
-            self.screen_stack[0].query_one(f"#{name}", Static).update(content)
+            line = self.screen_stack[0].query_one(f"#{name}", Static)
+            line.update(content)
+            line.display = bool(content)
         self._show_sites(text)
 
     def _show_sites(self, text: ScreenText) -> None:

@@ -23,9 +23,11 @@ _HEIGHTS: Final = " ▁▂▃▄▅▆▇█"
 _POOL_ROWS: Final = 5
 _NUMBER: Final = 11
 _NAME: Final = 21
-_OPERATOR: Final = 18
+_WIDE: Final = 100
+"""Columns from which on there is room for more than lines need."""
+_OPERATOR: Final = 14
+_WIDE_OPERATOR: Final = 28
 _SHORTEST_LINE: Final = 20
-_SITE_NUMBERS: Final = 10 + 8 + 10
 _CELL_PADDING: Final = 2
 """On both sides of a cell of a table together."""
 
@@ -154,19 +156,22 @@ class ScreenText:
 
     def site_headings(self) -> list[str]:
         """Return the headings of the table of call sites."""
-        return ["     bytes", "  blocks", "   largest", "operator", "line"]
+        largest = ["   largest"] if self._is_wide else []
+        return ["     bytes", "  blocks", *largest, "operator", "line"]
 
     def site_cells(self, site: SiteInUse) -> list[Text]:
         """Return a row of the table of call sites."""
-        operator = cut_end(site.operator.removeprefix("torch._ops."), _OPERATOR)
-        used = _SITE_NUMBERS + max(len(operator), len("operator")) + 5 * _CELL_PADDING
-        return [
-            Text(f"{format_bytes(site.size_bytes):>10}"),
-            Text(f"{format_count(site.block_count):>8}"),
-            Text(f"{format_bytes(site.largest_bytes):>10}"),
-            Text(operator),
-            Text(cut_label(site.site, max(self.width - used, _SHORTEST_LINE))),
-        ]
+        operator = cut_end(site.operator.removeprefix("torch._ops."), _WIDE_OPERATOR if self._is_wide else _OPERATOR)
+        cells = [f"{format_bytes(site.size_bytes):>10}", f"{format_count(site.block_count):>8}"]
+        if self._is_wide:
+            cells.append(f"{format_bytes(site.largest_bytes):>10}")
+        cells.append(f"{operator:<{len('operator')}}")
+        room = self.width - sum(map(len, cells)) - (len(cells) + 1) * _CELL_PADDING
+        return list(map(Text, [*cells, cut_label(site.site, max(room, _SHORTEST_LINE))]))
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.width >= _WIDE
 
     def keys(self, *, sort: str, is_paused: bool, has_several: bool) -> Text:
         """Return the last line: the keys."""
