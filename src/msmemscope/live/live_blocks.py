@@ -37,7 +37,8 @@ _MOST_WAITING: Final = 1 << 16
 
 def places_of(records: Numbers) -> Numbers:
     """Return the device and the pool of records as one number."""
-    return devices_of(records).astype(np.int32) << PLACE_BITS | records["pool"]
+    places: Numbers = devices_of(records).astype(np.int32) << PLACE_BITS | records["pool"]
+    return places
 
 
 def device_and_pool(place: int) -> tuple[int, int]:
@@ -61,8 +62,7 @@ class LiveBlocks:
         return len(self._columns["sequence"])
 
     def __getitem__(self, name: str) -> Numbers:
-        """Return a column: `sequence`, `size`, `python_stack_id`, `native_stack_id`, `name_id`, `place`, `labels`, `module`,
-        `segment`, `flags`."""
+        """Return a column: one of those that `add` takes."""
         return self._columns[name]
 
     def frame(self) -> pl.DataFrame:
@@ -73,7 +73,9 @@ class LiveBlocks:
         """Add blocks.
 
         Args:
-            columns: All of them, in the order of their sequence numbers.
+            columns: `sequence`, `size`, `python_stack_id`, `native_stack_id`, `name_id` and `flags` of their MALLOC; `place`;
+                `labels`, the number of a set of them; `module`, a number too; `segment` that the MALLOC is from. In the order
+                of their sequence numbers.
         """
         if not len(columns["sequence"]):
             return

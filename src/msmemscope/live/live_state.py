@@ -197,7 +197,9 @@ class LiveState:
         # Pinned memory of the host is the driver's, on the cpu; recordings say the same.
         places = np.where(is_pinned, _PINNED_PLACE, places_of(begun))
         texts, text_places = np.unique(begun["extra"], return_inverse=True)
-        sets = [self.labels.given(NO_LABELS, text_id, adds=False) if text_id else NO_LABELS for text_id in texts.tolist()]
+        sets = [
+            self.labels.given(NO_LABELS, text_id, adds=False) if text_id else NO_LABELS for text_id in texts.tolist()
+        ]
         labels = np.array(sets, np.int32)[text_places]
         self.blocks.add(
             sequence=begun["sequence"],

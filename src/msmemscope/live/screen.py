@@ -19,12 +19,13 @@ from textual.widgets import DataTable, OptionList, Static
 
 from msmemscope.errors import EventLogError
 from msmemscope.live.screen_text import KEYS, SORTS, ScreenText, capture_line
-from msmemscope.live.snapshot import ProcessNow, SiteInUse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from msmemscope.live.followed_capture import FollowedCapture
+    from msmemscope.live.snapshot import ProcessNow, SiteInUse
+
 
 class Updated(Message):
     """There is something new to show."""

@@ -125,7 +125,9 @@ class ScreenText:
                 format_count(pool.block_count),
             )
             mark = ">" if pool is self.pool else " "
-            lines.append(f"{mark} {cut_end(pool.name, _NAME):<{_NAME}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}")
+            lines.append(
+                f"{mark} {cut_end(pool.name, _NAME):<{_NAME}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
+            )
         text = Text("\n".join(_cut(line, self.width) for line in lines))
         place = sum(len(line[: self.width]) + 1 for line in lines[: chosen - first + 1])
         text.stylize("bold", place, place + len(lines[chosen - first + 1]))

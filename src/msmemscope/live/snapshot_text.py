@@ -52,7 +52,8 @@ def render_snapshot(
         sites = pool.sites[:site_count]
         if sites:
             rows = [
-                [format_bytes(site.size_bytes), format_count(site.block_count), site.operator, site.site] for site in sites
+                [format_bytes(site.size_bytes), format_count(site.block_count), site.operator, site.site]
+                for site in sites
             ]
             writer.table(["bytes", "blocks", "operator", "line"], rows, labels=2)
     if not found.pools:

@@ -110,7 +110,9 @@ def check_against_recording(state: LiveState, recording: Recording) -> None:
         assert max(pool.history.most_bytes, default=0) == pool.peak_bytes
         reserved = recording.events.filter(here & (pl.col("kind") == EventKind.RESERVED))["size"]
         assert pool.reserved_bytes == (reserved[-1] if len(reserved) else None)
-    assert {device_and_pool(place) for place in state.pools} >= set(blocks.select("device", "pool").unique().iter_rows())
+    assert {device_and_pool(place) for place in state.pools} >= set(
+        blocks.select("device", "pool").unique().iter_rows()
+    )
     keys = [*STACK_COLUMNS, "size"]
     assert state.blocks.frame().select(keys).equals(in_use.select(keys))
     assert state.event_count == recording.events.height
@@ -148,7 +150,9 @@ def test_a_log_that_grows_is_read_like_one_that_is_whole(
     with tempfile.TemporaryDirectory() as folder:
         log = write_log(Path(folder), actions)
         whole = {number: list(events) for number, events in log.events.items()}
-        last = max((event.sequence for events in whole.values() for event in events if isinstance(event, Event)), default=0)
+        last = max(
+            (event.sequence for events in whole.values() for event in events if isinstance(event, Event)), default=0
+        )
         capture = None
         for look in range(looks + 1):
             until = last * look // looks
@@ -179,7 +183,9 @@ def check_texts(capture: FollowedCapture, recording: Recording, log: EventLogBui
     assert found == expected
     meanings = FollowedLog(log.directory)
     meanings.read_definitions()
-    owners = find_owners([recording.events], meanings.strings, meanings.attribute_frame).owners.cast({"owner": pl.String})
+    owners = find_owners([recording.events], meanings.strings, meanings.attribute_frame).owners.cast(
+        {"owner": pl.String}
+    )
     owned = in_use.drop("owner").join(owners, left_on="malloc_sequence", right_on="sequence")
     expected_owners = dict(owned.group_by("owner").agg(pl.col("size").sum()).iter_rows())
     found_owners: dict[str, int] = {}

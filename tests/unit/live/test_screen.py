@@ -32,7 +32,9 @@ def running_log(root: Path, process_id: int | None = None) -> EventLogBuilder:
     log = EventLogBuilder(root, process_id=process_id, state=STATE_OPEN, header_fields={"process_start_ticks": ticks})
     log.fact("argument", "python")
     log.fact("argument", f"train{HOSTILE}.py")
-    small = log.python_stack((log.code("/home/me/[red]small.py", "[i]f\x1b", 7), 0), (log.code("/home/me/main.py", "run", 1), 0))
+    small = log.python_stack(
+        (log.code("/home/me/[red]small.py", "[i]f\x1b", 7), 0), (log.code("/home/me/main.py", "run", 1), 0)
+    )
     large = log.python_stack((log.code("/home/me/large.py", "load", 9), 0))
     name = log.string(f"aten.{HOSTILE}")
     for number in range(4):
@@ -78,7 +80,7 @@ async def until(pilot: Any, holds: Callable[[], bool]) -> None:
         await pilot.pause(0.02)
         if holds():
             return
-    raise AssertionError("it never came")
+    pytest.fail("it never came")
 
 
 def test_all_of_it_in_80_columns(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_all_of_it_in_80_columns(tmp_path: Path) -> None:
         assert "aten.\N{REPLACEMENT CHARACTER}[31m[bo" in text
         host = next(line for line in lines if "cpu (HOST)" in line)
         assert host.startswith("> ")
-        assert host.split()[3:] == "3.02 MiB - 8.02 MiB +5.00 KiB 21".split()
+        assert host.split()[3:] == ["3.02", "MiB", "-", "8.02", "MiB", "+5.00", "KiB", "21"]
         assert "2.00 MiB" in next(line for line in lines if "npu:0 (PTA)" in line)
         assert "owners: HOST" in text
         assert lines[-1].startswith("q quit  p pause  s sort: bytes  d next pool")
@@ -226,7 +228,9 @@ def test_without_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     async def act(pilot: Any, app: LiveApp) -> None:
         await until(pilot, lambda: "large.py" in shown(app))
-        styles = [segment.style for strip in app.screen._compositor.render_strips() for segment in strip if segment.style]
+        styles = [
+            segment.style for strip in app.screen._compositor.render_strips() for segment in strip if segment.style
+        ]
         assert any(style.bold for style in styles)
         colours = {colour.name for style in styles for colour in (style.color, style.bgcolor) if colour is not None}
         assert colours <= {"default"}, colours

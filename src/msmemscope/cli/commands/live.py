@@ -68,8 +68,9 @@ class LiveCommand:
             raise UsageError(message, option="--json", hint="msmemscope live --once --json PID")
         if not is_once:
             _check_package()
-        # Tables of live blocks are small: threads for each processor would only be in the way of the program.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        if "polars" not in sys.modules:
+            # Tables of live blocks are small: a thread for each processor would only be in the way of the program.
+            os.environ.setdefault("POLARS_MAX_THREADS", "1")
         captures = _worth_watching(_followed(arguments.what))
         if is_once:
             return _show_once(captures, as_json=arguments.json)
@@ -135,9 +136,11 @@ def _followed(given: str | None) -> list[FollowedCapture]:
     captures, failures = [], []
     for folder in folders:
         try:
-            captures.append(FollowedCapture(folder))
+            capture = FollowedCapture(folder)
         except EventLogError as error:
             failures.append(error)
+            continue
+        captures.append(capture)
     if not captures:
         raise failures[0]
     for failure in failures:
@@ -169,5 +172,7 @@ def _check_package() -> None:
         UsageError: It is not installed.
     """
     if importlib.util.find_spec(_PACKAGE) is None:
-        message = f"the screen of msmemscope live needs the package {_PACKAGE}, which is not installed for {sys.executable}"
+        message = (
+            f"the screen of msmemscope live needs the package {_PACKAGE}, which is not installed for {sys.executable}"
+        )
         raise UsageError(message, hint="pip install 'msmemscope[live]'; or --once, for one snapshot without it")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,10 +25,17 @@ from msmemscope.formats.event_log.layout import (
     SEGMENT_DATA_OFFSET,
 )
 from msmemscope.formats.event_log.process_header import ProcessHeader, decode_process_header
-from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, file_bytes, open_segment, read_bytes
+from msmemscope.formats.event_log.segment_file import (
+    ForeignSegmentError,
+    SegmentFile,
+    file_bytes,
+    open_segment,
+    read_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     import polars as pl
 
@@ -170,7 +176,7 @@ class FollowedLog:
                 place = self._definition_places[name] = _DefinitionPlace(file)
             place.read_into(self.definitions)
 
-    def first_sequences(self) -> Segments:
+    def first_sequences(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """Return the number of the first record that each segment still has, by its own number.
 
         Of a segment without any that is larger than all. To be asked before `kept_records`.

@@ -158,7 +158,9 @@ class FollowedSegment:
         processors that reorder: the last page is read once more.
         """
         count = min(len(slots), _PAGE_BYTES // RECORD.itemsize)
-        again = decoded_records(read_from(descriptor, end - count * RECORD.itemsize, count * RECORD.itemsize), self._file)
+        again = decoded_records(
+            read_from(descriptor, end - count * RECORD.itemsize, count * RECORD.itemsize), self._file
+        )
         rest = len(slots) - count
         settled = slots if np.array_equal(slots[rest:], again) else np.concatenate([slots[:rest], again])
         is_committed = settled["sequence"] != 0

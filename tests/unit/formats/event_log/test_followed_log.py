@@ -99,7 +99,7 @@ def test_a_large_log_is_read_in_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("looked_before", [False, True])
-def test_what_the_flight_recorder_gave_back(looked_before: bool, tmp_path: Path) -> None:
+def test_what_the_flight_recorder_gave_back(*, looked_before: bool, tmp_path: Path) -> None:
     """It is counted; blocks that are in use are known from their copies, and those whose end was missed are gone."""
     log = EventLogBuilder(tmp_path, header_fields={"maximum_log_bytes": 1 << 20})
     first = log.malloc(0x1000, 1000)
@@ -163,7 +163,10 @@ def test_files_are_opened_for_reading_alone(tmp_path: Path, monkeypatch: pytest.
     log.malloc(0x1000, 64, python_stack_id=log.python_stack((log.code("a.py", "f", 1), 0)))
     log.kept = {0: [Event(1, MALLOC, size=64, pool=HOST)]}
     log.write()
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode)) for path in log.log.iterdir()}
+    before = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode))
+        for path in log.log.iterdir()
+    }
     flags: list[int] = []
     real_open = os.open
 
@@ -178,7 +181,10 @@ def test_files_are_opened_for_reading_alone(tmp_path: Path, monkeypatch: pytest.
         capture.now()
     assert flags
     assert not any(how & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND) for how in flags)
-    after = {path: (path.read_bytes(), path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode)) for path in log.log.iterdir()}
+    after = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns, stat.S_IMODE(path.stat().st_mode))
+        for path in log.log.iterdir()
+    }
     assert after == before
 
 
