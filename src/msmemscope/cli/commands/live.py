@@ -68,6 +68,7 @@ class LiveCommand:
             raise UsageError(message, option="--json", hint="msmemscope live --once --json PID")
         if not is_once:
             _check_package()
+            os.nice(_POLITENESS)
         if "polars" not in sys.modules:
             # Tables of live blocks are small: a thread for each processor would only be in the way of the program.
             os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -76,7 +77,6 @@ class LiveCommand:
             return _show_once(captures, as_json=arguments.json)
         from msmemscope.live.screen import LiveApp
 
-        os.nice(_POLITENESS)
         app = LiveApp(captures, len(captures) - 1, interval_s)
         app.run()
         if app.fault is not None:
