@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from msmemscope.view.index.live_sets import LiveSets
+from msmemscope.view.index.ordered import count_up_to
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -54,9 +55,9 @@ class Intervals:
             first: Row that the window begins with.
             last: Row that it ends with.
         """
-        begun = int(np.searchsorted(self.begins, last, side="right"))
+        begun = count_up_to(self.begins, last)
         # What ended before the window also began before it.
-        return begun - int(np.searchsorted(self._sorted_ends, first, side="right"))
+        return begun - count_up_to(self._sorted_ends, first)
 
     def heaviest(self, first: int, last: int, most: int) -> Places:
         """Return the places of the intervals in a window: all of them, or about the `most` heaviest, in any order.

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from msmemscope.view.index.ordered import count_up_to
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -47,7 +49,7 @@ class LiveSets:
             first: Row that the window begins with.
             last: Row that it ends with.
         """
-        count = int(np.searchsorted(self._begins, last, side="right"))
+        count = count_up_to(self._begins, last)
         top = len(self._levels) - 1
         nodes = np.arange(min(len(self._levels[top]), -(-count // _FANOUT**top)))
         for height in range(top, -1, -1):

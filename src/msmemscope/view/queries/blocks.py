@@ -11,6 +11,7 @@ import polars as pl
 from msmemscope import _native
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.ordered import count_up_to, counts_below, counts_up_to
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import blocks_text
 from msmemscope.view.queries.sums import sums_by_code
@@ -30,6 +31,8 @@ _MOST_COLOURS: Final = 40
 """Groups with a colour of their own."""
 _SHADES: Final = 255
 _SMALL_COLUMNS: Final = 800
+_PIECES_OF_BLOCK: Final = 4
+"""Pieces that a block of a stack has, as a rule, at least."""
 RECTANGLE_SCHEMA: Final = pl.Schema(
     {
         "block": pl.UInt32(),
@@ -133,7 +136,7 @@ def _positions(pool: PoolView, places: Numbers, axis: str) -> tuple[Numbers, Num
 def _in_addresses(pool: PoolView, rows: tuple[int, int], addresses: tuple[int, int]) -> Numbers:
     """All blocks of a window in a part of the addresses."""
     base = np.uint64(pool.facts["base_address"])
-    begun = int(np.searchsorted(pool.intervals.begins, rows[1], side="right"))
+    begun = count_up_to(pool.intervals.begins, rows[1])
     lows = pool.of_blocks("addresses")[:begun] - base
     is_there = lows < max(addresses[1], 0)
     is_there &= lows + pool.of_blocks("sizes")[:begun].view(np.uint64) > max(addresses[0], 0)
@@ -144,7 +147,7 @@ def _in_addresses(pool: PoolView, rows: tuple[int, int], addresses: tuple[int, i
 def _bytes_of(pool: PoolView, first: int, last: int) -> int:
     """The bytes of all blocks that are in use in a window: those in use when it begins, and those allocated in it."""
     begins = pool.intervals.begins
-    behind, until = np.searchsorted(begins, [first, last], side="right")
+    behind, until = (count_up_to(begins, row) for row in (first, last))
     return pool.in_use_at(first) + int(pool.of_blocks("sizes")[behind:until].sum())
 
 
@@ -155,14 +158,14 @@ def _stacked(pool: PoolView, places: Numbers, most: int) -> tuple[tuple[Numbers,
     piece.
     """
     begins, ends, sizes = (pool.of_blocks(name)[places] for name in ("begin_rows", "end_rows", "sizes"))
-    count = len(places)
+    count = min(len(places), max(most // _PIECES_OF_BLOCK, 1))
     while True:
         order = np.argsort(begins[:count], kind="stable")
         found: Any = _native.stacked_pieces(begins[order], ends[order], sizes[order], most)
         if found is not None:
             members, piece_begins, piece_ends, lows = found
             return (order[members], piece_begins, piece_ends, lows), count
-        count = count * 2 // 3
+        count //= 2
 
 
 def _small_columns(pool: PoolView, window: Window, places: Numbers) -> dict[str, list[int]]:
@@ -171,8 +174,8 @@ def _small_columns(pool: PoolView, window: Window, places: Numbers) -> dict[str,
     edges = np.linspace(window.begin, window.end, _SMALL_COLUMNS + 1)
     rows = process.rows_before(edges[:-1], window.axis)
     last_rows = np.append(rows[1:], window.last_row + 1)
-    first = np.searchsorted(pool.rows, rows, side="left")
-    last = np.maximum(np.searchsorted(pool.rows, last_rows, side="left"), first)
+    first = counts_below(pool.rows, rows)
+    last = np.maximum(counts_below(pool.rows, last_rows), first)
     states = pool.highest.places(first, last)
     moments = np.where(states > first, pool.rows[np.maximum(states - 1, 0)].astype(np.int64), rows - 1)
     begins, ends, sizes = (pool.of_blocks(name)[places] for name in ("begin_rows", "end_rows", "sizes"))
@@ -180,7 +183,7 @@ def _small_columns(pool: PoolView, window: Window, places: Numbers) -> dict[str,
     at = np.concatenate([begins, ends]).astype(np.int64)
     order = np.argsort(at, kind="stable")
     totals = np.concatenate([[0], np.cumsum(changes[order])])
-    shown_bytes = totals[np.searchsorted(at[order], moments, side="right")]
+    shown_bytes = totals[counts_up_to(at[order], moments)]
     positions = np.where(states > first, process.positions(moments, window.axis), np.round(edges[:-1]).astype(np.int64))
     return {
         "position": positions.tolist(),

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.reports.html.shown_text import shown
+from msmemscope.view.index.ordered import counts_below, counts_up_to
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import timeline_text
 from msmemscope.view.queries.sums import sums_by_code
@@ -42,8 +43,8 @@ def memory_over_time(pool: PoolView, window: Window, columns: int, grouping: str
     first_rows = process.rows_before(edges[:-1], window.axis)
     last_rows = np.append(first_rows[1:], window.last_row + 1)
     # State n is what n changes have made; a column has those before its first row up to those of its last.
-    first = np.searchsorted(pool.rows, first_rows, side="left")
-    last = np.maximum(np.searchsorted(pool.rows, last_rows, side="left"), first)
+    first = counts_below(pool.rows, first_rows)
+    last = np.maximum(counts_below(pool.rows, last_rows), first)
     states = pool.highest.places(first, last)
     rows = (
         np.where(states > 0, pool.rows[np.maximum(states - 1, 0)].astype(np.int64), -1)
@@ -102,7 +103,7 @@ def _steps(pool: PoolView, rows: Numbers) -> Numbers:
     begins, _, numbers = pool.steps()
     if not len(begins):
         return np.full(len(rows), -1, dtype=np.int64)
-    places = np.searchsorted(begins, rows, side="right") - 1
+    places = counts_up_to(begins, rows) - 1
     return np.where(places >= 0, numbers[np.maximum(places, 0)], -1)
 
 

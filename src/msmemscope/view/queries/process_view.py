@@ -13,6 +13,7 @@ from msmemscope.analysis.weights.path_tree import PathTree
 from msmemscope.errors import UsageError
 from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.intervals import Intervals
+from msmemscope.view.index.ordered import count_up_to, counts_below, counts_up_to
 from msmemscope.view.index.range_extremes import RangeExtremes
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class ProcessView:
         """Return how many rows lie before positions."""
         if axis == "events":
             return np.clip(np.ceil(positions), 0, self.row_count).astype(np.int64)
-        return np.searchsorted(self.index.get("events/times"), positions, side="left").astype(np.int64)
+        return counts_below(self.index.get("events/times"), np.ceil(positions).astype(np.int64))
 
     def row_at(self, position: float, axis: str) -> int:
         """Return the last row that does not lie behind a position."""
@@ -237,7 +238,7 @@ class PoolView:
 
     def state(self, row: int) -> int:
         """Return how many changes have happened up to a row."""
-        return int(np.searchsorted(self.rows, row, side="right"))
+        return count_up_to(self.rows, row)
 
     def in_use_at(self, row: int) -> int:
         """Return the bytes in use right after a row."""
@@ -248,7 +249,7 @@ class PoolView:
         offsets = self._get(f"{grouping}/offsets")
         part = slice(int(offsets[group]), int(offsets[group + 1]))
         positions, totals = self._get(f"{grouping}/positions")[part], self._get(f"{grouping}/totals")[part]
-        found = np.searchsorted(positions, states, side="left")  # changes of the group among the first so many
+        found = counts_below(positions, states)  # changes of the group among the first so many
         return (
             np.where(found > 0, totals[np.maximum(found - 1, 0)], 0) if len(totals) else np.zeros(len(states), np.int64)
         )
@@ -256,8 +257,8 @@ class PoolView:
     def reserved(self, first_rows: Numbers, last_rows: Numbers) -> Numbers:
         """Return the most that the pool had of the driver's memory between rows; -1 where it did not say."""
         rows, held = self._get("reserved/rows"), self._reserved_extremes
-        first = np.searchsorted(rows, first_rows, side="left")
-        last = np.maximum(np.searchsorted(rows, last_rows, side="right"), first)
+        first = counts_below(rows, first_rows)
+        last = np.maximum(counts_up_to(rows, last_rows), first)
         return held.values(first, last)
 
     @functools.cached_property

@@ -16,6 +16,7 @@ from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.ordered import count_up_to
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.one_block import stack_text
 from msmemscope.view.queries.python_text import segments_text
@@ -113,7 +114,7 @@ def _blocks_that_matter(process: ProcessView, device: int, row: int) -> Numbers:
             continue
         held = pool.intervals.live.at(row)
         if pool.facts["has_waiting"]:
-            begun = int(np.searchsorted(pool.intervals.begins, row, side="right"))
+            begun = count_up_to(pool.intervals.begins, row)
             held = np.flatnonzero(returned[pool.blocks][:begun] > row)
         found.append(held + pool.blocks.start)
         if pool.facts["pool_number"] == Pool.HAL:

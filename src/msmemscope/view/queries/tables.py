@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from msmemscope.view.queries.process_view import ProcessView, Window
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Rows: TypeAlias = "Numbers | slice"
+
+_ALL: Final = slice(None)
+_LEAST_DEVICE: Final = -(1 << 15)
+"""Smallest number of a device, so that codes of places begin at 0."""
 
 MOST_ROWS: Final = 1000
 """Of a page."""
@@ -41,45 +46,45 @@ class Column:
     label: str
     kind: str
     """How a page shows it: `bytes`, `count`, `time`, `row`, `hex`, `text`."""
-    values: Callable[[ProcessView], Numbers]
-    """What it is filtered and sorted by; of texts, their codes."""
+    values: Callable[[ProcessView, Rows], Numbers]
+    """What some rows are filtered and sorted by; of texts, their codes."""
     labels: Callable[[ProcessView], pl.Series] | None = None
     """The texts by code; None of numbers."""
     unknown: int | None = None
     """Value of a number that is not known."""
 
 
-def _block(name: str) -> Callable[[ProcessView], Numbers]:
-    return lambda process: process.index.get(f"blocks/{name}")
+def _block(name: str) -> Callable[[ProcessView, Rows], Numbers]:
+    return lambda process, rows: process.index.get(f"blocks/{name}")[rows]
 
 
-def _event(name: str) -> Callable[[ProcessView], Numbers]:
-    return lambda process: process.index.get(f"events/{name}")
+def _event(name: str) -> Callable[[ProcessView, Rows], Numbers]:
+    return lambda process, rows: process.index.get(f"events/{name}")[rows]
+
+
+def _numbers(count: Callable[[ProcessView], int]) -> Callable[[ProcessView, Rows], Numbers]:
+    return lambda process, rows: np.arange(count(process))[rows] if isinstance(rows, slice) else rows
 
 
 def _pools(process: ProcessView) -> pl.Series:
     return pl.Series([pool["name"] for pool in process.facts["pools"]], dtype=pl.String)
 
 
-def _times(name: str) -> Callable[[ProcessView], Numbers]:
+def _times(name: str) -> Callable[[ProcessView, Rows], Numbers]:
     # A block that is never freed ends with the run; where its end is shown, `unknown` says so.
-    def times(process: ProcessView) -> Numbers:
-        rows = process.index.get(f"blocks/{name}")
-        moments = process.positions(rows, process.axes[0])
-        return np.where(rows == NEVER, -1, moments)
+    def times(process: ProcessView, rows: Rows) -> Numbers:
+        moments = process.index.get(f"blocks/{name}")[rows]
+        return np.where(moments == NEVER, -1, process.positions(moments, process.axes[0]))
 
     return times
 
 
-def _lifetimes(process: ProcessView) -> Numbers:
+def _lifetimes(process: ProcessView, rows: Rows) -> Numbers:
     begins, ends = (
-        process.positions(process.index.get(f"blocks/{name}"), process.axes[0]) for name in ("begin_rows", "end_rows")
+        process.positions(process.index.get(f"blocks/{name}")[rows], process.axes[0])
+        for name in ("begin_rows", "end_rows")
     )
     return ends - begins
-
-
-def _kind_codes(process: ProcessView) -> Numbers:
-    return process.index.get("events/kinds")
 
 
 def _kind_labels(_: ProcessView) -> pl.Series:
@@ -90,26 +95,29 @@ def _kind_labels(_: ProcessView) -> pl.Series:
     return pl.Series(words)
 
 
-def _place_codes(process: ProcessView) -> Numbers:
-    devices, pools = (process.index.get(f"events/{name}") for name in ("devices", "pools"))
-    return (devices.astype(np.int32) + (1 << 15)) << 8 | pools
+def _place_codes(process: ProcessView, rows: Rows) -> Numbers:
+    devices, pools = (process.index.get(f"events/{name}")[rows] for name in ("devices", "pools"))
+    return (devices.astype(np.int32) - _LEAST_DEVICE) << 8 | pools
 
 
+@functools.lru_cache(maxsize=64)
 def _event_places(process: ProcessView) -> pl.Series:
-    used = np.unique(_place_codes(process))
+    used = np.unique(_place_codes(process, _ALL))
     texts = [""] * (int(used.max(initial=0)) + 1)
     for code in used.tolist():
-        device, pool = (code >> 8) - (1 << 15), code & 0xFF
+        device, pool = (code >> 8) + _LEAST_DEVICE, code & 0xFF
         texts[code] = f"{device_name(device)} {pool_word(pool, device)}" if pool else device_name(device)
     return pl.Series(texts, dtype=pl.String)
 
 
 def _group(name: str, label: str) -> Column:
-    return Column(name, label, "text", lambda process: process.codes(name), lambda process: process.labels(name))
+    return Column(
+        name, label, "text", lambda process, rows: process.codes(name)[rows], lambda process: process.labels(name)
+    )
 
 
 _BLOCK_COLUMNS: Final = (
-    Column("block", "block", "row", lambda process: np.arange(process.facts["blocks"], dtype=np.int64)),
+    Column("block", "block", "row", _numbers(lambda process: int(process.facts["blocks"]))),
     Column("size", "size", "bytes", _block("sizes")),
     Column("begin", "allocated", "time", _times("begin_rows")),
     Column("end", "freed", "time", _times("end_rows"), unknown=-1),
@@ -126,10 +134,10 @@ _BLOCK_COLUMNS: Final = (
     Column("sequence", "event", "count", _block("sequences")),
 )
 _EVENT_COLUMNS: Final = (
-    Column("row", "row", "row", lambda process: np.arange(process.row_count, dtype=np.int64)),
+    Column("row", "row", "row", _numbers(lambda process: process.row_count)),
     Column("sequence", "event", "count", _event("sequences")),
     Column("time", "time", "time", _event("times")),
-    Column("kind", "kind", "text", _kind_codes, _kind_labels),
+    Column("kind", "kind", "text", _event("kinds"), _kind_labels),
     Column("name", "name", "text", _event("names"), lambda process: process.index.texts("events/labels")),
     Column("size", "size", "bytes", _event("sizes")),
     Column("place", "pool", "text", _place_codes, _event_places),
@@ -208,7 +216,7 @@ def rows_as_table(process: ProcessView, table: str, rows: Numbers) -> pl.DataFra
     """Return some rows of a table as people read them."""
     columns = {}
     for column in columns_of(process, table):
-        values = column.values(process)[rows]
+        values = column.values(process, rows)
         if column.labels is not None:
             used, places = np.unique(values, return_inverse=True)
             texts = pl.Series([shown(text) for text in column.labels(process).gather(used)], dtype=pl.String)
@@ -239,7 +247,7 @@ def matching_rows(process: ProcessView, page: Page) -> Numbers:
     if page.sort is None:
         return rows[::-1] if page.is_descending else rows
     column = _column(known, page.sort, "sort")
-    values = column.values(process)[rows]
+    values = column.values(process, rows)
     if column.labels is not None:
         values = _ranks(column.labels(process))[values]
     order = np.argsort(values, kind="stable")
@@ -271,7 +279,7 @@ def _filters(process: ProcessView, known: Mapping[str, Column], filter_json: str
 
 
 def _passes(process: ProcessView, column: Column, condition: Any) -> Numbers:
-    values = column.values(process)
+    values = column.values(process, _ALL)
     match condition:
         case {"text": str(text)} if column.labels is not None:
             return _contains(column.labels(process), text)[values]
@@ -308,7 +316,7 @@ def _search(process: ProcessView, known: Mapping[str, Column], page: Page) -> li
             raise UsageError(message, option="search", value=text, accepted="0x and hexadecimal digits") from error
         return [_holds(process, page.table, address)]
     found = [
-        _contains(column.labels(process), text)[column.values(process)]
+        _contains(column.labels(process), text)[column.values(process, _ALL)]
         for name in _SEARCHED[page.table]
         if (column := known[name]).labels is not None
     ]

@@ -13,6 +13,7 @@ from msmemscope.analysis.weights.path_tree import FOLDED
 from msmemscope.errors import UsageError
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.ordered import count_up_to
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import allocated_text, blocks_text, leaked_text
 from msmemscope.view.queries.sums import sums_by_code
@@ -85,7 +86,7 @@ def measured_blocks(pool: PoolView, measure: str, window: Window, row: int | Non
         return Measured(lost, sizes[lost], "bytes", None, leaked_text(pool))
     first, last = window.first_row, window.last_row
     begins = pool.intervals.begins
-    behind, until = (int(place) for place in np.searchsorted(begins, [first, last], side="right"))
+    behind, until = (count_up_to(begins, row) for row in (first, last))
     if measure == "churn":
         part = slice(behind, until)
         return Measured(part, sizes[part], "bytes", None, allocated_text(pool, first, last))
