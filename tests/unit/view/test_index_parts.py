@@ -119,7 +119,7 @@ def test_of_many_intervals_the_heaviest_are_found_first() -> None:
 )
 def test_searches_in_the_type_of_what_is_searched(numbers: list[int], values: list[int], kind: type) -> None:
     """Values that the type cannot hold lie before or behind all numbers."""
-    ordered = np.array(numbers, dtype=kind)
+    ordered: np.ndarray = np.array(numbers, dtype=kind)
     assert counts_below(ordered, np.array(values, dtype=np.int64)).tolist() == [
         sum(number < value for number in numbers) for value in values
     ]

@@ -384,7 +384,7 @@ def test_wrong_questions_are_refused(page: Page, message: str) -> None:
 def test_the_files_of_an_index_may_be_removed_while_it_is_read(tmp_path: Path) -> None:
     """A newer index may take its place while a viewer shows it; empty arrays and odd texts come back as they were."""
     writer = IndexWriter(tmp_path / "0")
-    arrays = {"one": np.arange(5, dtype=np.uint32), "below/none": np.zeros(0, dtype=np.int64)}
+    arrays: dict[str, np.ndarray] = {"one": np.arange(5, dtype=np.uint32), "below/none": np.zeros(0, dtype=np.int64)}
     for name, values in arrays.items():
         writer.put(name, values)
     writer.put_texts("below/texts", ["", "\u202e<b>", "层"])

@@ -25,7 +25,7 @@ class IndexInMemory:
     def __init__(self) -> None:
         """Begin without anything."""
         self.facts: dict[str, Any] = {}
-        self._arrays: dict[str, Any] = {}
+        self._arrays: dict[str, np.ndarray] = {}
         self._texts: dict[str, pl.Series] = {}
 
     def put(self, name: str, values: np.ndarray) -> None:
@@ -38,7 +38,7 @@ class IndexInMemory:
 
     def get(self, name: str) -> np.ndarray:
         """Return an array, which nobody may change."""
-        values = self._arrays[name].view()
+        values: np.ndarray = self._arrays[name].view()
         values.flags.writeable = False
         return values
 
