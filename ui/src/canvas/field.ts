@@ -191,6 +191,7 @@ export class Field {
       const right = event.clientX - this.drag.x;
       const down = event.clientY - this.drag.y;
       if (!this.drag.isMoved && Math.hypot(right, down) < CLICK_SLACK) return;
+      if (!this.drag.isMoved) this.events.onHover?.(null);
       this.drag = { x: event.clientX, y: event.clientY, isMoved: true };
       this.events.onPan?.(right / this.width, down / this.height);
       return;

@@ -1,5 +1,5 @@
 /** Gives each group one colour, the same in every view and at every zoom. */
-import { REST_COLOUR, SERIES } from './palette';
+import { REST_COLOUR, SERIES, SOFT } from './palette';
 
 const given = new Map<string, Map<string, string>>();
 
@@ -18,5 +18,5 @@ export function colourOfName(name: string): string {
   const called = name.replace(/\(\d+\)/, '');
   let hash = 0;
   for (let place = 0; place < called.length; place += 1) hash = (hash * 31 + called.charCodeAt(place)) % 99991;
-  return SERIES[hash % 7]!;
+  return SOFT[hash % SOFT.length]!;
 }

@@ -4,13 +4,7 @@ import { FAILED_COLOUR, type Theme } from '../colour/palette';
 import { formatBytes } from '../text/numbers';
 import { say } from '../words/say';
 import type { Range } from '../state/fields';
-
-/** One that can be pointed at. */
-export interface Annotation {
-  from: number;
-  to: number;
-  text: string;
-}
+import type { Annotation } from './nearest_annotation';
 
 export interface AnnotationPlace {
   context: CanvasRenderingContext2D;
@@ -45,13 +39,6 @@ export function annotationsOf(marks: Marks): Annotation[] {
   ];
 }
 
-/** The annotation nearest to a position, within a distance. */
-export function nearestAnnotation(annotations: readonly Annotation[], position: number, slack: number): Annotation | null {
-  const points = annotations.filter((one) => one.from === one.to && Math.abs(one.from - position) <= slack);
-  const nearest = points.sort((one, other) => Math.abs(one.from - position) - Math.abs(other.from - position))[0];
-  return nearest ?? annotations.filter((one) => one.from < one.to && one.from <= position && position <= one.to).at(-1) ?? null;
-}
-
 export function drawMarks(marks: Marks, place: AnnotationPlace): void {
   const { context, theme, left, top, width, height, x } = place;
   context.save();
@@ -60,6 +47,7 @@ export function drawMarks(marks: Marks, place: AnnotationPlace): void {
   context.clip();
   context.font = FONT;
   context.textBaseline = 'top';
+  context.textAlign = 'left';
   drawSteps(marks, place);
   for (const range of marks.ranges.items) {
     context.fillStyle = MARK_COLOUR;
@@ -165,5 +153,6 @@ function flag(context: CanvasRenderingContext2D, x: number, y: number, text: str
   context.fillStyle = ink;
   context.font = `bold ${FONT}`;
   context.textBaseline = 'top';
+  context.textAlign = 'left';
   context.fillText(text, x + 4, y + 2);
 }

@@ -26,6 +26,8 @@ export interface CurveLook {
   axis: AxisName;
 }
 
+/** The labels of steps have room above the curve. */
+const HEADROOM = 1.14;
 const TICK_WIDTH = 110;
 const TICK_HEIGHT = 34;
 
@@ -57,7 +59,7 @@ export class Curve {
     }
     this.plot?.batch(() => {
       this.plot?.setScale('x', { min: window.from, max: window.to });
-      this.plot?.setScale('y', { min: 0, max: columns.highest * 1.06 });
+      this.plot?.setScale('y', { min: 0, max: columns.highest * HEADROOM });
     });
   }
 

@@ -13,11 +13,12 @@ import { store } from '../state/store';
 import { Redraw } from '../state/work';
 import { formatBytes, formatPosition } from '../text/numbers';
 import { say } from '../words/say';
-import { annotationsOf, drawMarks, drawMoments, nearestAnnotation } from './annotations';
+import { annotationsOf, drawMarks, drawMoments } from './annotations';
 import { columnAt, memoryColumns, type MemoryColumns } from './columns';
 import { Curve, GUTTER } from './curve';
 import { memoryDrawing } from './drawing';
 import { Legend } from './legend';
+import { nearestAnnotation } from './nearest_annotation';
 import { Overview } from './overview';
 import { pinsOf } from './pins';
 
@@ -128,7 +129,7 @@ function readout(lens: Lens, data: MemoryColumns, column: number, position: numb
 function MarksLeftOut({ marks }: { marks: Marks | null }): JSX.Element | null {
   if (!marks) return null;
   const more = marks.steps.more + marks.marks.more + marks.ranges.more + marks.snapshots.more + marks.failures.more;
-  return more > 0 ? <span class="quiet"> {say('marks_more', { n: more })}</span> : null;
+  return more > 0 ? <span class="quiet"> · {say('marks_more', { n: more })}</span> : null;
 }
 
 /** A click means the fullest moment of the column: a peak narrower than a pixel can be chosen so. */

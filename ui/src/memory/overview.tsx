@@ -38,10 +38,15 @@ export function Overview({ lens }: { lens: Lens }): JSX.Element {
       const highest = largest(most, 1);
       context.fillStyle = theme.value.quiet;
       context.globalAlpha = 0.55;
+      context.beginPath();
+      context.moveTo(0, height);
       most.forEach((value, column) => {
-        const tall = (value / highest) * (height - 2);
-        context.fillRect((column / most.length) * width, height - tall, width / most.length + 0.5, tall);
+        const level = height - (value / highest) * (height - 2);
+        context.lineTo((column / most.length) * width, level);
+        context.lineTo(((column + 1) / most.length) * width, level);
       });
+      context.lineTo(width, height);
+      context.fill();
       context.globalAlpha = 1;
     }
     const { from, to } = lens.window.value;

@@ -59,6 +59,13 @@ export function formatDuration(nanoseconds: number): string {
   return '';
 }
 
+/** A time of a table: six digits, so that neighbours are told apart. */
+export function formatExactTime(nanoseconds: number): string {
+  const magnitude = Math.abs(nanoseconds);
+  const [factor, unit] = TIME_UNITS.find(([size]) => magnitude >= size) ?? ([1, 'ns'] as const);
+  return unit === 'ns' ? `${Math.round(nanoseconds)} ns` : `${(nanoseconds / factor).toPrecision(6)} ${unit}`;
+}
+
 /** Byte-seconds: bytes that were held, times how long. */
 export function formatByteSeconds(amount: number): string {
   return `${formatBytes(Math.round(amount))}·s`;
@@ -90,7 +97,7 @@ export function formatCell(value: string | number | boolean | null | undefined, 
   if (typeof value === 'boolean') return value ? '✓' : '';
   if (typeof value === 'string') return value;
   if (kind === 'bytes') return formatBytes(value);
-  if (kind === 'time') return formatDuration(value);
+  if (kind === 'time') return formatExactTime(value);
   if (kind === 'percent') return formatPercent(value);
   if (kind === 'hex') return `0x${value.toString(16)}`;
   if (kind === 'text') return String(value);

@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { effect, useComputed, type ReadonlySignal } from '@preact/signals';
 import { Field, type FieldPlace } from '../canvas/field';
 import type { Box } from '../canvas/rectangles';
+import { visibleRows } from '../canvas/visible_rows';
 import { labelOn } from '../colour/palette';
 import { colourOfName } from '../colour/series';
 import { GUTTER } from '../memory/curve';
@@ -61,12 +62,10 @@ export function CallsView(): JSX.Element {
       <Trouble answer={answer} />
       {isUnknown && <p class="quiet" data-unknown>{say('no_calls')}</p>}
       <div class="timed grow" hidden={isUnknown}>
-        <div class="over-time scrolled">
-          <div
-            class="field" ref={host} tabIndex={0} role="application" data-field="calls"
-            style={{ marginLeft: `${GUTTER}px`, height: `${Math.max((shown?.rowCount ?? 1) * ROW_HEIGHT, 40)}px` }}
-            aria-label={`${say('view_calls')}. ${say('memory_keys')}`}
-          />
+        <div class="over-time scrolled" onScroll={() => field.current?.request()}>
+          <div class="sheet" style={{ height: `${Math.max((shown?.rowCount ?? 1) * ROW_HEIGHT, 40)}px`, marginLeft: `${GUTTER}px` }}>
+            <div class="field" ref={host} tabIndex={0} role="application" data-field="calls" aria-label={`${say('view_calls')}. ${say('memory_keys')}`} />
+          </div>
         </div>
         <div class="beside" />
       </div>
@@ -75,7 +74,7 @@ export function CallsView(): JSX.Element {
 }
 
 function makeField(host: HTMLElement, data: ReadonlySignal<CallsData | null>): { field: Field; dispose: () => void } {
-  const box = (): Box => ({ ...lens.window.value, low: 0, high: host.clientHeight / ROW_HEIGHT });
+  const box = (): Box => ({ ...lens.window.value, ...visibleRows(host, ROW_HEIGHT) });
   const field = new Field(host, true, {
     box,
     ground: () => theme.value.ground,
@@ -104,7 +103,10 @@ function makeField(host: HTMLElement, data: ReadonlySignal<CallsData | null>): {
       else if (event.detail > 1) showWindow(lens, { from: calls.begin[point.hit]!, to: calls.end[point.hit]! });
       else if (isSite(calls.names[point.hit]!)) change({ site: calls.names[point.hit]! });
     },
-    onPan: (right) => panWindow(lens, -right),
+    onPan: (right, down) => {
+      panWindow(lens, -right);
+      host.closest('.scrolled')?.scrollBy(0, -down * host.clientHeight);
+    },
     onZoom: (across, _, factor) => {
       const { from, to } = lens.window.value;
       zoomWindow(lens, from + across * (to - from), factor);

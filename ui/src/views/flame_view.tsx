@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { effect, signal, useComputed, type ReadonlySignal, type Signal } from '@preact/signals';
 import { Field, type FieldPlace } from '../canvas/field';
 import type { Box } from '../canvas/rectangles';
+import { visibleRows } from '../canvas/visible_rows';
 import { FAILED_COLOUR, labelOn } from '../colour/palette';
 import { flameLayout, neighbour, searchTree, type FlamePlace } from '../layout/flame';
 import { Choice, Switch, Toggle } from '../parts/controls';
@@ -91,11 +92,10 @@ export function FlameView(): JSX.Element {
       </div>
       <Trouble answer={answer} />
       <div class="timed grow">
-        <div class="scrolled" key={String(isUpward)}>
-          <div
-            class="field" ref={host} tabIndex={0} role="application" data-field="flame"
-            style={{ height: `${Math.max((data?.depth ?? 1) * ROW_HEIGHT, 40)}px` }} aria-label={`${say('view_flame')}. ${say('flame_keys')}`}
-          />
+        <div class="scrolled" key={String(isUpward)} onScroll={() => field.current?.request()}>
+          <div class="sheet" style={{ height: `${Math.max((data?.depth ?? 1) * ROW_HEIGHT, 40)}px` }}>
+            <div class="field" ref={host} tabIndex={0} role="application" data-field="flame" aria-label={`${say('view_flame')}. ${say('flame_keys')}`} />
+          </div>
         </div>
         <div class="beside" aria-live="polite">{data && <NodeDetail tree={data.tree} node={node} focused={focused} />}</div>
       </div>
@@ -131,7 +131,7 @@ function makeField(
   host: HTMLElement, isUpward: boolean, shown: ReadonlySignal<Shown | null>,
   found: ReadonlySignal<{ matches: Set<number> } | null>, focused: Signal<number | null>,
 ): { field: Field; dispose: () => void } {
-  const box = (): Box => ({ from: 0, to: 1, low: 0, high: host.clientHeight / ROW_HEIGHT });
+  const box = (): Box => ({ from: 0, to: 1, ...visibleRows(host, ROW_HEIGHT, isUpward) });
   const zoom = (node: number): void => {
     const tree = shown.value?.tree;
     const key = tree?.keys[node];

@@ -251,14 +251,17 @@ function tipOf(host: HTMLElement, point: FieldPoint, data: MapData): NonNullable
 function outlineBlock(context: CanvasRenderingContext2D, place: FieldPlace, data: MapData): void {
   const chosen = store.block.value;
   if (chosen === null) return;
-  context.strokeStyle = FAILED_COLOUR;
-  context.lineWidth = 2;
   for (let number = 0; number < data.count; number += 1) {
     if (data.blocks[number] !== chosen) continue;
     const left = Math.max(place.x(data.begin[number]!), -4);
     const right = Math.min(place.x(data.end[number]!), place.width + 4);
     const upper = place.y(data.high[number]!);
-    context.strokeRect(left - 1, upper - 1, Math.max(right - left, 2) + 2, Math.max(place.y(data.low[number]!) - upper, 2) + 2);
+    // On a ground of its own, as its neighbours may have any colour.
+    for (const [colour, width] of [[theme.value.ground, 5], [FAILED_COLOUR, 2.5]] as const) {
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.strokeRect(left - 1, upper - 1, Math.max(right - left, 2) + 2, Math.max(place.y(data.low[number]!) - upper, 2) + 2);
+    }
   }
 }
 

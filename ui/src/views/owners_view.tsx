@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { signal, useComputed } from '@preact/signals';
-import { labelOn, REST_COLOUR } from '../colour/palette';
+import { labelOn, lighter, REST_COLOUR } from '../colour/palette';
 import { colourOfGroup } from '../colour/series';
 import { treemapLayout, type TreemapPlace } from '../layout/treemap';
 import { Trouble, Waiting } from '../parts/status';
@@ -86,9 +86,9 @@ function Tile({ tree, place }: { tree: TreeData; place: TreemapPlace }): JSX.Ele
   );
 }
 
-/** All of an owner has its colour, in every view; folded ones have none. */
+/** All parts of an owner have its hue, the inner ones lighter; folded ones have none. */
 function tileColour(tree: TreeData, node: number): string {
   const path = pathTo(tree, node);
   const first = path[Math.min(path.length - 1, 2)]!;
-  return first === 0 || !tree.nodes.has(tree.keys[first]!) ? REST_COLOUR : colourOfGroup('owner-tree', tree.names[first]!);
+  return first === 0 || !tree.nodes.has(tree.keys[first]!) ? REST_COLOUR : lighter(colourOfGroup('owner-tree', tree.names[first]!), 0.14 * Math.max(path.length - 3, 0));
 }

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { effect, signal, useComputed } from '@preact/signals';
 import { Field } from '../canvas/field';
 import type { Box } from '../canvas/rectangles';
+import { visibleRows } from '../canvas/visible_rows';
 import { SourceButton } from '../parts/source';
 import { Trouble, Waiting } from '../parts/status';
 import { Tools } from '../parts/tools';
@@ -29,6 +30,7 @@ export function PoolView(): JSX.Element {
   const answer = useAnswer(() => frameAnswer<SegmentsInfo>(() => parameters.value && { path: 'segments', parameters: parameters.value }));
   const data = useComputed(() => (answer.value.value ? poolData(answer.value.value, theme.value.line) : null));
   const span = useMemo(() => signal<Range | null>(null), []);
+  const rows = useMemo(() => signal({ first: 0, last: 60 }), []);
   const host = useRef<HTMLDivElement>(null);
   const field = useRef<Field | null>(null);
   useEffect(() => {
@@ -36,11 +38,12 @@ export function PoolView(): JSX.Element {
     const element = host.current;
     const box = (): Box => {
       const { from, to } = span.value ?? { from: 0, to: data.value?.longest ?? 1 };
-      return { from, to, low: 0, high: element.clientHeight / ROW_HEIGHT };
+      return { from, to, ...visibleRows(element, ROW_HEIGHT) };
     };
     const made = new Field(element, true, {
       box,
       ground: () => theme.value.ground,
+      onResize: () => { rows.value = rowsShown(element); },
       onHover: (point) => { tip.value = point && data.value && point.hit >= 0 ? { x: pageX(element, point.left), y: pageY(element, point.top), ...wordsOf(data.value, point.hit) } : null; },
       onClick: (point) => {
         const block = data.value?.blocks[point.hit] ?? -1;
@@ -108,16 +111,25 @@ export function PoolView(): JSX.Element {
       <Trouble answer={answer} />
       {isUnknown && <p class="quiet" data-unknown>{say('no_segments')}</p>}
       {info?.notes.map((note) => <p class="quiet" key={note}>{note}</p>)}
-      <div class="scrolled grow" hidden={isUnknown}>
-        <div class="segments" style={{ height: `${Math.max((info?.segments.length ?? 1) * ROW_HEIGHT, 40)}px` }}>
+      <div class="scrolled grow" hidden={isUnknown} onScroll={() => { field.current?.request(); rows.value = rowsShown(host.current); }}>
+        <div class="sheet segments" style={{ height: `${Math.max((info?.segments.length ?? 1) * ROW_HEIGHT, 40)}px` }}>
           <div class="segment-names">
-            {info?.segments.map((segment, number) => <SegmentName key={segment.address} segment={segment} number={number} />)}
+            {info?.segments.slice(rows.value.first, rows.value.last).map((segment, place) => (
+              <SegmentName key={segment.address} segment={segment} number={rows.value.first + place} />
+            ))}
           </div>
           <div class="field" ref={host} tabIndex={0} role="application" data-field="pool" aria-label={`${say('view_pool')}. ${say('pool_keys')}`} />
         </div>
       </div>
     </section>
   );
+}
+
+/** Names are made for the rows on the screen only; a pool may have thousands of segments. */
+function rowsShown(host: HTMLElement | null): { first: number; last: number } {
+  if (!host) return { first: 0, last: 0 };
+  const { low, high } = visibleRows(host, ROW_HEIGHT);
+  return { first: Math.max(Math.floor(low) - 10, 0), last: Math.ceil(high) + 10 };
 }
 
 function pageX(element: HTMLElement, left: number): number {
@@ -141,12 +153,17 @@ function SegmentName({ segment, number }: { segment: Segment; number: number }):
   const { pin } = segment;
   const share = segment.size > 0 ? segment.in_use_bytes / segment.size : 0;
   return (
-    <div class="segment-name" data-segment={number} style={{ height: `${ROW_HEIGHT}px` }}>
+    <div class="segment-name" data-segment={number} style={{ top: `${number * ROW_HEIGHT}px` }}>
       <span class="hex" title={segment.address}>{segment.address}</span>
       <span class="number">{formatBytes(segment.size)}</span>
       <span class="number">{formatPercent(share)}</span>
       <span class="pin-site">
-        {pin && <span title={say('pin_text', { bytes: formatBytes(pin.size), age: pin.age_ns === null ? '?' : formatDuration(pin.age_ns) })}>📌</span>}
+        {pin && (
+          <i
+            class="swatch" style={{ background: POOL_COLOURS.pin }} role="img" aria-label={say('kind_pin')}
+            title={say('pin_text', { bytes: formatBytes(pin.size), age: pin.age_ns === null ? '?' : formatDuration(pin.age_ns) })}
+          />
+        )}
         {pin?.site ? <SourceButton site={pin.site} /> : null}
       </span>
     </div>

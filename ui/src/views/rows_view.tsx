@@ -16,7 +16,8 @@ import { filterParameter, isUnderstood, readTyped, writeTyped } from './table_fi
 import { TablePages } from './table_pages';
 
 const ROW_HEIGHT = 24;
-const WIDTHS: Record<string, number> = { bytes: 96, count: 84, time: 96, hex: 148, row: 100, bool: 64, text: 220 };
+const WIDTHS: Record<string, number> = { bytes: 96, count: 84, time: 110, hex: 148, row: 100, bool: 92, text: 240 };
+const CHOICE_WIDTH = 140;
 const NUMBER_KINDS = new Set(['bytes', 'count', 'time', 'row', 'hex']);
 
 type TableName = 'blocks' | 'events';
@@ -69,8 +70,8 @@ export function RowsView({ name }: { name: TableName }): JSX.Element {
   const first = Math.floor(place.value.row);
   const shownCount = Math.min(Math.ceil(viewport.value / ROW_HEIGHT) + 1, Math.max(count - first, 0));
   useEffect(() => { if (shownCount > 0) pages.want(first, first + shownCount - 1); }, [first, shownCount, pages.version.value]);
-  const template = columns.map((column) => `${WIDTHS[column.kind] ?? 140}px`).join(' ');
-  const width = columns.reduce((sum, column) => sum + (WIDTHS[column.kind] ?? 140), 0);
+  const template = columns.map((column) => (isLong(column) ? `minmax(${widthOf(column)}px, 1fr)` : `${widthOf(column)}px`)).join(' ');
+  const width = columns.reduce((sum, column) => sum + widthOf(column), 0);
   const problem = pages.problem.value;
 
   const goTo = (row: number): void => {
@@ -118,7 +119,7 @@ export function RowsView({ name }: { name: TableName }): JSX.Element {
         aria-label={say(name === 'blocks' ? 'view_blocks' : 'view_events')} aria-activedescendant={`${name}-${active.value}`}
         onKeyDown={onKey} onScroll={(event) => onScroll(event.currentTarget.scrollTop)}
       >
-        <div class="rows-sheet" style={{ height: `${scrollHeight(count, ROW_HEIGHT) + 2 * 27}px`, width: `${width}px` }}>
+        <div class="rows-sheet" style={{ height: `${scrollHeight(count, ROW_HEIGHT) + 2 * 27}px`, minWidth: `${width}px` }}>
           <Head columns={columns} template={template} sort={sort} filter={filter} />
           <div class="rows-shown" style={{ top: `${54 + place.value.top - (place.value.row - first) * ROW_HEIGHT}px` }}>
             {Array.from({ length: shownCount }, (_, offset) => (
@@ -133,6 +134,14 @@ export function RowsView({ name }: { name: TableName }): JSX.Element {
       </div>
     </section>
   );
+}
+
+function isLong(column: TableColumn): boolean {
+  return column.kind === 'text' && column.filter !== 'choice';
+}
+
+function widthOf(column: TableColumn): number {
+  return column.filter === 'choice' ? CHOICE_WIDTH : (WIDTHS[column.kind] ?? CHOICE_WIDTH);
 }
 
 function followSize(element: HTMLElement | null, viewport: Signal<number>): () => void {

@@ -39,8 +39,8 @@ function Sentence({ verdict, number }: { verdict: Verdict; number: number }): JS
   return (
     <li class={`verdict ${verdict.severity}`} data-verdict={number}>
       <span class="sign" aria-label={say(`severity_${verdict.severity}`)} role="img">{SIGNS[verdict.severity]}</span>
-      <button type="button" class="plain sentence" title={verdict.detail ?? say('open_findings')} onClick={() => open(first)}>{verdict.text}</button>
-      <span class="links">
+      <span class="words">
+        <button type="button" class="plain sentence" title={verdict.detail ?? say('open_findings')} onClick={() => open(first)}>{verdict.text}</button>
         {verdict.links.map((link, place) => (
           link.site
             ? <SourceButton key={place} site={link.site} process={verdict.process} />

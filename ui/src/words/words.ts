@@ -36,7 +36,7 @@ export const WORDS = {
   open_findings: ['Open what was found', '打开分析结果'],
   more_verdicts: ['{n} more', '另有 {n} 条'],
   fewer: ['fewer', '收起'],
-  problems: ['The recording has {n} problems and {m} notes', '该记录有 {n} 个问题、{m} 条说明'],
+  problems: ['About the recording: problems {n}, notes {m}', '关于该记录：问题 {n}，说明 {m}'],
   nothing_recorded: ['There is no process in what was opened.', '打开的内容中没有任何进程。'],
   // Memory over time
   memory_over_time: ['Memory over time', '内存随时间的变化'],
