@@ -47,7 +47,7 @@ export interface VerdictLink {
 
 export interface Verdict {
   process: number;
-  severity: 'bad' | 'warning' | 'good';
+  severity: 'bad' | 'warning' | 'good' | 'note';
   text: string;
   detail: string | null;
   links: VerdictLink[];

@@ -33,6 +33,7 @@ export const WORDS = {
   severity_bad: ['Problem', '问题'],
   severity_warning: ['Warning', '警告'],
   severity_good: ['Good', '正常'],
+  severity_note: ['Note', '说明'],
   open_findings: ['Open what was found', '打开分析结果'],
   more_verdicts: ['{n} more', '另有 {n} 条'],
   fewer: ['fewer', '收起'],
