@@ -28,7 +28,7 @@ export function Verdicts(): JSX.Element | null {
   );
 }
 
-const SIGNS = { bad: '●', warning: '▲', good: '✓' } as const;
+const SIGNS = { bad: '●', warning: '▲', good: '✓', note: '·' } as const;
 
 function Sentence({ verdict, number }: { verdict: Verdict; number: number }): JSX.Element {
   const open = (table: string | null): void => {

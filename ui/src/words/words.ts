@@ -33,6 +33,7 @@ export const WORDS = {
   severity_bad: ['Problem', '问题'],
   severity_warning: ['Warning', '警告'],
   severity_good: ['Good', '正常'],
+  severity_note: ['Note', '说明'],
   open_findings: ['Open what was found', '打开分析结果'],
   more_verdicts: ['{n} more', '另有 {n} 条'],
   fewer: ['fewer', '收起'],
@@ -188,6 +189,7 @@ export const WORDS = {
   any: ['any', '任意'],
   questions: ['Questions', '问题'],
   no_findings: ['The analyses found nothing.', '分析没有发现问题。'],
+  nothing_found: ['Nothing was found.', '没有发现。'],
   more_rows: ['Show {n} more rows', '再显示 {n} 行'],
   rows_not_sent: ['{n} more rows: msmemscope analyze lists all of them.', '另有 {n} 行：msmemscope analyze 可列出全部。'],
   // The panel
