@@ -133,16 +133,16 @@ export interface BlockDetail {
   pool: string;
   begin: Place;
   end: Place | null;
-  owner: string | null;
-  operator: string | null;
-  module: string | null;
-  thread: string | number | null;
-  stream: string | number | null;
-  requested_bytes: number | null;
-  label: string | null;
+  owner?: string | null;
+  operator?: string | null;
+  module?: string | null;
+  thread?: string | number | null;
+  stream?: string | number | null;
+  requested_bytes?: number | null;
+  label?: string | null;
   stack: StackFrame[];
-  native_stack: string[];
-  free_stack: StackFrame[];
+  native_stack?: string[];
+  free_stack?: StackFrame[];
   first_access: Place | null;
   last_access: Place | null;
   history: { earlier: HistoryBlock[]; later: HistoryBlock[]; count: number };
@@ -204,6 +204,8 @@ export interface TableInfo {
 export interface Finding {
   question: string;
   title: string;
+  summary?: string | null;
+  missing?: string[];
   tables: {
     title: string;
     note: string | null;

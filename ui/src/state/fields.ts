@@ -94,7 +94,7 @@ export const FIELDS = {
   search: text('search'),
   pinA: pin('a'),
   pinB: pin('b'),
-  mapLayout: choice('map.layout', ['address', 'stacked'], 'address'),
+  mapLayout: choice('map.layout', ['auto', 'address', 'stacked'], 'auto'),
   mapColour: choice('map.colour', COLOURS, 'owner'),
   mapHeight: range('map.height'),
   measure: choice('flame.measure', MEASURES, 'moment'),

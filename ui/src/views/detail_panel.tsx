@@ -56,8 +56,8 @@ function BlockPart(): JSX.Element {
       <Trouble answer={answer} />
       {detail && <Facts detail={detail} />}
       {detail && detail.stack.length > 0 && <Part title={say('stack')}><Stack frames={detail.stack} /></Part>}
-      {detail && detail.free_stack.length > 0 && <Part title={say('free_stack')}><Stack frames={detail.free_stack} /></Part>}
-      {detail && detail.native_stack.length > 0 && (
+      {detail?.free_stack && detail.free_stack.length > 0 && <Part title={say('free_stack')}><Stack frames={detail.free_stack} /></Part>}
+      {detail?.native_stack && detail.native_stack.length > 0 && (
         <details>
           <summary>{say('native_stack', { n: detail.native_stack.length })}</summary>
           <ol class="frames">{detail.native_stack.map((text, number) => <li key={number}>{text}</li>)}</ol>
@@ -93,7 +93,7 @@ function Facts({ detail }: { detail: BlockDetail }): JSX.Element {
   const axis = mainLens.axis.value;
   const facts: [string, ComponentChildren][] = [
     [say('size'), `${formatBytes(detail.size)} (${formatCount(detail.size)})`],
-    [say('requested'), detail.requested_bytes === null ? null : formatBytes(detail.requested_bytes)],
+    [say('requested'), detail.requested_bytes === null || detail.requested_bytes === undefined ? null : formatBytes(detail.requested_bytes)],
     [say('address'), detail.address],
     [say('pool'), detail.pool],
     [say('allocated'), <MomentButton place={detail.begin} axis={axis} />],
@@ -110,7 +110,7 @@ function Facts({ detail }: { detail: BlockDetail }): JSX.Element {
   ];
   return (
     <dl>
-      {facts.filter(([, value]) => value !== null && value !== '').map(([name, value]) => (
+      {facts.filter(([, value]) => value !== null && value !== undefined && value !== '').map(([name, value]) => (
         <><dt key={name}>{name}</dt><dd>{value}</dd></>
       ))}
     </dl>

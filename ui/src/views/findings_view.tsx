@@ -44,6 +44,9 @@ export function FindingsView(): JSX.Element {
         {findings.map((finding) => (
           <article key={finding.question} class="finding" data-question={finding.question}>
             <h2>{finding.title}</h2>
+            {finding.summary && <p class="quiet">{finding.summary}</p>}
+            {finding.tables.length === 0 && <p>{say('nothing_found')}</p>}
+            {finding.missing?.map((text) => <p class="quiet" key={text}>{text}</p>)}
             {finding.tables.map((table, number) => <FindingTable key={`${number}${table.title}`} table={table} />)}
           </article>
         ))}

@@ -29,6 +29,9 @@ import { drawLines, readLines } from './over_time';
 
 const MOST = 100_000;
 
+/** Addresses that span more than this many times what was ever in use at once leave blocks too thin to see. */
+const SPARSE = 16;
+
 const lens = mainLens;
 
 export function MapView(): JSX.Element {
@@ -38,7 +41,7 @@ export function MapView(): JSX.Element {
     const common = lens.commonWindow();
     const vertical = store.mapHeight.value;
     return common && {
-      ...common, layout: store.mapLayout.value, colour: store.mapColour.value, low: vertical?.from, high: vertical?.to, most: MOST,
+      ...common, layout: layoutOf(), colour: store.mapColour.value, low: vertical?.from, high: vertical?.to, most: MOST,
     };
   });
   const answer = useAnswer(() => frameAnswer<BlocksInfo>(() => parameters.value && { path: 'blocks', parameters: parameters.value }));
@@ -67,7 +70,7 @@ export function MapView(): JSX.Element {
     <section class="view" data-view="map" aria-label={say('view_map')}>
       <div class="view-head">
         <Switch
-          name="layout" label={say('layout')} value={store.mapLayout.value}
+          name="layout" label={say('layout')} value={layoutOf()}
           options={[{ value: 'address', text: say('layout_address') }, { value: 'stacked', text: say('layout_stacked') }]}
           onChoose={(mapLayout) => change({ mapLayout, mapHeight: null })}
         />
@@ -97,6 +100,13 @@ export function MapView(): JSX.Element {
       <p class="readout" data-small>{data.value && smallText(data.value.info)}</p>
     </section>
   );
+}
+
+function layoutOf(): 'address' | 'stacked' {
+  const chosen = store.mapLayout.value;
+  const pool = lens.pool.value;
+  if (chosen !== 'auto') return chosen;
+  return pool && pool.address_bytes > SPARSE * pool.peak_bytes ? 'stacked' : 'address';
 }
 
 /** The colour of an answer is that of its question: by a scale there are no groups. */
@@ -184,7 +194,7 @@ function makeField(
     effect(() => {
       const loaded = data.value;
       if (!loaded) return;
-      area = store.mapLayout.peek() === 'stacked' ? smallArea(loaded) : null;
+      area = layoutOf() === 'stacked' ? smallArea(loaded) : null;
       field.load(loaded, box.peek());
     }),
     effect(() => {
@@ -234,7 +244,7 @@ function tipOf(host: HTMLElement, point: FieldPoint, data: MapData): NonNullable
   const bounds = host.getBoundingClientRect();
   const size = data.high[point.hit]! - data.low[point.hit]!;
   const group = isScale(data.colour) ? undefined : data.info.colours[data.groups[point.hit]!];
-  const isPiece = store.mapLayout.value === 'stacked';
+  const isPiece = layoutOf() === 'stacked';
   return {
     x: bounds.left + point.left,
     y: bounds.top + point.top,

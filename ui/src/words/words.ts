@@ -189,6 +189,7 @@ export const WORDS = {
   any: ['any', '任意'],
   questions: ['Questions', '问题'],
   no_findings: ['The analyses found nothing.', '分析没有发现问题。'],
+  nothing_found: ['Nothing was found.', '没有发现。'],
   more_rows: ['Show {n} more rows', '再显示 {n} 行'],
   rows_not_sent: ['{n} more rows: msmemscope analyze lists all of them.', '另有 {n} 行：msmemscope analyze 可列出全部。'],
   // The panel
