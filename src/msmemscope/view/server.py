@@ -169,7 +169,11 @@ def _application(answers: Answers) -> Starlette:
     async def file(request: Request) -> Response:
         return _file(request.path_params.get("name") or "index.html")
 
-    return Starlette(routes=[Route("/api/{name}", answer), Route("/", file), Route("/{name}", file)])
+    async def nothing(request: Request) -> Response:
+        return _failure(f"there is nothing at {request.url.path[:80]!r}", _NOT_FOUND)
+
+    routes = [Route("/api/{name}", answer), Route("/", file), Route("/{name}", file), Route("/{rest:path}", nothing)]
+    return Starlette(routes=routes)
 
 
 def _answered(answers: Answers, name: str, given: Parameters) -> Response:

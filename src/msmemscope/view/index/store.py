@@ -73,7 +73,8 @@ class IndexReader:
                 path.relative_to(folder).with_suffix("").as_posix(): _mapped(path) for path in folder.rglob("*.npy")
             }
             self._texts = {
-                path.relative_to(folder).with_suffix("").as_posix(): path.open("rb") for path in folder.rglob("*.ipc")
+                path.relative_to(folder).with_suffix("").as_posix(): np.memmap(path, mode="r")
+                for path in folder.rglob("*.ipc")
             }
             contents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
             self.facts: dict[str, Any] = contents[FACTS_FILE]
@@ -94,16 +95,8 @@ class IndexReader:
     @functools.lru_cache(maxsize=64)  # noqa: B019 - lives as long as the server
     def texts(self, name: str) -> pl.Series:
         """Return texts."""
-        opened = self._texts[name]
-        opened.seek(0)
-        texts: pl.Series = pl.read_ipc(opened.read())["text"].rechunk()
+        texts: pl.Series = pl.read_ipc(self._texts[name].tobytes())["text"].rechunk()
         return texts
-
-    def close(self) -> None:
-        """Close the files; the arrays stay until nobody has them."""
-        for opened in self._texts.values():
-            opened.close()
-        self._arrays.clear()
 
 
 def _mapped(path: Path) -> Numbers:
