@@ -1,6 +1,6 @@
 /** A field of rectangles on the page: two canvases upon each other (rectangles; words and outlines), and what a pointer or key does there. */
 import { rgbOf, type Rgb } from '../colour/palette';
-import { Redraw } from '../state/work';
+import { beginWork, Redraw } from '../state/work';
 import { HitIndex, pointIn } from './hit_index';
 import { PlainPainter } from './plain_painter';
 import type { Box, Painter, RectangleSet } from './rectangles';
@@ -44,20 +44,28 @@ const WHEEL_FACTOR = 1.0015;
 const CLICK_SLACK = 4;
 const HIT_SLACK = 1.5;
 
+/** While the picture moves, as many of the first rectangles, the largest, are drawn as this machine draws smoothly. */
+const SLOW_MS = 30;
+const LEAST_MOVING = 10_000;
+const REST_MS = 140;
+
 /** Set by tests of the second way to draw. */
 const isPlainWanted = (): boolean => document.documentElement.dataset['painter'] === 'plain';
 
 export class Field {
   private painter: Painter;
   private readonly above = document.createElement('canvas');
-  private readonly redraw = new Redraw(() => this.draw());
+  private readonly redraw = new Redraw(() => this.drawNext());
+  private most = Infinity;
+  private lastDrawn = -Infinity;
+  private restTimer = 0;
+  private endRest: (() => void) | null = null;
   private readonly observer: ResizeObserver;
   private rectangles: RectangleSet | null = null;
   private index: HitIndex | null = null;
   private width = 1;
   private height = 1;
   private drag: { x: number; y: number; isMoved: boolean } | null = null;
-  drawCount = 0;
 
   constructor(private readonly host: HTMLElement, private readonly isDownward: boolean, private readonly events: FieldEvents) {
     const canvas = document.createElement('canvas');
@@ -91,6 +99,7 @@ export class Field {
 
   dispose(): void {
     this.redraw.cancel();
+    this.endMotion();
     this.observer.disconnect();
     this.painter.canvas.removeEventListener('webglcontextlost', this.onLost);
     this.painter.dispose();
@@ -100,6 +109,11 @@ export class Field {
     ] as const) this.host.removeEventListener(name, listener as EventListener);
     this.painter.canvas.remove();
     this.above.remove();
+  }
+
+  /** How many of the rectangles are drawn while the picture moves. */
+  get countMoving(): number {
+    return Math.round(Math.min(this.most, this.rectangles?.count ?? 0));
   }
 
   /** Both layers as one picture, on the colour of the page. */
@@ -133,19 +147,41 @@ export class Field {
     return { ...point, hit, left, top };
   }
 
-  /** Draws now; for measuring how fast that is. */
-  draw(): void {
+  /** Draws in a row of frames: fewer rectangles where they come too slowly, and all of them as soon as it is at rest. */
+  private drawNext(): void {
+    const now = performance.now();
+    const pause = now - this.lastDrawn;
+    const count = this.rectangles?.count ?? 0;
+    if (pause > SLOW_MS && pause < REST_MS) this.most = Math.max(Math.min(this.most, count) * 0.7, LEAST_MOVING);
+    this.lastDrawn = now;
+    this.draw(this.most);
+    this.endMotion();
+    if (this.most >= count) return;
+    this.endRest = beginWork();
+    this.restTimer = window.setTimeout(() => {
+      this.most = Infinity;
+      this.draw();
+      this.endMotion();
+    }, REST_MS);
+  }
+
+  private endMotion(): void {
+    window.clearTimeout(this.restTimer);
+    this.endRest?.();
+    this.endRest = null;
+  }
+
+  private draw(most = Infinity): void {
     const box = this.events.box();
     const ratio = window.devicePixelRatio || 1;
     const ground: Rgb = rgbOf(this.events.ground());
-    this.painter.draw(box, { width: this.width, height: this.height, ratio, isDownward: this.isDownward, ground });
+    this.painter.draw(box, { width: this.width, height: this.height, ratio, isDownward: this.isDownward, ground }, most);
     resize(this.above, this.width * ratio, this.height * ratio);
     const context = this.above.getContext('2d');
     if (!context) return;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     this.events.drawAbove?.(context, this.place(box));
-    this.drawCount += 1;
   }
 
   private place(box: Box): FieldPlace {

@@ -12,7 +12,7 @@ export class PlainPainter implements Painter {
     this.rectangles = rectangles;
   }
 
-  draw(box: Box, surface: Surface): void {
+  draw(box: Box, surface: Surface, most: number): void {
     const { canvas, rectangles } = this;
     resize(canvas, surface.width * surface.ratio, surface.height * surface.ratio);
     const context = canvas.getContext('2d');
@@ -23,7 +23,7 @@ export class PlainPainter implements Painter {
     const across = canvas.width / (box.to - box.from || 1);
     const along = canvas.height / (box.high - box.low || 1);
     let style = -1;
-    for (let number = 0; number < rectangles.count; number += 1) {
+    for (let number = 0; number < Math.min(rectangles.count, most); number += 1) {
       const left = (begin[number]! - box.from) * across;
       const right = Math.max((end[number]! - box.from) * across, left + 1);
       const upper = surface.isDownward ? (low[number]! - box.low) * along : canvas.height - (high[number]! - box.low) * along;

@@ -34,7 +34,8 @@ export interface Surface {
 export interface Painter {
   readonly canvas: HTMLCanvasElement;
   load(rectangles: RectangleSet, box: Box): void;
-  draw(box: Box, surface: Surface): void;
+  /** Draws the first `most` of them. */
+  draw(box: Box, surface: Surface, most: number): void;
   dispose(): void;
 }
 

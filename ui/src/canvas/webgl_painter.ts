@@ -99,7 +99,7 @@ export class WebglPainter implements Painter {
     this.box = box;
   }
 
-  draw(box: Box, surface: Surface): void {
+  draw(box: Box, surface: Surface, most: number): void {
     const gl = this.context;
     const { width, height, ratio } = surface;
     resize(this.canvas, width * ratio, height * ratio);
@@ -112,7 +112,7 @@ export class WebglPainter implements Painter {
     gl.uniform2f(this.uniforms.size, this.canvas.width, this.canvas.height);
     gl.uniform1i(this.uniforms.downward, surface.isDownward ? 1 : 0);
     gl.uniform3f(this.uniforms.ground, surface.ground[0] / 255, surface.ground[1] / 255, surface.ground[2] / 255);
-    gl.drawElements(gl.TRIANGLES, this.count * 6, gl.UNSIGNED_INT, 0);
+    gl.drawElements(gl.TRIANGLES, Math.min(this.count, most) * 6, gl.UNSIGNED_INT, 0);
   }
 
   dispose(): void {

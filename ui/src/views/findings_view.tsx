@@ -57,7 +57,8 @@ export function FindingsView(): JSX.Element {
 
 function FindingTable({ table }: { table: Finding['tables'][number] }): JSX.Element {
   const [most, setMost] = useState(FIRST_ROWS);
-  const hasSites = table.sites.some((site) => site !== null);
+  // Where a column shows the call sites, they lead to the source from there.
+  const hasSites = table.sites.some((site) => site !== null) && !table.columns.some((column) => column.kind === 'site');
   const hidden = table.rows.length - most;
   return (
     <div class="finding-table">
@@ -76,6 +77,8 @@ function FindingTable({ table }: { table: Finding['tables'][number] }): JSX.Elem
               <tr key={number} data-row={number}>
                 {table.columns.map((column, place) => {
                   const text = formatCell(row[place], column.kind);
+                  const site = column.kind === 'site' ? (table.sites[number] ?? null) : null;
+                  if (site) return <td key={column.label} class="text"><SourceButton site={site} /></td>;
                   return <td key={column.label} class={NUMBER_KINDS.has(column.kind) ? 'number' : 'text'} title={text}>{shortSite(text)}</td>;
                 })}
                 {hasSites && <td class="text">{table.sites[number] ? <SourceButton site={table.sites[number]} /> : null}</td>}

@@ -9,10 +9,11 @@ import { formatCount } from '../text/numbers';
 import { say } from '../words/say';
 
 const FIRST = 3;
+const RANKS = { bad: 0, warning: 1, good: 2, note: 3 } as const;
 
 export function Verdicts(): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
-  const verdicts = session.value?.verdicts ?? [];
+  const verdicts = [...(session.value?.verdicts ?? [])].sort((one, other) => RANKS[one.severity] - RANKS[other.severity]);
   const shown = isOpen ? verdicts : verdicts.slice(0, FIRST);
   const hidden = verdicts.length - shown.length;
   if (verdicts.length === 0) return null;
