@@ -40,7 +40,7 @@ export function RowsView({ name }: { name: TableName }): JSX.Element {
     if (!common) return null;
     const range = store.range.value ?? mainLens.window.value;
     return {
-      process: common['process'], pool: common['pool'], table: name, ...sortOf(sort.value), search: store.search.value,
+      process: common['process'], table: name, ...sortOf(sort.value), search: store.search.value,
       filter: filterParameter(columns, readTyped(filter.value)),
       ...(inWindow.value ? { axis: common['axis'], from: range.from, to: range.to } : {}),
     };

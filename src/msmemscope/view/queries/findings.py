@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import MissingInputError, UsageError
 from msmemscope.recording.source_lines import stack_frames
+from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.source_excerpts import SourceExcerpts, frame_of, is_source_name
 from msmemscope.reports.verdict import QUESTION_OF, VerdictKind
 
@@ -93,21 +94,22 @@ def source_lines(process: ProcessView, site: str) -> dict[str, Any]:
     if frame is None:
         message = "names no line"
         raise UsageError(message, option="site", value=site, accepted="file(line): function, or file(line)")
-    if (frame.file, frame.line) not in _named_lines(process):
+    file = _named_lines(process).get((shown(frame.file), frame.line))
+    if file is None:
         message = "no stack of this recording names this line"
         raise MissingInputError(message)
     # A link of a harmless name, which came with the recording, must not lead to another file.
-    if not is_source_name(os.path.realpath(frame.file)):
-        message = f"{frame.file} leads to no file of source text"
+    if not is_source_name(os.path.realpath(file)):
+        message = f"{shown(file)} leads to no file of source text"
         raise MissingInputError(message)
     excerpts = SourceExcerpts(process.facts["begin_ns"], _LINES_AROUND)
-    excerpts.number(site)
+    excerpts.number(f"{file}({frame.line})")
     (content,) = excerpts.content()
     return dict(content)
 
 
 @functools.lru_cache(maxsize=16)
-def _named_lines(process: ProcessView) -> frozenset[tuple[str, int]]:
-    """Every line that a Python stack names."""
+def _named_lines(process: ProcessView) -> dict[tuple[str, int], str]:
+    """Every line that a Python stack names, as the page has it, and its file."""
     lines = {line for text in process.index.texts("texts/python/texts") for line in text.splitlines()}
-    return frozenset(frame[:2] for line in lines for frame in stack_frames(line))
+    return {(shown(frame.file), frame.line): frame.file for line in lines for frame in stack_frames(line)}
