@@ -141,7 +141,7 @@ $(STAMPS)/build-tools: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view]'
 	@$(LINK_STUB)
 	@touch $@
 
@@ -174,6 +174,6 @@ $(STAMPS)/ui: ui/package-lock.json ui/package.json | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/bench: pyproject.toml | $(STAMPS)/package
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,bench]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view,bench]'
 	@$(LINK_STUB)
 	@touch $@
