@@ -22,7 +22,7 @@ _EVENT_LOG: Final = "event_log"
 
 
 def describe_verb(parser: argparse.ArgumentParser, verb: object, example: str) -> None:
-    """Give the parser of a verb its words of help, and PATH.
+    """Give the parser of a verb its words of help.
 
     Args:
         parser: Of the verb.
@@ -32,7 +32,14 @@ def describe_verb(parser: argparse.ArgumentParser, verb: object, example: str) -
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = inspect.getdoc(type(verb))
     parser.epilog = f"example: {example}"
-    parser.add_argument("path", metavar="PATH", nargs="?", help=_PATH_HELP)
+
+
+def add_path(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Give the parser of a verb PATH, as `path`; or some of them, as `paths`."""
+    if several:
+        parser.add_argument("paths", metavar="PATH", nargs="*", help=_PATH_HELP)
+    else:
+        parser.add_argument("path", metavar="PATH", nargs="?", help=_PATH_HELP)
 
 
 def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:

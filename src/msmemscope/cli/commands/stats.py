@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import describe_verb
+from msmemscope.cli.chosen_input import add_path, describe_verb
 from msmemscope.cli.each_process import show_processes
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class StatsCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument("--json", action="store_true", help="write them to stdout as one JSON object")
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import chosen_input, describe_verb, recordings_at
+from msmemscope.cli.chosen_input import add_path, chosen_input, describe_verb, recordings_at
 from msmemscope.errors import EXIT_STATUS_FAILURE
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class SummaryCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument("--json", action="store_true", help="write it to stdout as one JSON object")
 
     def run(self, arguments: argparse.Namespace) -> int:

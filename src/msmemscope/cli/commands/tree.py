@@ -7,7 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import describe_verb
+from msmemscope.cli.chosen_input import add_path, describe_verb
 from msmemscope.cli.each_process import chosen_number, chosen_word, show_processes
 from msmemscope.errors import UsageError
 
@@ -42,6 +42,7 @@ class TreeCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument(
             _OF,
             metavar="MEASURE",
