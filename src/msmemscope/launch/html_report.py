@@ -38,19 +38,22 @@ MOST_EVENTS: Final = 10_000_000
 the summary and the program's exit status are still to come from the process that writes it."""
 
 
-def report_parts(recordings: Iterable[Recording], *, process_count: int = 1) -> list[ProcessPart]:
+def report_parts(
+    recordings: Iterable[Recording], *, process_count: int = 1, has_pictures: bool = True
+) -> list[ProcessPart]:
     """Judge processes one after the other.
 
     Args:
         recordings: Each is dropped before the next is read.
         process_count: How many there are, about: how finely time is divided.
+        has_pictures: Whether memory over time is part of them.
 
     Raises:
         MsmemscopeError: A recording cannot be read.
     """
     # One path can hold several processes: how many is known when they are all there.
     return [
-        _part(recording, Room.among(min(max(process_count, 4 * number, 1), MOST_DETAILED)))
+        _part(recording, Room.among(min(max(process_count, 4 * number, 1), MOST_DETAILED)) if has_pictures else None)
         for number, recording in enumerate(recordings)
     ]
 
@@ -126,8 +129,8 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
     return tuple(named if one is first else one for one in processes)
 
 
-def _part(recording: Recording, room: Room) -> ProcessPart:
-    """Everything that the report has of one process; what fails is left out and named."""
+def _part(recording: Recording, room: Room | None) -> ProcessPart:
+    """Everything that the report has of one process, without pictures if there is no room; what fails is left out and named."""
     asked = {name: question for name, question in QUESTIONS.items() if question.tables is not None}
     judged = judge_process(recording, asked)
     summary, remarks = judged.summary, [*judged.remarks]
@@ -138,10 +141,11 @@ def _part(recording: Recording, room: Room) -> ProcessPart:
             tables = tuple(question.tables(result)) if question.tables and result.coverage.is_answered else ()
             answers.append(Answer(name, question.summary, result.coverage, tables))
     memory: list[dict[str, Any]] = []
-    with named_failure("memory over time", recording, remarks):
-        blocks, notes = owned_blocks(recording)
-        remarks.extend(notes)
-        leaked = pl.Series([], dtype=pl.UInt64) if summary.leaks is None else summary.leaks.leaked_sequences
-        memory, left_out = memory_sections(recording, blocks, leaked, room)
-        remarks.extend(left_out)
+    if room is not None:
+        with named_failure("memory over time", recording, remarks):
+            blocks, notes = owned_blocks(recording)
+            remarks.extend(notes)
+            leaked = pl.Series([], dtype=pl.UInt64) if summary.leaks is None else summary.leaks.leaked_sequences
+            memory, left_out = memory_sections(recording, blocks, leaked, room)
+            remarks.extend(left_out)
     return ProcessPart(summary, found_sites(recording, summary), tuple(answers), memory, tuple(dict.fromkeys(remarks)))

@@ -32,7 +32,7 @@ class VerdictKind(Enum):
     INEFFICIENT = "inefficient"
 
 
-_QUESTIONS: Final = {
+QUESTION_OF: Final = {
     VerdictKind.OUT_OF_MEMORY: "oom",
     VerdictKind.OVERWRITTEN: "watch",
     VerdictKind.LEAK: "leaks",
@@ -80,7 +80,7 @@ class Verdict:
         Args:
             directory: The capture that it is about.
         """
-        command = self.known_command or f"msmemscope analyze {_QUESTIONS[self.kind]}"
+        command = self.known_command or f"msmemscope analyze {QUESTION_OF[self.kind]}"
         return f"{command} {directory}" if command.startswith("msmemscope analyze ") else command
 
     def sentence(self, *, names_process: bool) -> str:

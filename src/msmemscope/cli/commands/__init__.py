@@ -20,6 +20,7 @@ from msmemscope.cli.commands.stats import StatsCommand
 from msmemscope.cli.commands.summary import SummaryCommand
 from msmemscope.cli.commands.top import TopCommand
 from msmemscope.cli.commands.tree import TreeCommand
+from msmemscope.cli.commands.view import ViewCommand
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     StatsCommand(),
     AnalyzeCommand(),
     ReportCommand(),
+    ViewCommand(),
     CompareCommand(),
     ExportCommand(),
     EventsCommand(),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib.util
-import inspect
 import json
 import os
 import re
 import sys
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.cli.chosen_input import describe_verb
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from msmemscope.live.followed_capture import FollowedCapture
@@ -46,9 +46,7 @@ class LiveCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = inspect.getdoc(type(self))
-        parser.epilog = f"example: {_EXAMPLE}"
+        describe_verb(parser, self, _EXAMPLE)
         parser.add_argument("what", metavar="PID|DIR", nargs="?", help="a process or a folder; default: the latest run")
         parser.add_argument(
             _INTERVAL,
