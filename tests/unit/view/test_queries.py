@@ -6,12 +6,13 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.fragmentation.fragmentation import find_fragmentation
@@ -33,8 +34,9 @@ from msmemscope.view.queries.one_block import at_point, block_detail
 from msmemscope.view.queries.process_view import PoolView, ProcessView, Window
 from msmemscope.view.queries.segments import segments_at
 from msmemscope.view.queries.tables import TABLES, Page, table_page
-from msmemscope.view.queries.trees import difference_of_moments, measured_blocks, weighed_tree
+from msmemscope.view.queries.trees import MEASURES, difference_of_moments, measured_blocks, weighed_tree
 from tests.fakes.traces import Trace
+from tests.support.damaged_traces import damaged_recording, events
 from tests.support.random_traces import recordings
 from tests.unit.view.viewed import run_text, sizes, viewed
 
@@ -301,6 +303,31 @@ def test_calls_and_marks_of_a_window(recording: Recording, data: st.DataObject) 
     assert len(marks["marks"]["items"]) + marks["marks"]["more"] == (recording.events["kind"] == 30).sum()
     assert Frame.from_bytes(calls.to_bytes()).info == calls.info
     assert data is not None
+
+
+@settings(max_examples=40)
+@given(st.lists(events, max_size=15), st.data())
+def test_any_numbers_are_shown(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Whatever numbers a damaged recording has, each question is answered, and can be sent."""
+    process = viewed(damaged_recording(rows))
+    for table in TABLES:
+        table_page(process, Page(table)).to_bytes()
+    for pool in process.pools:
+        window = some_window(process, data)
+        for grouping in (NO_GROUPING, *process.facts["groupings"]):
+            memory_over_time(pool, window, 7, grouping, 3).to_bytes()
+        for layout in LAYOUTS:
+            for colour in ("owner", "age", "size"):
+                block_map(pool, window, Map(layout, None, None, 100, colour)).to_bytes()
+        block_map(pool, window, Map("address", 10, 1 << 40, 100, "owner")).to_bytes()
+        for measure in MEASURES:
+            weighed_tree(pool, measured_blocks(pool, measure, window, 0), "program", 100).to_bytes()
+        marks_of_window(pool, window, 10)
+        block_detail(process, pool.blocks.start)
+        at_point(pool, 0, window.axis, 5)
+        calls_of_window(process, window, 10).to_bytes()
+        if pool.facts["has_segments"]:
+            segments_at(pool, process.row_count - 1).to_bytes()
 
 
 def segmented_run() -> tuple[Recording, int]:

@@ -41,6 +41,8 @@ NO_STREAM: Final = "(unknown stream)"
 _OPERATORS: Final = "torch._ops."
 """What names of torch's operators begin with."""
 _PLACE: Final = ["device", "pool"]
+_LATEST: Final = float(1 << 53)
+"""Last moment of an axis, as scripts have numbers: only a damaged recording lasts longer, 104 days."""
 _MOST_FRAMES: Final = 200
 """Frames of a path that are nodes of their own, the innermost; the others are one."""
 
@@ -82,7 +84,8 @@ class IndexBuilder:
         self._recording = recording
         self._writer = writer
         self._progress = progress
-        self._axis = TimeAxis.of(recording)
+        axis = TimeAxis.of(recording)
+        self._axis = dataclasses.replace(axis, moments=np.minimum(axis.moments, _LATEST))
         self._addresses: Numbers = np.zeros(0, dtype=np.uint64)
         self._returned: Numbers = np.zeros(0, dtype=np.uint32)
         self._held_devices: set[int] = set()

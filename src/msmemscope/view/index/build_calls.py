@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import polars as pl
 
+from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log import Capture
 from msmemscope.model.events import EventFlag, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from msmemscope.recording import Recording
     from msmemscope.reports.html.time_axis import TimeAxis
     from msmemscope.view.index.store import IndexWriter
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_UNKNOWN: Final = "?"
+"""Name of what no text is known of."""
 _CALL_SCHEMA: Final = pl.Schema(
     {
         "kind": pl.String(),
@@ -99,7 +100,7 @@ def _calls(recording: Recording, axis: TimeAxis, kind: str, pairs: tuple[Numbers
         end=pl.Series(ends, dtype=pl.UInt32),
         begin_time=pl.Series(times[begins], dtype=pl.Int64),
         end_time=pl.Series(times[ends], dtype=pl.Int64),
-        name=pl.col("name").fill_null("?").str.strip_prefix("torch._ops."),
+        name=pl.col("name").fill_null(_UNKNOWN).str.strip_prefix("torch._ops."),
     ).cast(_CALL_SCHEMA)
 
 
@@ -149,9 +150,8 @@ def _functions(recording: Recording, axis: TimeAxis) -> pl.DataFrame:
     ).select("thread_id", "timestamp_ns", "extra", "name_id", "attribute_id")
     if found.is_empty():
         return _CALL_SCHEMA.to_frame()
-    capture = Capture(Path(recording.source))
     codes = found.filter(pl.col("name_id") == 0)["attribute_id"].unique()
-    texts = pl.DataFrame({"attribute_id": codes, "function": list(_function_texts(capture, codes))})
+    texts = pl.DataFrame({"attribute_id": codes, "function": _function_texts(recording, codes)})
     strings = recording.strings.select(name_id="id", text="text")
     named = found.join(texts, on="attribute_id", how="left", maintain_order="left").join(
         strings, on="name_id", how="left", maintain_order="left"
@@ -168,10 +168,15 @@ def _functions(recording: Recording, axis: TimeAxis) -> pl.DataFrame:
         end=pl.Series(np.searchsorted(moments, end, side="right"), dtype=pl.UInt32),
         begin_time=pl.Series(begin),
         end_time=pl.Series(end),
-        name=pl.when(pl.col("name_id") == 0).then("function").otherwise("text").fill_null("?"),
+        name=pl.when(pl.col("name_id") == 0).then("function").otherwise("text").fill_null(_UNKNOWN),
     ).cast(_CALL_SCHEMA)
 
 
-def _function_texts(capture: Capture, codes: pl.Series) -> Iterator[str]:
-    for code in codes:
-        yield capture.function_text(code) if code else "?"
+def _function_texts(recording: Recording, codes: pl.Series) -> pl.Series:
+    """The names of code objects, which stand in the log alone."""
+    try:
+        capture = Capture(Path(recording.source))
+        texts = [capture.function_text(code) if code else _UNKNOWN for code in codes]
+    except EventLogError:  # it was removed meanwhile
+        texts = [_UNKNOWN] * len(codes)
+    return pl.Series(texts, dtype=pl.String)
