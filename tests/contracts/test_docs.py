@@ -34,7 +34,7 @@ RUN_ELSEWHERE = {
     "make sanitize": "run by hand, needs minutes",
     "pip install .": "tests/contracts/test_wheel.py",
     "pip install --group build": "a step of make build",
-    "pip install --no-build-isolation --editable '.[test,lint]'": "a step of make build",
+    "pip install --no-build-isolation --editable '.[test,lint,view]'": "a step of make build",
     "python -m pytest -m 'not slow'": "would run this test again",
     "python -m pytest tests/contracts": "would run this test again",
 }

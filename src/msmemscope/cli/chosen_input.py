@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,10 +16,30 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
 
-PATH_HELP: Final = "a capture folder, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
-"""What PATH is, in words."""
+_PATH_HELP: Final = "a capture folder, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
 _CAPTURES: Final = "msmemscope_*_ascend"
 _EVENT_LOG: Final = "event_log"
+
+
+def describe_verb(parser: argparse.ArgumentParser, verb: object, example: str) -> None:
+    """Give the parser of a verb its words of help.
+
+    Args:
+        parser: Of the verb.
+        verb: Its docstring says what it does.
+        example: A command line.
+    """
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = inspect.getdoc(type(verb))
+    parser.epilog = f"example: {example}"
+
+
+def add_path(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Give the parser of a verb PATH, as `path`; or some of them, as `paths`."""
+    if several:
+        parser.add_argument("paths", metavar="PATH", nargs="*", help=_PATH_HELP)
+    else:
+        parser.add_argument("path", metavar="PATH", nargs="?", help=_PATH_HELP)
 
 
 def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:

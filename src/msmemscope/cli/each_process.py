@@ -8,13 +8,14 @@ import difflib
 import json
 import signal
 import sys
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from msmemscope.cli.chosen_input import chosen_input, recordings_at
 from msmemscope.errors import MsmemscopeError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from msmemscope.analysis.coverage import Coverage
     from msmemscope.recording import Recording
@@ -35,21 +36,86 @@ Found = TypeVar("Found", bound=Covered)
 
 @dataclasses.dataclass(frozen=True)
 class Shown(Generic[Found]):
-    """What a verb shows of a process."""
+    """What is shown of a process."""
 
     name: str
-    """The verb."""
+    """The verb, or the question."""
     examine: Callable[[Recording], Found]
-    render: Callable[[Found], None]
-    """Writes to stdout."""
+    render: Callable[[Found, Recording], None]
+    """Writes to stdout, also what is missing."""
+    content: Callable[[Found, Recording], object]
+    """The result for JSON."""
 
 
-def show_processes(given: str | None, shown: Shown[Found], *, as_json: bool) -> int:
+def each_process(
+    path: Path, folders: Sequence[Path], shown: Shown[Found], *, as_json: bool
+) -> Iterator[tuple[Recording, Found, dict[str, Any]]]:
     """Show something of every process at a path.
 
     Args:
-        given: PATH as it was typed; None for the latest run.
+        path: What was named.
+        folders: The captures in it, where it is a folder of several.
         shown: What.
+        as_json: Whether it will be one JSON object instead of text.
+
+    Yields:
+        Each process that it works for, with what was found, and what JSON says of it, which is empty where text was written.
+
+    Raises:
+        MsmemscopeError: At the end, if it works for not a single process.
+    """
+    from msmemscope.launch import messages
+    from msmemscope.launch.faults import faults_as_errors
+    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+    from msmemscope.reports.report_text import HEADING, ReportWriter
+
+    with contextlib.suppress(ValueError):  # only the main thread may
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    failures: list[MsmemscopeError] = []
+    shown_ones = 0
+    writer = ReportWriter(sys.stdout)
+    for recording, is_one_of_several in recordings_at(folders or [path], failures):
+        try:
+            with faults_as_errors(during=f"{shown.name} of {recording.source}", send=recording.source):
+                found = shown.examine(recording)
+                content: dict[str, Any] = {}
+                if as_json:
+                    content = _content(recording, found, shown.content(found, recording))
+                else:
+                    note_problems(recording)
+                    if is_one_of_several:
+                        if shown_ones:
+                            writer.line()
+                        writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
+                    shown.render(found, recording)
+                    sys.stdout.flush()
+        except MsmemscopeError as error:
+            failures.append(error)
+            continue
+        shown_ones += 1
+        yield recording, found, content
+    if not shown_ones and failures:
+        raise failures[0]
+    for failure in failures:
+        messages.warning(failure.message, failure.hint)
+    note_foreign_owner(path)
+
+
+def show_processes(
+    given: str | None,
+    name: str,
+    examine: Callable[[Recording], Found],
+    render: Callable[[Found], None],
+    *,
+    as_json: bool,
+) -> int:
+    """Show something of every process at a path: all that a verb does which asks for nothing else.
+
+    Args:
+        given: PATH as it was typed; None for the latest run.
+        name: The verb.
+        examine: Finds what is shown.
+        render: Writes what was found to stdout.
         as_json: Whether stdout gets one JSON object instead of text.
 
     Returns:
@@ -58,58 +124,39 @@ def show_processes(given: str | None, shown: Shown[Found], *, as_json: bool) -> 
     Raises:
         MsmemscopeError: If that works for not a single process.
     """
-    path, folders = chosen_input(given)
-    from msmemscope.launch import messages
-    from msmemscope.launch.faults import faults_as_errors
-    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
     from msmemscope.reports.analysis_json import result_content
     from msmemscope.reports.coverage_report import render_limits, render_missing
-    from msmemscope.reports.report_text import HEADING, ReportWriter
 
-    with contextlib.suppress(ValueError):  # only the main thread may
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    failures: list[MsmemscopeError] = []
-    contents = []
-    writer = ReportWriter(sys.stdout)
-    for recording, is_one_of_several in recordings_at(folders or [path], failures):
-        try:
-            with faults_as_errors(during=f"{shown.name} of {recording.source}", send=recording.source):
-                found = shown.examine(recording)
-        except MsmemscopeError as error:
-            failures.append(error)
-            continue
-        contents.append(
-            {
-                "process_id": recording.process_id,
-                "source": recording.source,
-                "form": recording.form,
-                "problems": list(recording.problems),
-                "is_answered": found.coverage.is_answered,
-                "result": result_content(found, recording) if as_json else None,
-            }
-        )
-        if as_json:
-            continue
-        note_problems(recording)
-        if is_one_of_several:
-            if len(contents) > 1:
-                writer.line()
-            writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
+    def render_covered(found: Found, _: Recording) -> None:
         if found.coverage.is_answered:
-            shown.render(found)
+            render(found)
             render_limits(found.coverage, sys.stdout)
         else:
             render_missing(found.coverage, sys.stdout)
-        sys.stdout.flush()
-    if not contents:
-        raise failures[0]
-    for failure in failures:
-        messages.warning(failure.message, failure.hint)
-    note_foreign_owner(path)
+
+    path, folders = chosen_input(given)
+    shown = Shown(name, examine, render_covered, result_content)
+    contents = [content for _, _, content in each_process(path, folders, shown, as_json=as_json)]
     if as_json:
-        content = {"verb": shown.name, "path": str(path), "processes": contents}
-        sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
+        write_json({"verb": name, "path": str(path), "processes": contents})
     return 0
+
+
+def write_json(content: object) -> None:
+    """Write a result to stdout."""
+    sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
+
+
+def _content(recording: Recording, found: Covered, result: object) -> dict[str, Any]:
+    return {
+        "process_id": recording.process_id,
+        "source": recording.source,
+        "form": recording.form,
+        "coverage": list(recording.coverage),
+        "problems": list(recording.problems),
+        "is_answered": found.coverage.is_answered,
+        "result": result,
+    }
 
 
 def chosen_word(given: str, words: Sequence[str], option: str, *, reason: str) -> str:

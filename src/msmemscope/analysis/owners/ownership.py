@@ -311,26 +311,63 @@ class OwnerFinder:
 
     def _owner(self, traits: dict[str, Any]) -> str:
         levels = {level: traits.get(f"level_{level}", 0) for level in LabelLevel}
-        labels = {level: self._labels.text(number) for level, number in levels.items() if number}
-        of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
-        # What part of the model it is stands first, as MindStudio Insight has it.
-        of_tools.sort(key=lambda text: not is_of_model(text))
-        of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
-        pool, device = traits["pool"], traits["device"]
-        # CPU tensors and pinned memory of the host share a pool in older recordings.
-        is_host = pool == Pool.HOST and device == DEVICE_CPU
-        is_pinned = is_pinned_memory(pool, device) or (is_host and bool(traits["is_pinned"]))
-        allocator = PINNED_HOST if is_pinned else _allocator(pool, device, traits["module"])
-        is_tensor = pool in TENSOR_POOLS and not is_pinned
-        names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
-        if is_tensor and not names_kind and traits["is_activation"]:
-            # Of a phase of a framework, what it is for stands in front; the phase says no more then.
-            of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
-        elif is_tensor and not of_tools and traits["is_of_program"]:
-            of_tools = [PROGRAM]
-        elif is_tensor and not of_tools and traits["is_of_operator"]:
-            of_tools = [OPS_ATEN]
-        return SEPARATOR.join([allocator, *of_tools, *of_user])
+        return owner_text(
+            {level: self._labels.text(number) for level, number in levels.items() if number},
+            pool=traits["pool"],
+            device=traits["device"],
+            module=traits["module"],
+            traits=OwnerTraits(
+                is_pinned=bool(traits["is_pinned"]),
+                is_activation=traits["is_activation"],
+                is_of_program=traits["is_of_program"],
+                is_of_operator=traits["is_of_operator"],
+            ),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnerTraits:
+    """What is known of a block beside its labels."""
+
+    is_pinned: bool
+    """It says so itself, as older recordings do; newer ones have a pool of pinned memory."""
+    is_activation: bool
+    is_of_program: bool
+    """It was alive when a step ended."""
+    is_of_operator: bool
+    """An operator allocated or used it."""
+
+
+def owner_text(
+    labels: Mapping[LabelLevel, str], *, pool: int, device: int, module: str | None, traits: OwnerTraits
+) -> str:
+    """Put the owner of a block into words.
+
+    Args:
+        labels: Of the block; none of them empty.
+        pool: `model.pools`.
+        device: `model.devices`.
+        module: Who asked the driver for it; None if it says nothing.
+        traits: What else is known.
+    """
+    of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
+    # What part of the model it is stands first, as MindStudio Insight has it.
+    of_tools.sort(key=lambda text: not is_of_model(text))
+    of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
+    # CPU tensors and pinned memory of the host share a pool in older recordings.
+    is_host = pool == Pool.HOST and device == DEVICE_CPU
+    is_pinned = is_pinned_memory(pool, device) or (is_host and traits.is_pinned)
+    allocator = PINNED_HOST if is_pinned else _allocator(pool, device, module)
+    is_tensor = pool in TENSOR_POOLS and not is_pinned
+    names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
+    if is_tensor and not names_kind and traits.is_activation:
+        # Of a phase of a framework, what it is for stands in front; the phase says no more then.
+        of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
+    elif is_tensor and not of_tools and traits.is_of_program:
+        of_tools = [PROGRAM]
+    elif is_tensor and not of_tools and traits.is_of_operator:
+        of_tools = [OPS_ATEN]
+    return SEPARATOR.join([allocator, *of_tools, *of_user])
 
 
 def _allocator(pool: int, device: int, module: str | None) -> str:

@@ -12,6 +12,7 @@ from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
 from msmemscope.cli.commands.export import ExportCommand
+from msmemscope.cli.commands.live import LiveCommand
 from msmemscope.cli.commands.mcp import McpCommand
 from msmemscope.cli.commands.recover import RecoverCommand
 from msmemscope.cli.commands.report import ReportCommand
@@ -53,6 +54,7 @@ COMMANDS: tuple[Command, ...] = (
     CompareCommand(),
     ExportCommand(),
     EventsCommand(),
+    LiveCommand(),
     McpCommand(),
     DoctorCommand(),
     EnvCommand(),

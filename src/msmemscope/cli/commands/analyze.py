@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from msmemscope.cli.chosen_input import chosen_input, recordings_at
-from msmemscope.errors import EXIT_STATUS_FAILURE, MsmemscopeError, UsageError
+from msmemscope.cli.chosen_input import chosen_input
+from msmemscope.cli.each_process import Shown, chosen_number, each_process, write_json
+from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -82,29 +81,15 @@ class AnalyzeCommand:
         question = QUESTIONS[arguments.kind]
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
-        frames = _frames(arguments.frames)
+        frames = 1
+        if arguments.frames is not None:
+            frames = chosen_number(arguments.frames, "--frames", least=1, most=_MOST_FRAMES, of="frames")
         path, folders = chosen_input(arguments.path)
-        with contextlib.suppress(ValueError):  # only the main thread may
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         findings = _analyze(question, path, folders, options, frames=frames, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
         # What could not be looked at has not passed.
         return 0 if findings == 0 else EXIT_STATUS_FAILURE
-
-
-def _frames(given: str | None) -> int:
-    if given is None:
-        return 1
-    if not (
-        len(given) <= len(str(_MOST_FRAMES))
-        and given.isascii()
-        and given.isdecimal()
-        and 0 < int(given) <= _MOST_FRAMES
-    ):
-        message = "must be a number of frames"
-        raise UsageError(message, option="--frames", value=given, accepted=f"1 to {_MOST_FRAMES}")
-    return int(given)
 
 
 def _help(words: OptionWords, default: object) -> str:
@@ -155,60 +140,37 @@ def _analyze(
         MsmemscopeError: if not a single process could be analysed.
     """
     from msmemscope.launch import messages
-    from msmemscope.launch.faults import faults_as_errors
-    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
     from msmemscope.reports.merged_findings import merged_content, render_merged_findings
-    from msmemscope.reports.report_text import HEADING, ReportWriter
+    from msmemscope.reports.report_text import ReportWriter
 
-    failures: list[MsmemscopeError] = []
+    def examine(recording: Recording) -> Any:
+        with _options_as_typed(question):
+            question.check(recording, options)
+            return question.examine(recording, options)
+
+    shown: Shown[Result] = Shown(
+        question.name,
+        examine,
+        lambda result, recording: question.report(result, recording, sys.stdout, frames=frames),
+        question.json_content,
+    )
     contents = []
     found: list[tuple[int, pl.DataFrame]] = []
-    analyzed = answered = 0
-    writer = ReportWriter(sys.stdout)
-    for recording, is_one_of_several in recordings_at(folders or [path], failures):
-        try:
-            with (
-                _options_as_typed(question),
-                faults_as_errors(during=f"{question.name} of {recording.source}", send=recording.source),
-            ):
-                question.check(recording, options)
-                result = question.examine(recording, options)
-                if as_json:
-                    contents.append(_content(question, result, recording))
-                else:
-                    note_problems(recording)
-                    if is_one_of_several:
-                        if analyzed:
-                            writer.line()
-                        writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
-                    question.report(result, recording, sys.stdout, frames=frames)
-                    sys.stdout.flush()
-                if question.findings is not None:
-                    found.append((recording.process_id, question.findings(result)))
-        except MsmemscopeError as error:
-            failures.append(error)
-            continue
+    answered = 0
+    for recording, result, content in each_process(path, folders, shown, as_json=as_json):
+        contents.append(content)
         answered += result.coverage.is_answered
-        analyzed += 1
+        if question.findings is not None:
+            found.append((recording.process_id, question.findings(result)))
         for line in question.write(result, recording, options):
             messages.note(line)
-    if not analyzed and failures:
-        raise failures[0]
-    for failure in failures:
-        messages.warning(failure.message, failure.hint)
-    note_foreign_owner(path)
     merged = question.merge(found)
     if as_json:
-        content = {
-            "analysis": question.name,
-            "path": str(path),
-            "processes": contents,
-            "merged": merged_content(merged),
-        }
-        sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
-    elif analyzed > 1 and not merged.is_empty():
-        writer.line()
-        render_merged_findings(merged, analyzed, sys.stdout)
+        of_all = {"processes": contents, "merged": merged_content(merged)}
+        write_json({"analysis": question.name, "path": str(path), **of_all})
+    elif len(contents) > 1 and not merged.is_empty():
+        ReportWriter(sys.stdout).line()
+        render_merged_findings(merged, len(contents), sys.stdout)
     return merged.height if answered else None
 
 
@@ -226,15 +188,3 @@ def _options_as_typed(question: Question[Any, Any]) -> Iterator[None]:
         raise UsageError(
             error.reason, option=words.spelling, value=error.value, accepted=error.accepted, hint=error.hint
         ) from error
-
-
-def _content(question: Question[Any, Any], result: Result, recording: Recording) -> dict[str, Any]:
-    return {
-        "process_id": recording.process_id,
-        "source": recording.source,
-        "form": recording.form,
-        "coverage": list(recording.coverage),
-        "problems": list(recording.problems),
-        "is_answered": result.coverage.is_answered,
-        "result": question.json_content(result, recording),
-    }

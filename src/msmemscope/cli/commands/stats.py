@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
-import inspect
 import sys
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import PATH_HELP
-from msmemscope.cli.each_process import Shown, show_processes
+from msmemscope.cli.chosen_input import add_path, describe_verb
+from msmemscope.cli.each_process import show_processes
 
 if TYPE_CHECKING:
+    import argparse
+
     from msmemscope.analysis.weights.numbers import ProcessNumbers
     from msmemscope.recording import Recording
 
@@ -32,18 +32,16 @@ class StatsCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = inspect.getdoc(type(self))
-        parser.epilog = f"example: {_EXAMPLE}"
-        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument("--json", action="store_true", help="write them to stdout as one JSON object")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Count what is there of each process."""
         from msmemscope.reports.numbers_report import render_numbers
 
-        shown = Shown(self.name, _numbers, functools.partial(render_numbers, out=sys.stdout))
-        return show_processes(arguments.path, shown, as_json=arguments.json)
+        render = functools.partial(render_numbers, out=sys.stdout)
+        return show_processes(arguments.path, self.name, _numbers, render, as_json=arguments.json)
 
 
 def _numbers(recording: Recording) -> ProcessNumbers:

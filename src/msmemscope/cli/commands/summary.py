@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import PATH_HELP, chosen_input, recordings_at
+from msmemscope.cli.chosen_input import add_path, chosen_input, describe_verb, recordings_at
 from msmemscope.errors import EXIT_STATUS_FAILURE
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -35,10 +34,8 @@ class SummaryCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = inspect.getdoc(type(self))
-        parser.epilog = f"example: {_EXAMPLE}"
-        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument("--json", action="store_true", help="write it to stdout as one JSON object")
 
     def run(self, arguments: argparse.Namespace) -> int:

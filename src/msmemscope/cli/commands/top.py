@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
-import inspect
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import PATH_HELP
-from msmemscope.cli.each_process import Shown, chosen_number, chosen_word, show_processes
+from msmemscope.cli.chosen_input import add_path, describe_verb
+from msmemscope.cli.each_process import chosen_number, chosen_word, show_processes
+
+if TYPE_CHECKING:
+    import argparse
 
 # Rankings bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
 
@@ -32,10 +33,8 @@ class TopCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = inspect.getdoc(type(self))
-        parser.epilog = f"example: {_EXAMPLE}"
-        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument(
             _BY,
             metavar="MEASURE",
@@ -56,9 +55,10 @@ class TopCommand:
         words = [one.value for one in RankedBy]
         ranked_by = RankedBy(chosen_word(arguments.by, words, _BY, reason="is nothing that call sites are ranked by"))
         limit = chosen_number(arguments.limit, _LIMIT, least=1, most=_MOST_ROWS, of="rows")
-        shown = Shown(
+        return show_processes(
+            arguments.path,
             self.name,
             functools.partial(rank_sites, ranked_by=ranked_by),
             functools.partial(render_ranked_sites, out=sys.stdout, limit=limit),
+            as_json=arguments.json,
         )
-        return show_processes(arguments.path, shown, as_json=arguments.json)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
-import inspect
 import re
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import PATH_HELP
-from msmemscope.cli.each_process import Shown, chosen_number, chosen_word, show_processes
+from msmemscope.cli.chosen_input import add_path, describe_verb
+from msmemscope.cli.each_process import chosen_number, chosen_word, show_processes
 from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
 
 # Trees bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
 
@@ -40,10 +41,8 @@ class TreeCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        parser.description = inspect.getdoc(type(self))
-        parser.epilog = f"example: {_EXAMPLE}"
-        parser.add_argument("path", metavar="PATH", nargs="?", help=PATH_HELP)
+        describe_verb(parser, self, _EXAMPLE)
+        add_path(parser)
         parser.add_argument(
             _OF,
             metavar="MEASURE",
@@ -75,14 +74,15 @@ class TreeCommand:
         if arguments.depth is not None:
             depth = chosen_number(arguments.depth, _DEPTH, least=1, most=_DEEPEST, of="frames")
         least_share = _share(arguments.least)
-        shown = Shown(
+        return show_processes(
+            arguments.path,
             self.name,
             functools.partial(
                 call_tree, measure=measure, depth=depth, least_share=least_share, all_frames=arguments.all_frames
             ),
             functools.partial(render_call_tree, out=sys.stdout),
+            as_json=arguments.json,
         )
-        return show_processes(arguments.path, shown, as_json=arguments.json)
 
 
 def _share(given: str) -> float:

@@ -8,7 +8,7 @@ import sys
 import webbrowser
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import PATH_HELP, chosen_input
+from msmemscope.cli.chosen_input import add_path, chosen_input, describe_verb
 from msmemscope.cli.each_process import chosen_number
 from msmemscope.errors import MsmemscopeError, UsageError
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NEEDED: Final = ("starlette", "uvicorn")
+_EXAMPLE: Final = "msmemscope view memscopeDumpResults"
 _MOST_PORTS: Final = 65_535
 
 
 class ViewCommand:
-    """Show what was recorded in the browser: memory over time, every block, call stacks, the pool at a moment, tables.
+    """Show what was recorded in the browser: curves, blocks, stacks, pools, tables.
 
-    PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of torch; several
-    are compared with each other; without it, the latest run. A local server answers the page, and nobody else: its address has a
-    secret in it. It writes nothing but an index of each recording, in the folder of the user's cache. Ctrl+C ends it.
-    Needs `pip install 'msmemscope[view]'`.
-
-    Example: msmemscope view memscopeDumpResults/msmemscope_*_ascend
+    Several recordings can be compared with each other. A local server answers
+    the page, and nobody else: its address has a secret in it. It writes
+    nothing but an index of each recording, in the folder of the user's cache.
+    Ctrl+C ends it. Needs `pip install 'msmemscope[view]'`.
     """
 
     name = "view"
@@ -37,7 +36,8 @@ class ViewCommand:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.add_argument("paths", metavar="PATH", nargs="*", help=PATH_HELP)
+        describe_verb(parser, self, _EXAMPLE)
+        add_path(parser, several=True)
         parser.add_argument("--port", metavar="PORT", default="0", help="of the address; default: one that is free")
         parser.add_argument("--no-browser", action="store_true", help="only print the address")
 

@@ -22,9 +22,13 @@ from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
     PROCESS_HEADER,
-    CaptureState,
 )
-from msmemscope.formats.event_log.process_header import DecodedHeader, ProcessHeader, decode_process_header
+from msmemscope.formats.event_log.process_header import (
+    DecodedHeader,
+    ProcessHeader,
+    decode_process_header,
+    is_process_alive,
+)
 from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, open_segment
 from msmemscope.formats.event_log.stack_texts import StackTexts
 from msmemscope.formats.event_log.symbols import LATEST, Symbolizer
@@ -252,19 +256,7 @@ class Capture:
 
     def is_running(self) -> bool:
         """Tells whether the process is still alive (on this machine)."""
-        header = self.header
-        if header.state != CaptureState.OPEN or header.process_start_ticks == 0:
-            return False
-        try:
-            content = Path(f"/proc/{header.process_id}/stat").read_bytes()
-        except OSError:
-            return False
-        # The second field is the program's name in parentheses, which may hold anything.
-        fields = content[content.rfind(b")") + 1 :].split()
-        start_ticks_index = 19  # field 22, counted from field 3
-        if len(fields) <= start_ticks_index or fields[0] in {b"Z", b"X"}:
-            return False  # it has ended; only its parent has not looked yet
-        return int(fields[start_ticks_index]) == header.process_start_ticks
+        return is_process_alive(self.header)
 
     @cached_property
     def _survey(self) -> EventSurvey:

@@ -122,6 +122,23 @@ class DefinitionTable:
         self.facts = self._read_facts()
         self.modules = self._read_modules()
 
+    def add(self, content: bytes, *, big_endian: bool) -> int:
+        """Notes further entries: a program that still runs defines more and more.
+
+        Args:
+            content: Bytes of a segment, from the end of an entry on.
+            big_endian: Byte order of the writer.
+
+        Returns:
+            Bytes up to the end of the last entry that was completely written; 0 if there is none.
+        """
+        listed = len(self._listed)
+        end = self._note(content, big_endian=big_endian)
+        if len(self._listed) > listed:
+            self.facts = self._read_facts()
+            self.modules = self._read_modules()
+        return end
+
     def python_stack_ids(self) -> Sequence[int]:
         """Returns the ids of all Python stacks."""
         return tuple(self._places[DefinitionKind.PYTHON_STACK])
@@ -156,8 +173,8 @@ class DefinitionTable:
             return ()
         return payload.integers("Q", min(payload.size // _ADDRESS_BYTES, _DEEPEST_STACK))
 
-    def _note(self, content: bytes, *, big_endian: bool) -> None:
-        """Walks the entries of one segment.
+    def _note(self, content: bytes, *, big_endian: bool) -> int:
+        """Walks the entries of one segment, and returns where the last one ends.
 
         A process that is killed leaves entries without their commit marker, and
         threads share a segment, so whole ones can follow: go on at the next
@@ -169,6 +186,7 @@ class DefinitionTable:
         last = len(content) - _HEADER_BYTES
         position = 0
         index = 0
+        end = 0
         while index < len(markers):
             if markers[index] != position:
                 index = bisect_left(markers, position, lo=index)
@@ -188,7 +206,8 @@ class DefinitionTable:
                 self._listed.append((kind, payload))
             else:
                 self._places[kind][identity] = payload
-            position = start + -(-size // DEFINITION_ALIGNMENT) * DEFINITION_ALIGNMENT
+            end = position = start + -(-size // DEFINITION_ALIGNMENT) * DEFINITION_ALIGNMENT
+        return end
 
     def _read_code(self, code_id: int) -> CodeObject:
         payload = self._places[DefinitionKind.CODE].get(code_id)

@@ -225,7 +225,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
     """
     previous = 0
     for records in _committed_records(segment.file, rows):
-        block = _sound(records)
+        block = sound_records(records)
         if check is not None:
             check.damaged += len(records) - len(block)
             if segment.in_order and len(block):
@@ -239,7 +239,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
             yield block
 
 
-def _sound(records: Records) -> Records:
+def sound_records(records: Records) -> Records:
     """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
     is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
     # As numbers without a sign, negative sizes are the largest ones.
@@ -259,18 +259,22 @@ def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:
         while position + dtype.itemsize <= extent.end:
             # Extents begin at multiples of the page size, hence at a record.
             count = min(rows, (extent.end - position) // dtype.itemsize)
-            content = read_bytes(file, position, count * dtype.itemsize)
-            block = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
+            block = decoded_records(read_bytes(file, position, count * dtype.itemsize), file)
             position += count * dtype.itemsize
-            if file.big_endian:
-                block = block.astype(RECORD)
-            if file.format_version < FIRST_VERSION_WITH_KINDS:
-                block = _with_kinds(block)
             committed = block["sequence"] != 0
             if not committed.all():
                 block = block[committed]
             if len(block):
                 yield block
+
+
+def decoded_records(content: bytes, file: SegmentFile) -> Records:
+    """Returns the slots of a part of a segment, committed or not, in our byte order and as the newest version has them."""
+    dtype = in_byte_order(RECORD, big_endian=file.big_endian)
+    block: Records = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
+    if file.big_endian:
+        block = block.astype(RECORD)
+    return _with_kinds(block) if file.format_version < FIRST_VERSION_WITH_KINDS else block
 
 
 def _with_kinds(records: Records) -> Records:

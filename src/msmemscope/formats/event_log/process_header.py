@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -19,9 +20,6 @@ from msmemscope.formats.event_log.layout import (
     CaptureState,
     in_byte_order,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CAPTURE_DIRECTORY_NAME: Final = re.compile(r"msmemscope_(?P<process_id>\d+)_(?P<timestamp>\d+)_ascend")
 """Name of the directory of one observed process."""
@@ -150,6 +148,27 @@ def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
         message = f"{path} has an unknown capture state: {error}"
         raise EventLogError(message, hint="the file is damaged") from error
     return DecodedHeader(ProcessHeader(state=state, **values), big_endian, is_complete=True)
+
+
+def is_process_alive(header: ProcessHeader) -> bool:
+    """Tells whether the process that writes a capture is still alive (on this machine)."""
+    return header.state == CaptureState.OPEN and is_same_process(header)
+
+
+def is_same_process(header: ProcessHeader) -> bool:
+    """Tells whether the process that a capture is of is alive on this machine, whether it still writes or not."""
+    if header.process_start_ticks == 0:
+        return False
+    try:
+        content = Path(f"/proc/{header.process_id}/stat").read_bytes()
+    except OSError:
+        return False
+    # The second field is the program's name in parentheses, which may hold anything.
+    fields = content[content.rfind(b")") + 1 :].split()
+    start_ticks_index = 19  # field 22, counted from field 3
+    if len(fields) <= start_ticks_index or fields[0] in {b"Z", b"X"}:
+        return False  # it has ended; only its parent has not looked yet
+    return int(fields[start_ticks_index]) == header.process_start_ticks
 
 
 def _header_from_directory_name(path: Path) -> ProcessHeader:

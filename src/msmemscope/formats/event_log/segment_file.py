@@ -64,7 +64,7 @@ def open_segment(path: Path, magic: int) -> SegmentFile | None:
         ForeignSegmentError: the file is no segment of this kind, or cannot be opened.
         EventLogError: it is one of a newer format version.
     """
-    with _opened(path) as descriptor:
+    with opened_for_reading(path) as descriptor:
         size = os.fstat(descriptor).st_size
         content = os.pread(descriptor, SEGMENT_HEADER.itemsize, 0)
         if not content.strip(b"\0"):
@@ -83,22 +83,60 @@ def open_segment(path: Path, magic: int) -> SegmentFile | None:
 
 def read_bytes(segment: SegmentFile, start: int, size: int) -> bytes:
     """Returns up to `size` bytes of a segment from byte `start` of its file."""
-    with _opened(segment.path) as descriptor:
-        parts = []
-        while size > 0:
-            # One call reads at most 2 GiB on Linux.
-            part = os.pread(descriptor, min(size, 1 << 30), start)
-            if not part:
-                break
-            parts.append(part)
-            start += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    with opened_for_reading(segment.path) as descriptor:
+        return read_from(descriptor, start, size)
+
+
+def read_from(descriptor: int, start: int, size: int) -> bytes:
+    """Returns up to `size` bytes of an opened file from byte `start`."""
+    parts = []
+    while size > 0:
+        # One call reads at most 2 GiB on Linux.
+        part = os.pread(descriptor, min(size, 1 << 30), start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+        size -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def file_bytes(file: Path | int) -> int:
+    """Returns the size of a file, given by its path or by its descriptor.
+
+    Raises:
+        EventLogError: there is none at the path any more.
+    """
+    try:
+        return os.stat(file).st_size  # noqa: PTH116 - also of a descriptor
+    except OSError as error:
+        message = f"{file} cannot be read: {error.strerror}"
+        raise EventLogError(message) from error
+
+
+def next_data(descriptor: int, position: int) -> int:
+    """Returns where the first page with data begins at a position or behind it; the end of the file if none does.
+
+    Args:
+        descriptor: Of a segment.
+        position: The begin of a page.
+    """
+    size = os.fstat(descriptor).st_size
+    # Asked twice, see `_extents`.
+    return min(min((extent.start for extent in _data(descriptor, size, position)), default=size) for _ in range(2))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Opens a regular file for reading, and not through a symbolic link, a pipe or a device."""
+def opened_for_reading(path: Path) -> Iterator[int]:
+    """Opens a regular file for reading, and not through a symbolic link, a pipe or a device.
+
+    Yields:
+        Its descriptor.
+
+    Raises:
+        ForeignSegmentError: it cannot be opened, or is no regular file.
+        EventLogError: something within the block fails to read it.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -138,9 +176,8 @@ def _extents(descriptor: int, size: int) -> tuple[Extent, ...]:
     return tuple(extent for extent in joined if extent.start < extent.end)
 
 
-def _data(descriptor: int, size: int) -> Iterator[Extent]:
-    """Yields what the file system calls data, behind the header and in whole pages."""
-    position = SEGMENT_DATA_OFFSET
+def _data(descriptor: int, size: int, position: int = SEGMENT_DATA_OFFSET) -> Iterator[Extent]:
+    """Yields what the file system calls data, from a position on and in whole pages."""
     while position < size:
         try:
             start = os.lseek(descriptor, position, os.SEEK_DATA)

@@ -27,16 +27,7 @@ _ROWS: Final = 1 << 18
 def write_chrome_trace(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write a trace as JSON.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Says what process it is.
-
-    Returns:
-        What is left out or not as it seems, one line each.
-    """
+    """Write a trace as JSON."""
     tracks = tracks_of(recording)
     process_id = recording.process_id
     times = (tracks.counts["time_ns"], tracks.slices["begin_ns"], tracks.instants["time_ns"])

@@ -32,7 +32,7 @@ class WriteFile(Protocol):
         Args:
             recording: Any.
             write: Takes the file piece by piece.
-            choice: What is chosen beside the format.
+            choice: What is chosen beside the format: how the process is called, and the measure where one is taken.
 
         Returns:
             What is left out or not as it seems, one line each.

@@ -24,16 +24,7 @@ _SEPARATORS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 def write_flamegraph(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write collapsed stacks. The outermost frame is the pool: memory of the driver holds that of the other pools.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Its measure is what stacks are weighted by.
-
-    Returns:
-        What is left out or not as it seems, one line each.
-    """
+    """Write collapsed stacks. The outermost frame is the pool: memory of the driver holds that of the other pools."""
     found = weighted_stacks(recording)
     lines: dict[str, int] = {}
     weights = found.of_pools().select("device", "pool", "stack", COLUMN_OF[choice.measure])

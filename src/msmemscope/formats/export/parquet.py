@@ -29,15 +29,7 @@ _ATTRIBUTES: Final = [name for name in ATTRIBUTE_SCHEMA.names() if name != "attr
 
 
 def write_parquet(recording: Recording, folder: Path) -> None:
-    """Write the tables.
-
-    Args:
-        recording: Any.
-        folder: Where the files go.
-
-    Raises:
-        OSError: The disk is full, or gone.
-    """
+    """Write the tables."""
     _event_table(recording).sink_parquet(folder / EVENTS)
     _block_table(recording).sink_parquet(folder / BLOCKS)
 

@@ -83,16 +83,7 @@ class _Track(IntEnum):
 def write_perfetto(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write a trace of Perfetto.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Says what process it is.
-
-    Returns:
-        What is left out or not as it seems, one line each.
-    """
+    """Write a trace of Perfetto."""
     tracks = tracks_of(recording)
     process_id = max(recording.process_id, 1)  # 0 is the idle process of the kernel
     process = number_field(1, process_id) + text_field(6, choice.title)

@@ -54,16 +54,7 @@ class _Profile(IntEnum):
 def write_pprof(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write a profile for pprof. The outermost frame is the pool: memory of the driver holds that of the other pools.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Says what process it is.
-
-    Returns:
-        What is left out or not as it seems, one line each.
-    """
+    """Write a profile for pprof. The outermost frame is the pool: memory of the driver holds that of the other pools."""
     found = weighted_stacks(recording)
     texts: dict[str, int] = {"": 0}
     locations: dict[StackFrame, int] = {}

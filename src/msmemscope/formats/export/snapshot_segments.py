@@ -221,7 +221,7 @@ def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, 
     fits = place >= 0
     fits[fits] = behind[fits] <= ends[place[fits]]
     # A damaged recording may say that blocks overlap: whoever comes later has a segment of its own.
-    reached = np.concatenate([[0], np.maximum.accumulate(behind)[:-1]]) if len(behind) else behind
+    reached = np.append(np.zeros(1, np.uint64), np.maximum.accumulate(behind)[:-1]) if len(behind) else behind
     fits &= addresses >= reached
     own = np.flatnonzero(~fits)
     place[own] = len(segments) + np.arange(len(own))

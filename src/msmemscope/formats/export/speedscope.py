@@ -32,16 +32,7 @@ _WORDS: Final = {
 def write_speedscope(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write profiles for speedscope.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Says what process it is.
-
-    Returns:
-        What is left out or not as it seems, one line each.
-    """
+    """Write profiles for speedscope."""
     found = weighted_stacks(recording)
     numbers: dict[StackFrame, int] = {}
     samples = [[numbers.setdefault(frame, len(numbers)) for frame in stack] for stack in found.stacks]

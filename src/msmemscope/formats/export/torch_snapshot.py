@@ -37,16 +37,7 @@ _PREFERRED_POOLS: Final = (
 def write_torch_snapshot(
     recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
 ) -> tuple[str, ...]:
-    """Write a memory snapshot.
-
-    Args:
-        recording: Any.
-        write: Takes the file piece by piece.
-        choice: Says what process it is.
-
-    Returns:
-        What is left out, one line each.
-    """
+    """Write a memory snapshot."""
     clock = Clock.of(recording)
     pools, left_out = _device_pools(recording)
     stream = PickleStream(write)

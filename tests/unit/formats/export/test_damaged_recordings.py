@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from msmemscope.formats.event_log.event_segments import MOST_BYTES
@@ -39,7 +39,13 @@ events = st.fixed_dictionaries(
 )
 
 
+SAME_ADDRESS = dict.fromkeys(
+    ("extra", "thread_id", "name_id", "attribute_id", "python_stack_id", "native_stack_id", "flags", "timestamp_ns"), 0
+) | {"kind": 1, "address": LARGEST - 4096, "size": 1, "pool": 1, "device": 1}
+
+
 @settings(max_examples=40)
+@example([SAME_ADDRESS, SAME_ADDRESS])
 @given(st.lists(events, max_size=15))
 def test_any_numbers_are_exported(rows: list[dict[str, Any]]) -> None:
     """Addresses at the end of what numbers reach, centuries between events, devices and pools that nobody knows."""

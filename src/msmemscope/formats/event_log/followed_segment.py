@@ -1,0 +1,178 @@
+"""One segment of events that is still being written: each of its records once, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from msmemscope.formats.event_log.event_segments import decoded_records, sound_records
+from msmemscope.formats.event_log.layout import EVENT_SEGMENT_MAGIC, RECORD, SEGMENT_DATA_OFFSET
+from msmemscope.formats.event_log.segment_file import (
+    SegmentFile,
+    file_bytes,
+    next_data,
+    open_segment,
+    opened_for_reading,
+    read_from,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Records = np.ndarray[Any, np.dtype[Any]]
+
+_PAGE_BYTES: Final = 4096
+_BLOCK_BYTES: Final = 1 << 20
+"""Read at once. More than the largest chunk, so that a block without any record is no chunk that is being filled; and little,
+because some file systems let the writer wait with the growth of a file until it has been read."""
+_NO_RECORDS: Final[Records] = np.empty(0, dtype=RECORD)
+
+
+class FollowedSegment:
+    """The records of a segment that were read and not yet taken, and where to read on.
+
+    Slots are committed in the order in which they lie in the file. A slot that is not, in front of one that is, was torn when
+    the process died, or given back by the flight recorder.
+
+    Args:
+        file: Of the family `events`.
+        number: Which of the followed segments it is.
+    """
+
+    def __init__(self, file: SegmentFile, number: int) -> None:
+        """Start in front of the first record."""
+        self.number = number
+        self.pending: Records = _NO_RECORDS
+        self.is_at_end = False
+        """No further record was there when it was looked last."""
+        self.missed = 0
+        """Slots that hold nothing any more and were never read."""
+        self.damaged = 0
+        """Records that were left out."""
+        self._file = file
+        self._position = SEGMENT_DATA_OFFSET
+        self._known_bytes = 0
+        self._is_behind_writer = False
+        self._newest = 0
+
+    @classmethod
+    def at(cls, path: Path, number: int) -> FollowedSegment | None:
+        """Return the segment at a path; None if its header is not written yet.
+
+        Raises:
+            EventLogError: It is no segment, or of a newer format.
+        """
+        file = open_segment(path, EVENT_SEGMENT_MAGIC)
+        return None if file is None else cls(file, number)
+
+    @property
+    def newest_pending(self) -> int:
+        """Sequence number of the last record that was not taken yet; 0 if there is none."""
+        return int(self.pending["sequence"][-1]) if len(self.pending) else 0
+
+    def unread_bytes(self) -> int:
+        """Return how much of the file lies behind what was read; what is reserved and not written yet counts too.
+
+        Raises:
+            EventLogError: The file cannot be read.
+        """
+        return max(file_bytes(self._file.path) - self._position, 0) + self.pending.nbytes
+
+    def fill(self, rows: int, up_to: int | None = None) -> None:
+        """Read on until so many records are pending, or all there are.
+
+        Args:
+            rows: Records.
+            up_to: A sequence number: read on, beyond `rows`, until it is passed.
+
+        Raises:
+            EventLogError: The file cannot be read.
+        """
+        self.is_at_end = False
+        with opened_for_reading(self._file.path) as descriptor:
+            while len(self.pending) < rows or (up_to is not None and self.newest_pending <= up_to):
+                block = self._next_block(descriptor)
+                if block is None:
+                    self.is_at_end = True
+                    return
+                self.pending = np.concatenate([self.pending, block]) if len(self.pending) else block
+
+    def take(self, limit: int) -> Records:
+        """Hand out the pending records up to and including a sequence number."""
+        count = int(np.searchsorted(self.pending["sequence"], np.uint64(limit), side="right"))
+        taken, self.pending = self.pending[:count], self.pending[count:]
+        return taken
+
+    def first_sequence(self) -> int | None:
+        """Return the number of the first record that the file still has; None if it has none.
+
+        Raises:
+            EventLogError: The file cannot be read.
+        """
+        with opened_for_reading(self._file.path) as descriptor:
+            found = self._committed_block(descriptor, SEGMENT_DATA_OFFSET)
+        if found is None:
+            return None
+        _, slots = found
+        sequences = slots["sequence"]
+        return int(sequences[np.argmax(sequences != 0)])
+
+    def _next_block(self, descriptor: int) -> Records | None:
+        """Returns the next records, at most a block of them; None if there are none."""
+        size = file_bytes(descriptor)
+        is_grown, self._known_bytes = size != self._known_bytes, size
+        if self._is_behind_writer and not is_grown:
+            # The writer goes on where we stopped: of a chunk that is still empty there not every byte need be read.
+            slots = decoded_records(read_from(descriptor, self._position, RECORD.itemsize), self._file)
+            if not len(slots) or slots["sequence"][0] == 0:
+                return None
+        found = self._committed_block(descriptor, self._position)
+        self._is_behind_writer = found is None
+        if found is None:
+            return None
+        start, slots = found
+        committed = np.flatnonzero(slots["sequence"])
+        end = start + (int(committed[-1]) + 1) * RECORD.itemsize
+        self.missed += (end - self._position) // RECORD.itemsize - len(committed)
+        self._position = end
+        self._is_behind_writer = end < start + slots.nbytes or end == size
+        return self._rising(self._settled(descriptor, slots[: committed[-1] + 1], end))
+
+    def _committed_block(self, descriptor: int, start: int) -> tuple[int, Records] | None:
+        """Returns the first block from a position on that has a record, and where it begins; None if there is none."""
+        while True:
+            content = read_from(descriptor, start, _BLOCK_BYTES)
+            slots = decoded_records(content, self._file)
+            if slots["sequence"].any():
+                return start, slots
+            if len(content) < _BLOCK_BYTES:
+                return None
+            # What the flight recorder gave back is a hole. It can be far larger than what the log still has.
+            start = next_data(descriptor, (start + len(content)) // _PAGE_BYTES * _PAGE_BYTES)
+
+    def _settled(self, descriptor: int, slots: Records, end: int) -> Records:
+        """Returns records as they are once all of them have been committed.
+
+        A record that was committed right when we came by can have been read in another order than it was written in, on
+        processors that reorder: the last page is read once more.
+        """
+        count = min(len(slots), _PAGE_BYTES // RECORD.itemsize)
+        again = decoded_records(
+            read_from(descriptor, end - count * RECORD.itemsize, count * RECORD.itemsize), self._file
+        )
+        rest = len(slots) - count
+        settled = slots if np.array_equal(slots[rest:], again) else np.concatenate([slots[:rest], again])
+        is_committed = settled["sequence"] != 0
+        return settled if is_committed.all() else settled[is_committed]
+
+    def _rising(self, records: Records) -> Records:
+        """Returns the records that a process can have written: sound ones, whose numbers rise."""
+        sound = sound_records(records)
+        sequences = sound["sequence"]
+        latest = np.maximum.accumulate(np.concatenate([[np.uint64(self._newest)], sequences]))
+        is_rising = sequences > latest[:-1]
+        self._newest = int(latest[-1])
+        rising = sound if is_rising.all() else sound[is_rising]
+        self.damaged += len(records) - len(rising)
+        return rising
