@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of the HTML report, of a small GPT that keeps its losses, in a headless Chromium.
+"""`make screenshots`: the pictures of the HTML report and of the viewer, of a small GPT that keeps its losses, in a headless Chromium.
 
 Usage: python docs/screenshots.py
 """
@@ -18,6 +18,7 @@ DOCS = Path(__file__).parent
 sys.path.append(str(DOCS.parent))  # the browser is the tests'
 
 from tests.support.browser import BrowserPage, find_browser  # noqa: E402
+from tests.support.viewer import running_viewer  # noqa: E402
 
 _OPTIONS: Final = ("--device=cpu", "--report", "--analysis=leaks,decompose", "--output=memscopeDumpResults")
 _PROGRAM: Final = ("examples/train_gpt.py", "--device=cpu", "--steps=12", "--leak")
@@ -26,6 +27,9 @@ _PICTURES: Final = {
     "report-memory.png": ("document.querySelector('#memory-0-0')", "document.querySelector('#memory-0-0')"),
 }
 """Name of a picture to its first and last element."""
+_VIEWER_SIZE: Final = {"width": 1280, "height": 860}
+_VIEWER_PLACE: Final = (0.6, 0.35)
+"""Of a block in the map that is never freed, as shares of its width and height."""
 
 
 def main() -> int:
@@ -56,7 +60,31 @@ def main() -> int:
                 taken = page.call("Page.captureScreenshot", clip=box, captureBeyondViewport=True)
                 (DOCS / "images" / name).write_bytes(base64.b64decode(taken["data"]))
                 print(f"wrote docs/images/{name}")
+            _picture_viewer(page, folder)
     return 0
+
+
+def _picture_viewer(page: BrowserPage, folder: Path) -> None:
+    """Open the same run in the viewer, and a block that is never freed."""
+    with running_viewer(folder / "cache", folder / "memscopeDumpResults") as viewer:
+        page.call("Emulation.setDeviceMetricsOverride", **_VIEWER_SIZE, deviceScaleFactor=1, mobile=False)
+        page.open(f"{viewer.address}#by=site&map.colour=site")
+        while page.value("typeof msmemscopeView") != "object":
+            pass
+        page.value("msmemscopeView.idle()")
+        # A machine without a Chinese font would show a box there.
+        page.value("document.querySelector('[data-control=language]').style.visibility = 'hidden'")
+        left, top, width, height = page.value(
+            "(() => { const box = document.querySelector('[data-field=map]').getBoundingClientRect();"
+            " return [box.left, box.top, box.width, box.height]; })()"
+        )
+        x, y = left + _VIEWER_PLACE[0] * width, top + _VIEWER_PLACE[1] * height
+        for kind in ("mousePressed", "mouseReleased"):
+            page.point(x, y, kind, button="left", clickCount=1)
+        page.point(1, 1)
+        page.value("msmemscopeView.idle()")
+        (DOCS / "images" / "viewer.png").write_bytes(page.picture())
+        print("wrote docs/images/viewer.png")
 
 
 if __name__ == "__main__":
