@@ -9,16 +9,19 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, coverage_of
 from msmemscope.analysis.weights.measures import POOL_KEY, Measure
+from msmemscope.analysis.weights.path_tree import ROOT, PathTreeBuilder, whole_numbers
 from msmemscope.analysis.weights.ranked_sites import SUBJECT, RankedBy, site_weights, whole_weight
 from msmemscope.analysis.weights.weighted_stacks import COLUMN_OF, WEIGHT_SCHEMA, StackFrame, weighted_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from msmemscope.analysis.weights.path_tree import PathTree
     from msmemscope.recording import Recording
 
 ITSELF: Final = "(itself)"
@@ -89,12 +92,17 @@ def call_tree(
         all_frames: Whether frames of PyTorch and of Python's library are shown, too.
     """
     paths = _paths_of_stacks(recording, measure) if all_frames else _paths_of_program(recording, measure)
-    trees: dict[tuple[int, int], _Tree] = {}
+    builders: dict[tuple[int, int], tuple[PathTreeBuilder, list[tuple[int, int, int]]]] = {}
     for pool, frames, weight, blocks in paths:
-        trees.setdefault(pool, _Tree()).add(frames, weight, blocks)
+        builder, leaves = builders.setdefault(pool, (PathTreeBuilder(), []))
+        leaves.append((builder.add(frames), weight, blocks))
+    trees = {
+        pool: _Tree(builder.tree(), leaves)
+        for pool, (builder, leaves) in sorted(builders.items(), key=lambda one: one[0])
+    }
     pools = tuple(
-        PoolTree(*pool, tree.weights[0], tree.blocks[0], tree.calls(depth, least_share))
-        for pool, tree in sorted(trees.items(), key=lambda one: one[0])
+        PoolTree(*pool, tree.weights[ROOT], tree.blocks[ROOT], tree.calls(depth, least_share))
+        for pool, tree in trees.items()
     )
     return CallTree(measure, pools, coverage_of(SUBJECT, recording))
 
@@ -134,35 +142,17 @@ def _text(frame: StackFrame) -> str:
 
 
 class _Tree:
-    """A tree that grows path by path; its root, 0, is the pool."""
+    """The paths of a pool, which is the root; a leaf is its node, a weight and a number of blocks."""
 
-    def __init__(self) -> None:
-        self.frames = [""]
-        self.weights = [0]
-        self.blocks = [0]
-        self._own = [(0, 0)]
-        self._children: list[dict[str, int]] = [{}]
-
-    def add(self, frames: Iterable[str], weight: int, blocks: int) -> None:
-        node = 0
-        self._weigh(node, weight, blocks)
-        for frame in frames:
-            child = self._children[node].get(frame)
-            if child is None:
-                child = self._children[node][frame] = len(self.frames)
-                self.frames.append(frame)
-                self.weights.append(0)
-                self.blocks.append(0)
-                self._own.append((0, 0))
-                self._children.append({})
-            node = child
-            self._weigh(node, weight, blocks)
-        own_weight, own_blocks = self._own[node]
-        self._own[node] = (own_weight + weight, own_blocks + blocks)
-
-    def _weigh(self, node: int, weight: int, blocks: int) -> None:
-        self.weights[node] += weight
-        self.blocks[node] += blocks
+    def __init__(self, tree: PathTree, leaves: Iterable[tuple[int, int, int]]) -> None:
+        self._tree = tree
+        nodes, *values = zip(*leaves, strict=True)
+        sums = (tree.sums(np.array(nodes, dtype=np.int64), whole_numbers(one)) for one in values)
+        self.weights, self.blocks = (one.tolist() for one in sums)
+        self._children: dict[int, list[int]] = {}
+        for node, parent in enumerate(tree.parents.tolist()):
+            if node != ROOT:
+                self._children.setdefault(parent, []).append(node)
 
     def calls(self, depth: int | None, least_share: float) -> pl.DataFrame:
         """Return CALL_SCHEMA; without recursion, because stacks are deeper than Python's may be."""
@@ -189,18 +179,20 @@ class _Tree:
             # Only sizes of a damaged recording add up to more than a column holds.
             weight = max(-_LARGEST, min(branch.weight, _LARGEST))
             rows.append((line, parent, level, branch.frame, weight, share, branch.blocks, branch.folded))
-            if branch.node is not None and self._children[branch.node]:
+            if branch.node in self._children:
                 put_below(line, level + 1, branch.node)
         return pl.DataFrame(rows, CALL_SCHEMA, orient="row")
 
     def _branches(self, node: int) -> list[_Branch]:
         """What a node is made of, the heaviest first."""
+        labels, names = self._tree.labels, self._tree.names
         branches = [
-            _Branch(frame, child, self.weights[child], self.blocks[child], 0)
-            for frame, child in self._children[node].items()
+            _Branch(labels[names[child]], child, self.weights[child], self.blocks[child], 0)
+            for child in self._children.get(node, ())
         ]
-        own_weight, own_blocks = self._own[node]
+        own_blocks = self.blocks[node] - sum(one.blocks for one in branches)
         if own_blocks:
+            own_weight = self.weights[node] - sum(one.weight for one in branches)
             branches.append(_Branch(ITSELF, None, own_weight, own_blocks, 0))
         return sorted(branches, key=lambda one: (-one.weight, -one.blocks, one.frame or ""))
 

@@ -17,6 +17,12 @@ ROOT: Final = 0
 """Node of all paths."""
 FOLDED: Final = 0xFFFF_FFFF
 """In the place of a node: several that are shown as one."""
+_LARGEST: Final = (1 << 63) - 1
+
+
+def whole_numbers(values: Sequence[int]) -> Numbers:
+    """Return numbers whose sums are exact: i64, or Python's own where a sum may be larger, as of a damaged recording."""
+    return np.array(values, dtype=np.int64 if sum(map(abs, values)) <= _LARGEST else np.object_)
 
 
 class PathTreeBuilder:
@@ -75,9 +81,9 @@ class PathTree:
 
         Args:
             nodes: Where values belong, any number of times each.
-            values: i64, one for each of `nodes`.
+            values: i64 or `whole_numbers`, one for each of `nodes`.
         """
-        total = np.zeros(len(self.parents), dtype=np.int64)
+        total = np.zeros(len(self.parents), dtype=values.dtype)
         np.add.at(total, nodes, values)
         order = np.argsort(self.depths, kind="stable")
         depths = self.depths[order]
@@ -103,7 +109,7 @@ class PathTree:
         # What is not kept and lies right below what is kept is one node for each parent.
         rest = np.flatnonzero(~is_kept & is_kept[self.parents] & (weights > 0))
         folded_parents, folded_nodes = np.unique(self.parents[rest], return_counts=True)
-        folded = np.zeros((2, len(weights)), dtype=np.int64)
+        folded = np.zeros((2, len(weights)), dtype=weights.dtype)
         np.add.at(folded[0], self.parents[rest], weights[rest])
         np.add.at(folded[1], self.parents[rest], counts[rest])
         nodes = np.concatenate([kept, np.full(len(folded_parents), FOLDED, dtype=np.int64)])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
+from msmemscope.analysis.weights.path_tree import FOLDED, ROOT, PathTreeBuilder, whole_numbers
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.reports.html.shown_text import shown
 
@@ -21,7 +24,6 @@ MOST_NODES: Final = 3000
 """Nodes of a tree; of one with more, larger ones are put together."""
 _DEEPEST: Final = 100
 """Frames of a path, the innermost; those that called them are one node."""
-_ROOT: Final = 0
 
 
 @dataclasses.dataclass
@@ -63,13 +65,28 @@ def stack_tree(recording: Recording, blocks: pl.DataFrame, root: str, nodes: int
         .agg(pl.col("size", "blocks").sum())
         .sort("size", "site_path", "name", descending=[True, False, False])
     )
-    tree = _Tree(shown(root))
-    for path, name, size, count in paths.head(_MOST_STACKS).iter_rows():
-        tree.add(_frames(path, name), size, count)
-    rest = paths.slice(_MOST_STACKS)
-    if rest.height:
-        tree.add([f"({rest.height} more stacks)"], int(rest["size"].sum()), int(rest["blocks"].sum()))
-    return tree.pruned(nodes)
+    builder = PathTreeBuilder()
+    leaves = [
+        builder.add(_frames(path, name))
+        for path, name in paths.head(_MOST_STACKS).select("site_path", "name").iter_rows()
+    ]
+    rest = paths.height - len(leaves)
+    if rest > 0:
+        leaves += [builder.add([f"({rest} more stacks)"])] * rest
+    tree = builder.tree()
+    weights, counts = (
+        tree.sums(np.array(leaves, dtype=np.int64), whole_numbers(paths[one].to_list())) for one in ("size", "blocks")
+    )
+    least = math.ceil(weights[ROOT] * _LEAST_SHARE)
+    part = tree.shown(weights, counts, least, len(weights))
+    while len(part.nodes) > nodes:
+        least *= 2
+        part = tree.shown(weights, counts, least, len(weights))
+    names = [
+        f"({folded} smaller)" if node == FOLDED else shown(tree.labels[tree.names[node]])
+        for node, folded in zip(part.nodes.tolist(), part.folded.tolist(), strict=True)
+    ]
+    return StackTree([shown(root), *names[1:]], part.parents.tolist(), part.weights.tolist(), part.counts.tolist())
 
 
 def _frames(path: str, operator: str | None) -> list[str]:
@@ -80,70 +97,3 @@ def _frames(path: str, operator: str | None) -> list[str]:
         called_by = f"({len(frames) - _DEEPEST} frames)"
         return [called_by, *reversed(frames[:_DEEPEST]), *called]
     return [*reversed(frames), *called]
-
-
-class _Tree:
-    """A tree that grows path by path."""
-
-    def __init__(self, root: str) -> None:
-        self._tree = StackTree([root], [_ROOT], [0], [0])
-        self._children: dict[tuple[int, str], int] = {}
-
-    def add(self, frames: list[str], size: int, blocks: int) -> None:
-        tree, node = self._tree, _ROOT
-        for frame in (None, *frames):
-            if frame is not None:
-                node = self._child(node, frame)
-            tree.size_bytes[node] += size
-            tree.blocks[node] += blocks
-
-    def _child(self, parent: int, frame: str) -> int:
-        known = self._children.get((parent, frame))
-        if known is not None:
-            return known
-        tree = self._tree
-        node = self._children[parent, frame] = len(tree.names)
-        tree.names.append(shown(frame))
-        tree.parents.append(parent)
-        tree.size_bytes.append(0)
-        tree.blocks.append(0)
-        return node
-
-    def pruned(self, most: int) -> StackTree:
-        """Return the tree in which the nodes of a parent that are too small to be seen are one."""
-        least = self._tree.size_bytes[_ROOT] * _LEAST_SHARE
-        pruned = self._with_at_least(least)
-        while len(pruned.names) > most:
-            least *= 2
-            pruned = self._with_at_least(least)
-        return pruned
-
-    def _with_at_least(self, least: float) -> StackTree:
-        tree = self._tree
-        pruned = StackTree(tree.names[:1], [_ROOT], tree.size_bytes[:1], tree.blocks[:1])
-        places: dict[int, int] = {_ROOT: _ROOT}
-        small: dict[int, int] = {}
-        counts: dict[int, int] = {}
-        for node in range(1, len(tree.names)):
-            parent = places.get(tree.parents[node])
-            if parent is None:
-                continue  # within one that is too small
-            if tree.size_bytes[node] >= least:
-                places[node] = _appended(pruned, tree.names[node], parent)
-            elif parent not in small:
-                small[parent] = _appended(pruned, "", parent)
-            place = places.get(node, small.get(parent, _ROOT))
-            counts[place] = counts.get(place, 0) + 1
-            pruned.size_bytes[place] += tree.size_bytes[node]
-            pruned.blocks[place] += tree.blocks[node]
-        for place in small.values():
-            pruned.names[place] = f"({counts[place]} smaller)"
-        return pruned
-
-
-def _appended(tree: StackTree, name: str, parent: int) -> int:
-    tree.names.append(name)
-    tree.parents.append(parent)
-    tree.size_bytes.append(0)
-    tree.blocks.append(0)
-    return len(tree.names) - 1
