@@ -14,7 +14,9 @@ from msmemscope.analysis.owners.ownership import owners_of_capture
 from msmemscope.configuration import Config, DataFormat
 from msmemscope.formats.dump import BlockFindings, write_dumps
 from msmemscope.formats.event_log import Capture
-from msmemscope.formats.reading import load
+from msmemscope.formats.export.export_choice import ExportChoice
+from msmemscope.formats.export.writing import write_export
+from msmemscope.formats.reading import load, load_all
 from msmemscope.model.events import WATCH_KINDS, EventKind
 from msmemscope.recording import Recording
 from tests.fakes.event_log_builder import (
@@ -164,3 +166,34 @@ def test_dumps_read_back_equal_the_event_log(
     assert dump.blocks["owner"].to_list() == owners
     assert totals(dump) == totals(log)
     assert dump.steps.rows() == log.steps.rows()
+
+
+@given(steps_of_run, st.sampled_from(list(DataFormat)))
+def test_a_dump_that_is_exported_again_has_the_same_bytes(
+    run: list[tuple[str, int, tuple[int, int], str, str]], data_format: DataFormat
+) -> None:
+    """From the CSV files of the event log, and from CSV files by way of the other format."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        builder = EventLogBuilder(root)
+        record(builder, run)
+        log = load(builder.write())
+        if log.events.is_empty() or log.events["kind"].is_in([*ROWLESS]).all():
+            return
+        choice = ExportChoice("a run")
+        write_export(log, "csv", root / "first", choice)
+        write_export(_merged(root / "first"), data_format.value, root / "between", choice)
+        write_export(_merged(root / "between"), "csv", root / "again", choice)
+        assert _contents(root / "again") == _contents(root / "first")
+
+
+def _merged(folder: Path) -> Recording:
+    (recording,) = load_all(folder)
+    return recording
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """The CSV files of a folder by that of their device."""
+    files = {path.relative_to(folder).parts[0]: path.read_bytes() for path in sorted(folder.rglob("*.csv"))}
+    assert files
+    return files

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from msmemscope.configuration import Config
     from msmemscope.formats.dump.cells import Flags, TableRows
     from msmemscope.formats.dump.python_trace import Calls
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
     from msmemscope.formats.dump.rows import RenderedRows
-    from msmemscope.formats.event_log.capture import Capture
 
 _BATCH_ROWS: Final = 32768
 
@@ -73,10 +73,11 @@ class DumpFiles:
 
 
 def write_dumps(
-    capture: Capture,
+    capture: RecordedEvents,
     settings: Config,
     findings: BlockFindings = NO_FINDINGS,
     *,
+    directory: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DumpFiles:
     """Writes `config.json`, a dump per device, and the Python trace.
@@ -85,6 +86,7 @@ def write_dumps(
         capture: What was recorded.
         settings: The settings it was recorded with: format, stacks to show.
         findings: What the rows of blocks show beside what was recorded.
+        directory: Where the files go; by default to the capture.
         progress: Called now and then with the events written and the number of all events.
 
     Returns:
@@ -97,7 +99,7 @@ def write_dumps(
     if capture.event_count() == 0:
         return DumpFiles((), (), (), None, 0)
     with ExitStack() as resources:
-        session = _DumpSession(capture, settings, findings, resources)
+        session = _DumpSession(capture, settings, findings, directory or capture.directory, resources)
         try:
             session.write_all(progress)
             return session.finish()
@@ -117,7 +119,14 @@ class _Content(NamedTuple):
 class _DumpSession:
     """The files of one call of `write_dumps`."""
 
-    def __init__(self, capture: Capture, settings: Config, findings: BlockFindings, resources: ExitStack) -> None:
+    def __init__(
+        self,
+        capture: RecordedEvents,
+        settings: Config,
+        findings: BlockFindings,
+        directory: Path,
+        resources: ExitStack,
+    ) -> None:
         self._capture = capture
         self._settings = settings
         self._findings = findings
@@ -128,9 +137,9 @@ class _DumpSession:
         # Events of no device go into the file of each; without any device, into that of the cpu.
         devices = capture.devices() or ((DEVICE_CPU,) if has_rows else ())
         self._home = home_device(devices, _device_of_trace(capture, settings))
-        self._base = resources.enter_context(OutputFolder(capture.directory))
+        self._base = resources.enter_context(OutputFolder(directory))
         self._folders = {
-            device: resources.enter_context(OutputFolder(capture.directory, device_folder(device), DUMP_FOLDER))
+            device: resources.enter_context(OutputFolder(directory, device_folder(device), DUMP_FOLDER))
             for device in dict.fromkeys((*devices, self._home))
         }
         for folder in self._folders.values():
@@ -313,7 +322,7 @@ def _one_ahead(batches: Iterator[_Content]) -> Generator[_Content, None, None]:
             yield batch
 
 
-def _device_of_trace(capture: Capture, settings: Config) -> int | None:
+def _device_of_trace(capture: RecordedEvents, settings: Config) -> int | None:
     """Returns the device that the process used when its trace ended; None if it did not say, or that is not observed."""
     name = capture.facts.get("python_trace.device", ("",))[-1]
     is_observed = name == CPU_WORD or not {name, name.partition(":")[0]}.isdisjoint(settings.devices)
@@ -332,7 +341,7 @@ def _free_timestamp(folders: Iterable[OutputFolder]) -> str:
     raise DumpError(message)
 
 
-def _recorded_blocks(capture: Capture) -> BlockTest | None:
+def _recorded_blocks(capture: RecordedEvents) -> BlockTest | None:
     """Returns a test for MALLOC sequence numbers that the log still has; None if none was dropped."""
     if capture.header.dropped_recycled == 0:
         return None

@@ -26,7 +26,7 @@ from msmemscope.model.pools import DEVICE_POOLS, POOL_WORDS, Pool
 from msmemscope.recording import EVENT_SCHEMA
 
 if TYPE_CHECKING:
-    from msmemscope.formats.event_log.capture import Capture
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
 
 _BLOCK_COLUMNS: Final = (
     "sequence", "timestamp_ns", "address", "size", "pool", "device", "python_stack_id", "native_stack_id",
@@ -44,7 +44,7 @@ class OutOfMemoryRows:
         form: How attributes are written.
     """
 
-    def __init__(self, capture: Capture, form: AttributeForm) -> None:
+    def __init__(self, capture: RecordedEvents, form: AttributeForm) -> None:
         """Begin with what a flight recorder has dropped, of which only the end is known."""
         self._capture = capture
         self._form = form
@@ -152,7 +152,7 @@ def _no_blocks() -> pl.DataFrame:
     return EVENT_SCHEMA.to_frame().select(_BLOCK_COLUMNS)
 
 
-def _blocks_without_begin(capture: Capture) -> pl.DataFrame:
+def _blocks_without_begin(capture: RecordedEvents) -> pl.DataFrame:
     """Returns the blocks of which only the FREE is there, with no time and no stacks.
 
     A flight recorder drops the MALLOC of a block that was freed, and can have dropped it since the failure at which the

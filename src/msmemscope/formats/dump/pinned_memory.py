@@ -10,13 +10,13 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
-    from msmemscope.formats.event_log.capture import Capture
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
 
 
 class PinnedMemory:
     """Blocks of pinned memory that are alive, carried from batch to batch."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: RecordedEvents) -> None:
         """Begin with no block."""
         self._capture = capture
         self._known = pl.Series([], dtype=pl.UInt32)

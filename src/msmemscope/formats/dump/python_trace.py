@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from msmemscope.formats.dump.cells import Flags, Numbers
     from msmemscope.formats.dump.output_files import OutputFolder
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
     from msmemscope.formats.dump.sqlite_writer import SqliteTable
-    from msmemscope.formats.event_log.capture import Capture
 
 _THREAD: Final = PYTHON_TRACE_COLUMNS.names().index("Thread Id")
 _OPEN_FILES: Final = 64
@@ -47,7 +47,7 @@ class TraceRows:
         is_csv: Whether they are written into CSV files.
     """
 
-    def __init__(self, capture: Capture, *, is_csv: bool) -> None:
+    def __init__(self, capture: RecordedEvents, *, is_csv: bool) -> None:
         """Start without names."""
         self._capture = capture
         self._cell_of = of_program(is_csv)

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from msmemscope.configuration import Config
     from msmemscope.formats.dump.attributes import Events
     from msmemscope.formats.dump.cells import Flags, Numbers
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
     from msmemscope.formats.dump.running_totals import RunningTotals
-    from msmemscope.formats.event_log.capture import Capture
 
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
@@ -93,7 +93,7 @@ class DumpRows:
 
     def __init__(
         self,
-        capture: Capture,
+        capture: RecordedEvents,
         settings: Config,
         form: AttributeForm,
         totals: RunningTotals,

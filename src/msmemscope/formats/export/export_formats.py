@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msmemscope.formats.export.chrome_trace import write_chrome_trace
+from msmemscope.formats.export.dump_folder import write_csv_folder, write_db_folder
 from msmemscope.formats.export.flamegraph import write_flamegraph
 from msmemscope.formats.export.parquet import write_parquet
 from msmemscope.formats.export.perfetto import write_perfetto
@@ -42,12 +43,15 @@ class WriteFile(Protocol):
 class WriteFolder(Protocol):
     """Writes a recording as several files."""
 
-    def __call__(self, recording: Recording, folder: Path) -> None:
+    def __call__(self, recording: Recording, folder: Path) -> tuple[str, ...]:
         """Write it.
 
         Args:
             recording: Any.
             folder: An empty one.
+
+        Returns:
+            What is left out or not as it seems, one line each.
 
         Raises:
             OSError: The disk is full, or gone.
@@ -76,5 +80,7 @@ EXPORT_FORMATS: Final[dict[str, ExportFormat]] = {
     "flamegraph": ExportFormat("flamegraph.pl, inferno", ".folded.txt", write_flamegraph, takes_measure=True),
     "pprof": ExportFormat("go tool pprof, Pyroscope", ".pb.gz", write_pprof),
     "parquet": ExportFormat("Polars, pandas, DuckDB", "_parquet", write_folder=write_parquet),
+    "csv": ExportFormat("MindStudio Insight, spreadsheets", "_csv", write_folder=write_csv_folder),
+    "db": ExportFormat("MindStudio Insight, SQLite", "_db", write_folder=write_db_folder),
 }
 """By the names that `msmemscope export --to` takes."""

@@ -28,10 +28,11 @@ _TIME: Final = pl.Datetime("ns", "UTC")
 _ATTRIBUTES: Final = [name for name in ATTRIBUTE_SCHEMA.names() if name != "attribute_id"]
 
 
-def write_parquet(recording: Recording, folder: Path) -> None:
-    """Write the tables."""
+def write_parquet(recording: Recording, folder: Path) -> tuple[str, ...]:
+    """Write the tables; nothing is left out."""
     _event_table(recording).sink_parquet(folder / EVENTS)
     _block_table(recording).sink_parquet(folder / BLOCKS)
+    return ()
 
 
 def _event_table(recording: Recording) -> pl.LazyFrame:

@@ -69,7 +69,7 @@ def write_export(recording: Recording, format_name: str, path: Path, choice: Exp
     if chosen.write is not None:
         return _write_file(recording, chosen.write, path, choice)
     if chosen.write_folder is not None:
-        _write_folder(recording, chosen.write_folder, path)
+        return _write_folder(recording, chosen.write_folder, path)
     return ()
 
 
@@ -94,11 +94,11 @@ def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: Exp
     return notes
 
 
-def _write_folder(recording: Recording, writer: WriteFolder, path: Path) -> None:
+def _write_folder(recording: Recording, writer: WriteFolder, path: Path) -> tuple[str, ...]:
     unfinished: Path | None = None
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name[:64]}.", dir=path.absolute().parent))
-        writer(recording, unfinished)
+        notes = writer(recording, unfinished)
         unfinished.chmod(FOLDER_MODE)
         check_output(path)
         unfinished.rename(path)
@@ -110,3 +110,4 @@ def _write_folder(recording: Recording, writer: WriteFolder, path: Path) -> None
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)
+    return notes

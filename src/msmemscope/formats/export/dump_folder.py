@@ -1,0 +1,74 @@
+"""Dump files, CSV or SQLite: what the launcher writes at the end, from any recording."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.analysis.owners.ownership import owners_of_capture
+from msmemscope.configuration import Config, DataFormat
+from msmemscope.errors import ConfigurationError, EventLogError
+from msmemscope.formats.dump import BlockFindings, write_dumps
+from msmemscope.formats.dump.recorded_events import EventsOfRecording
+from msmemscope.formats.event_log import Capture
+from msmemscope.model.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from msmemscope.recording import Recording
+
+_EVENT_LOG: Final = "event log"
+
+
+def write_dump_folder(recording: Recording, folder: Path, *, data_format: DataFormat) -> tuple[str, ...]:
+    """Write the dump files of a recording into a folder, with every stack and owner that is known.
+
+    Args:
+        recording: Any. Of an event log the log itself is read: it knows functions by name, and modules by time.
+        folder: An empty one.
+        data_format: CSV or DB.
+
+    Returns:
+        What is left out, one line each.
+
+    Raises:
+        OSError: The disk is full, or gone.
+        DumpError: The same, found by what writes dumps.
+    """
+    settings = dataclasses.replace(
+        _settings(recording), data_format=data_format, python_stack=True, native_stack=True, unwritten=frozenset()
+    )
+    if recording.form == _EVENT_LOG:
+        try:
+            capture = Capture(recording.source)
+            owners = owners_of_capture(capture).owners
+        except EventLogError:
+            pass  # the log went away after it was read: the tables are still here
+        else:
+            write_dumps(capture, settings, BlockFindings(owners=owners), directory=folder)
+            return ()
+    blocks, _ = owned_blocks(recording)
+    found = blocks.select("malloc_sequence", "owner").drop_nulls().unique("malloc_sequence").sort("malloc_sequence")
+    write_dumps(EventsOfRecording(recording, folder), settings, BlockFindings(owners=found), directory=folder)
+    return tuple(_left_out(recording))
+
+
+write_csv_folder: Final = functools.partial(write_dump_folder, data_format=DataFormat.CSV)
+write_db_folder: Final = functools.partial(write_dump_folder, data_format=DataFormat.DB)
+
+
+def _settings(recording: Recording) -> Config:
+    try:
+        return Config.from_facts(recording.facts)
+    except ConfigurationError:
+        return Config()  # damaged ones describe nothing
+
+
+def _left_out(recording: Recording) -> Iterator[str]:
+    calls = recording.events["kind"].eq(EventKind.FUNCTION_CALL).sum()
+    if calls:
+        yield f"the Python trace of {calls} calls is left out: only an event log has the names of their functions"
