@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analysis_speed import analyses_of_csv, analyses_of_database, analyses_of_event_log, comparisons, exit_work
 from export_speed import export_speed
 from measuring import Measurement, Target, Variant, python, tool
+from picture_speed import PICTURE_MEASUREMENTS
 from watch_speed import WATCH_MEASUREMENTS
 
 if TYPE_CHECKING:
@@ -315,6 +316,7 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     analyses_of_database,
     comparisons,
     analyses_of_event_log,
+    *PICTURE_MEASUREMENTS,
     *WATCH_MEASUREMENTS,
     *(lambda operation=operation: virtual_npu_cost(operation) for operation in ("empty", "add", "matmul")),
     virtual_npu_import,
