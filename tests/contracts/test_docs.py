@@ -18,6 +18,8 @@ from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
+STORIES = ROOT / "docs" / "stories.md"
+"""Its commands are run by tests/integration/test_stories.py."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "native").glob("*.md")])
 # The pages of vnpu/ are tested beside it, in vnpu/tests/test_documents.py.
 
@@ -67,7 +69,7 @@ def commands_of(page: Path) -> list[str]:
     return found
 
 
-ALL_COMMANDS = sorted({command for page in PAGES for command in commands_of(page)})
+ALL_COMMANDS = sorted({command for page in PAGES if page != STORIES for command in commands_of(page)})
 TOOL_COMMANDS = [command for command in ALL_COMMANDS if command.startswith("msmemscope ")]
 
 
@@ -156,7 +158,7 @@ def test_options_in_the_text_exist() -> None:
     known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, of the examples, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
-    others |= {"--leak", "--memory", "--most-answers", "--most-words"}
+    others |= {"--leak", "--memory", "--most-answers", "--most-words", "--steps"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}

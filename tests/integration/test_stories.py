@@ -1,54 +1,92 @@
-"""The stories of docs/stories.md: what a program shows first, and that it is mended with what the story says."""
+"""The stories of docs/stories.md, as a reader runs them: each command, and what it is shown to print."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from tests.support.ascend import NotInstalledError, virtual_npu_environment
+from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
 STORIES = (ROOT / "docs" / "stories.md").read_text(encoding="utf-8")
+ON_NPU = "vnpu run "
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def first_sentence(output: Path, *program: str) -> str:
-    """Run an example as its story says, and return the verdict in one line."""
+class Shown(NamedTuple):
+    """A command of the page, and the lines behind it."""
+
+    command: str
+    output: str
+
+
+def shown_in(text: str) -> list[Shown]:
+    """The commands of a story, in their order."""
+    fences = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(fences), re.MULTILINE)
+    return [Shown(*one) for one in found]
+
+
+def parts() -> list[object]:
+    """What runs in a folder of its own: a story on the CPU, and each command for the virtual NPU."""
+    chosen: list[object] = []
+    for story in re.split(r"^## ", STORIES, flags=re.MULTILINE)[1:]:
+        name = story.partition("\n")[0]
+        commands = shown_in(story)
+        chosen.append(pytest.param([one for one in commands if not one.command.startswith(ON_NPU)], id=name))
+        for one in commands:
+            if one.command.startswith(ON_NPU):
+                is_mended = "nothing found" in one.output
+                marks = [pytest.mark.skipif(is_mended and not NIGHT, reason="run by make test-nightly")]
+                chosen.append(pytest.param([one], id=f"{name}, NPU{' mended' * is_mended}", marks=marks))
+    return chosen
+
+
+def comparable(text: str) -> str:
+    """Text without line breaks and without numbers that differ between machines: those of lines and steps stay."""
+    text = " ".join(text.split())
+    return re.sub(
+        r"[\d,.]+(?= (?:[KMG]iB|events|blocks))|(?<=answers\[)\d+(?=\])|(?<= and )\d+(?= more lines)", "N", text
+    )
+
+
+@pytest.mark.parametrize("commands", parts())
+def test_from_the_symptom_to_the_line(commands: list[Shown], tmp_path: Path) -> None:
+    """Every command prints what the page shows, in the folder that the ones before it left."""
     pytest.importorskip("torch")
-    command = [sys.executable, "-m", "msmemscope", "--device=cpu", f"--output={output}", "--", sys.executable, *program]
-    run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL
-    )
-    (verdict,) = re.findall(
-        r"^msmemscope: ((?:leak|out of memory|nothing found).*(?:\n +.*)*)", run.stdout + run.stderr, re.MULTILINE
-    )
-    return " ".join(verdict.split())
+    assert commands
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    variables = environment()
+    if commands[0].command.startswith(ON_NPU):
+        try:
+            variables = virtual_npu_environment(with_torch=True)
+        except NotInstalledError as error:
+            pytest.skip(str(error))
+    variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.environ["PATH"])])
+    for command, output in commands:
+        run = subprocess.run(
+            ["bash", "-c", command], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL, timeout=300,
+        )  # fmt: skip
+        printed = run.stdout + run.stderr
+        assert "Traceback" not in run.stderr or "out of memory" in output, printed
+        assert comparable(output) in comparable(printed), printed
 
 
-@pytest.mark.parametrize(
-    ("program", "verdict", "mending"),
-    [
-        (
-            "examples/train_on_texts.py",
-            r"out of memory on cpu in step 6: batch jump, .* at examples/train_on_texts\.py\((\d+)\): main",
-            "--most-words=256",
-        ),
-        (
-            "examples/serve_requests.py",
-            r"leak: 24\.9 MiB in 398 blocks on cpu at examples/serve_requests\.py\((\d+)\): answer, .*Server\.answers",
-            "--most-answers=20",
-        ),
-    ],
-)
-def test_from_the_symptom_to_the_line(tmp_path: Path, program: str, verdict: str, mending: str) -> None:
-    """The line is the one of the story, and the program that the story mends has nothing to be found."""
-    found = re.match(verdict, first_sentence(tmp_path / "first", program))
-    assert found is not None
-    assert f"{program}({found[1]})" in " ".join(STORIES.split())
-    assert f"`{mending}`" in STORIES
-    assert first_sentence(tmp_path / "mended", program, mending).startswith("nothing found")
+def test_every_story_has_both_forms() -> None:
+    """A fault that is found, and the mended program, on the CPU and on the NPU."""
+    for story in re.split(r"^## ", STORIES, flags=re.MULTILINE)[1:]:
+        outputs = [
+            (one.command.startswith(ON_NPU), "nothing found" in one.output) for one in shown_in(story) if one.output
+        ]
+        assert sorted(outputs) == [(False, False), (False, True), (True, False), (True, True)]
