@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEADINGS: Final = {
     RankedBy.PEAK: "In use at the peak",
-    RankedBy.LEAKED: "Never freed",
+    RankedBy.LEAKED: "Leaked",
     RankedBy.ALLOCATED: "Allocated",
     RankedBy.CHURN: "Allocated and freed again",
     RankedBy.BLOCKS: "Blocks allocated",

@@ -129,3 +129,18 @@ def test_sums_are_those_of_the_blocks(recording: Recording) -> None:
             assert of_pool["weight"].to_list() == sorted(of_pool["weight"], reverse=True)
             assert of_pool["share"].sum() == pytest.approx(1 if of_pool["weight"].sum() else 0)
             assert of_pool["site_path"].is_unique().all()
+
+
+def test_what_a_program_frees_at_its_end_has_leaked() -> None:
+    """As the leaks over steps say it: a list that grows with each step is freed when the program ends."""
+    trace = Trace()
+    kept = []
+    for _ in range(6):
+        kept.append(trace.malloc(4096, STEP))
+        trace.step()
+    for block in kept:
+        trace.free(block)
+    recording = trace.recording()
+    (pool,) = rank_sites(recording, RankedBy.LEAKED).pools.rows(named=True)
+    assert pool["weight"] == recording.leaks().step_leaks.leaked["size"].sum() == 4 * 4096
+    assert rank_sites(recording, RankedBy.CHURN).pools["weight"].to_list() == [6 * 4096]

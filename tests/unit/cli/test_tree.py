@@ -79,12 +79,12 @@ def test_options_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     write_run(tmp_path / "runs")
     assert main(["tree", "runs", "--of=leaked", "--depth=1"]) == 0
     text = capsys.readouterr().out
-    assert "3.00 MiB  100.0%       6  /home/me/train.py(11): keep\n" in text
-    assert "3.00 MiB  100.0%       6  1 more\n" in text
+    assert "2.00 MiB  100.0%       4  /home/me/train.py(11): keep\n" in text
+    assert "2.00 MiB  100.0%       4  1 more\n" in text
     assert main(["tree", "runs", "--of=leaked", "--depth=1", "--least=0.5%", "--json"]) == 0
     (process,) = json.loads(capsys.readouterr().out)["processes"]
     (pool,) = process["result"]["pools"]
-    assert (pool["device"], pool["pool"], pool["weight"]) == ("cpu", "HOST", 6 * KEPT_BYTES)
+    assert (pool["device"], pool["pool"], pool["weight"]) == ("cpu", "HOST", 4 * KEPT_BYTES)
     assert [(call["frame"], call["folded"]) for call in pool["calls"]] == [
         ("/home/me/train.py(11): keep", 0),
         (None, 1),

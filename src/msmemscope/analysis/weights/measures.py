@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.analysis.leaks.step_leaks import find_step_leaks
 from msmemscope.recording.timeline import peak_moments
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Measure(str, Enum):
     PEAK = "peak"
     """Bytes in use at the peak of the pool."""
     LEAKED = "leaked"
-    """Bytes of blocks that were never freed."""
+    """Bytes of blocks that leaked, see `leaked_blocks`."""
     ALLOCATED = "allocated"
     """Bytes of all blocks."""
     BYTE_SECONDS = "byte-seconds"
@@ -43,8 +44,8 @@ def measured_blocks(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
         blocks: A table of `BLOCK_SCHEMA`, all of each pool.
 
     Returns:
-        The blocks in their order with further columns: `is_at_peak`, `is_leaked`, and `byte_ns` (Int128), bytes times
-        nanoseconds in use; a block that was never freed is in use until the last event.
+        The blocks in their order with further columns: `is_at_peak`, and `byte_ns` (Int128), bytes times nanoseconds
+        in use; a block that was never freed is in use until the last event.
     """
     last_ns = int(recording.events["timestamp_ns"].to_numpy().max(initial=0))
     moments = peak_moments(blocks).select(*POOL_KEY, peak="sequence")
@@ -56,11 +57,21 @@ def measured_blocks(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
         blocks.join(moments, on=POOL_KEY, how="left", maintain_order="left")
         .with_columns(
             is_at_peak=(begin <= pl.col("peak")) & (end.is_null() | (end > pl.col("peak"))),
-            is_leaked=end.is_null(),
             byte_ns=pl.col("size").cast(pl.Int128) * lasted_ns,
         )
         .drop("peak")
     )
+
+
+def leaked_blocks(recording: Recording) -> pl.Expr:
+    """Return the condition on blocks that leaked: those of the leaks over steps, as `analyze leaks` names them.
+
+    Where too few steps have ended for that, those that were never freed.
+    """
+    found = find_step_leaks(recording)
+    if found.remarks:
+        return pl.col("free_sequence").is_null()
+    return pl.col("malloc_sequence").is_in(found.leaked["malloc_sequence"].implode())
 
 
 def byte_seconds(byte_ns: pl.Expr) -> pl.Expr:

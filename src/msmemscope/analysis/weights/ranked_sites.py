@@ -10,7 +10,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.recorded import Need
-from msmemscope.analysis.weights.measures import POOL_KEY, byte_seconds, measured_blocks
+from msmemscope.analysis.weights.measures import POOL_KEY, byte_seconds, leaked_blocks, measured_blocks
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class RankedBy(str, Enum):
     PEAK = "peak"
     """Bytes in use at the peak of the pool."""
     LEAKED = "leaked"
-    """Bytes that were never freed."""
+    """Bytes that leaked, see `leaked_blocks`."""
     ALLOCATED = "allocated"
     """Bytes of all blocks."""
     CHURN = "churn"
@@ -136,7 +136,7 @@ def site_weights(recording: Recording, ranked_by: RankedBy) -> pl.DataFrame:
         One row per pool, call site and operator: `device`, `pool`, `site_path`, `site`, `operator`, `weight` (bytes,
         blocks or byte-nanoseconds), `size_bytes`, `block_count`, `largest_bytes`; by descending weight.
     """
-    counted = _counted(measured_blocks(recording, recording.blocks), ranked_by)
+    counted = _counted(recording, ranked_by)
     # Stacks are few where blocks are many: all that needs texts is done on stacks.
     by_stack = counted.group_by(*POOL_KEY, *STACK_COLUMNS).agg(
         weight=_weight(ranked_by),
@@ -154,14 +154,15 @@ def site_weights(recording: Recording, ranked_by: RankedBy) -> pl.DataFrame:
     )
 
 
-def _counted(measured: pl.DataFrame, ranked_by: RankedBy) -> pl.DataFrame:
+def _counted(recording: Recording, ranked_by: RankedBy) -> pl.DataFrame:
     """The blocks that count."""
+    measured = measured_blocks(recording, recording.blocks)
     if ranked_by is RankedBy.PEAK:
         return measured.filter("is_at_peak")
     if ranked_by is RankedBy.LEAKED:
-        return measured.filter("is_leaked")
+        return measured.filter(leaked_blocks(recording))
     if ranked_by is RankedBy.CHURN:
-        return measured.filter(~pl.col("is_leaked"))
+        return measured.filter(pl.col("free_sequence").is_not_null())
     return measured
 
 

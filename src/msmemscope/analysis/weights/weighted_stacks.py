@@ -1,4 +1,4 @@
-"""Call stacks with the bytes that they stand for: in use at the peak, never freed, allocated, and for how long.
+"""Call stacks with the bytes that they stand for: in use at the peak, leaked, allocated, and for how long.
 
 Each pool has its own peak, so what is in use at "the peak" is what each pool held at its own.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
-from msmemscope.analysis.weights.measures import POOL_KEY, Measure, byte_seconds, measured_blocks
+from msmemscope.analysis.weights.measures import POOL_KEY, Measure, byte_seconds, leaked_blocks, measured_blocks
 from msmemscope.recording.call_sites import STACK_COLUMNS
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _weights(recording: Recording, blocks: pl.DataFrame, stacks: pl.DataFrame) -
     sums = {}
     for word, condition in (
         ("peak", pl.col("is_at_peak")),
-        ("leaked", pl.col("is_leaked")),
+        ("leaked", leaked_blocks(recording)),
         ("allocated", pl.lit(value=True)),
     ):
         sums[f"{word}_bytes"] = pl.when(condition).then(size).otherwise(0)

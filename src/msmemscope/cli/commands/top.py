@@ -39,7 +39,7 @@ class TopCommand:
             _BY,
             metavar="MEASURE",
             default="peak",
-            help="peak: in use at the peak of the pool (default); leaked: never freed; allocated: all blocks; "
+            help="peak: in use at the peak of the pool (default); leaked: see analyze leaks; allocated: all blocks; "
             "churn: freed again; blocks: number of blocks; byte-seconds: bytes times seconds in use",
         )
         parser.add_argument(

@@ -47,7 +47,7 @@ class TreeCommand:
             _OF,
             metavar="MEASURE",
             default="peak",
-            help="peak: in use at the peak of the pool (default); leaked: never freed; allocated: all blocks; "
+            help="peak: in use at the peak of the pool (default); leaked: see analyze leaks; allocated: all blocks; "
             "byte-seconds: bytes times seconds in use",
         )
         parser.add_argument(_DEPTH, metavar="N", help="show so many frames of a path; default: all")

@@ -22,7 +22,7 @@ SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _EXPORTER: Final = "msmemscope"
 _WORDS: Final = {
     Measure.PEAK: ("in use at the peak", "bytes"),
-    Measure.LEAKED: ("never freed", "bytes"),
+    Measure.LEAKED: ("leaked", "bytes"),
     Measure.ALLOCATED: ("allocated", "bytes"),
     Measure.BYTE_SECONDS: ("byte-seconds", "none"),
 }
