@@ -163,4 +163,33 @@ std::uint64_t Fingerprint::look_at_segments(const Content& content, Reading read
     return bytes;
 }
 
+bool Fingerprint::look_at_written(const Content& content, Reading reading, const Vector<Range>& written,
+                                  Change& change) noexcept {
+    const std::uint64_t bytes = content.run_bytes;
+    change.bytes_are_exact = keeps_content_;
+    std::uint64_t done = 0;  // offset up to which it was looked at: pages and segments do not begin at the same places
+    for (const Range& range : written) {
+        const std::uint64_t from = range.begin > content.address ? range.begin - content.address : 0;
+        const std::uint64_t until = range.end > content.address ? range.end - content.address : 0;
+        const std::uint64_t first = std::max(done, from / kSegmentBytes * kSegmentBytes);
+        const std::uint64_t last = std::min(bytes, (until + kSegmentBytes - 1) / kSegmentBytes * kSegmentBytes);
+        if (first >= last) {
+            continue;
+        }
+        Content part;
+        part.address = content.address + first;
+        part.run_bytes = last - first;
+        Look look{*this, change, first, 0};
+        if (!read_content(part, reading, &take, &look)) {
+            known_ = false;
+            return false;
+        }
+        done = last;
+    }
+    if (change.happened) {
+        checksum_ = combine_segments(segments_.data(), segments_.size(), bytes);
+    }
+    return true;
+}
+
 }  // namespace msmemscope::watch

@@ -45,12 +45,19 @@ public:
     std::uint64_t look_at_segments(const Content& content, Reading reading, std::size_t first, std::size_t count,
                                    Change& change) noexcept;
 
+    // Looks at what was written of one piece of memory that was looked at before; the rest is as it was then. written:
+    // addresses, rising. False if it cannot be read.
+    bool look_at_written(const Content& content, Reading reading, const Vector<Range>& written,
+                         Change& change) noexcept;
+
     // Compares what lies outside of some ranges (offsets, the end exclusive) with the copy that is kept. Changes
     // nothing. Where none is kept, nothing is found.
     void compare_outside(const Content& content, Reading reading, const Vector<ChangedRange>& ranges,
                          Change& change) const noexcept;
 
     bool is_known() const noexcept { return known_; }
+    // Whether the checksum can be made from parts, so that look_at_written can be called.
+    bool takes_parts() const noexcept { return known_ && kind_ == Checksum::kHash64; }
     void forget() noexcept { known_ = false; }
     std::uint64_t checksum() const noexcept { return checksum_; }
     // Null where no copy is kept.

@@ -14,6 +14,12 @@ namespace msmemscope::watch {
 
 #pragma GCC visibility push(default)
 
+// Addresses.
+struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;  // exclusive
+};
+
 // One level of a view that does not lie in one piece, outermost first.
 struct Dimension {
     std::uint64_t count;

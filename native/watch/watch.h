@@ -18,11 +18,6 @@
 
 namespace msmemscope::watch {
 
-struct Range {
-    std::uint64_t begin;
-    std::uint64_t end;  // exclusive
-};
-
 // What an operator may write: all that overlaps these ranges.
 struct Writes {
     const Range* ranges = nullptr;

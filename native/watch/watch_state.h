@@ -10,6 +10,7 @@
 #include "watch/dump_files.h"
 #include "watch/fingerprint.h"
 #include "watch/watch.h"
+#include "watch/written_pages.h"
 
 namespace msmemscope::watch {
 
@@ -48,10 +49,13 @@ struct Watched {
     std::uint64_t end;
     LiveBlock block;  // that it lies in; sequence and size 0 if none is known
     Fingerprint fingerprint;
+    WrittenPages pages;
     const char* ended_because;  // null while it is watched; told and removed at the next operator
     bool is_announced;
 
     Reading reading() const noexcept { return reading_of(device, block.size_bytes != 0); }
+    // What has changed since it was looked at last, the first time nothing. False if it cannot be read.
+    bool look(Change& change) noexcept;
 };
 
 // Where a change was found.

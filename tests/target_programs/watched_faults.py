@@ -132,7 +132,9 @@ def run_on_cpu(way: str, choice: random.Random, *, is_faulty: bool) -> dict[str,
     """A write by ctypes, into memory of some size and shape."""
     operators, training = OPERATORS[0], Training()
     before = dict(operators.calls)
-    lengths = (7, 120, 1000, 4096, 20_000, 150_000)
+    lengths = [7, 120, 1000, 4096, 20_000, 150_000]
+    if way != "auto":  # whose budget all blocks of these runs are to fit into
+        lengths.append(800_000)
     others = [torch.zeros(choice.choice(lengths)) for _ in range(choice.randrange(4, 12))]
     made = torch.sin(torch.ones(choice.choice(lengths), dtype=choice.choice((torch.float32, torch.float64))))
     victim = made

@@ -1,0 +1,255 @@
+#include "watch/written_pages.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace msmemscope::watch {
+namespace {
+
+// --- linux/userfaultfd.h and linux/fs.h, of kernels newer than the headers that we are built with ---------------
+
+constexpr int kUserModeOnly = 1;
+constexpr std::uint64_t kApiVersion = 0xAA;
+constexpr std::uint64_t kFeatureUnpopulated = std::uint64_t{1} << 13U;
+constexpr std::uint64_t kFeatureAsynchronous = std::uint64_t{1} << 15U;
+constexpr std::uint64_t kModeWriteProtect = std::uint64_t{1} << 1U;
+constexpr std::uint64_t kScanProtectsMatching = std::uint64_t{1} << 0U;
+constexpr std::uint64_t kScanRefusesOthers = std::uint64_t{1} << 1U;  // memory that is not registered (any more)
+constexpr std::uint64_t kPageIsWritten = std::uint64_t{1} << 1U;
+
+struct UserfaultApi {
+    std::uint64_t api;
+    std::uint64_t features;
+    std::uint64_t ioctls;
+};
+struct UserfaultRange {
+    std::uint64_t start;
+    std::uint64_t length;
+};
+struct UserfaultRegister {
+    UserfaultRange range;
+    std::uint64_t mode;
+    std::uint64_t ioctls;
+};
+struct PageRegion {
+    std::uint64_t start;
+    std::uint64_t end;
+    std::uint64_t categories;
+};
+struct PageScan {
+    std::uint64_t size;
+    std::uint64_t flags;
+    std::uint64_t start;
+    std::uint64_t end;
+    std::uint64_t walk_end;
+    std::uint64_t regions;
+    std::uint64_t region_count;
+    std::uint64_t most_pages;
+    std::uint64_t inverted;
+    std::uint64_t all_of;
+    std::uint64_t any_of;
+    std::uint64_t returned;
+};
+
+constexpr unsigned long kTellApi = _IOWR(0xAA, 0x3F, UserfaultApi);
+constexpr unsigned long kRegister = _IOWR(0xAA, 0x00, UserfaultRegister);
+constexpr unsigned long kUnregister = _IOR(0xAA, 0x01, UserfaultRange);
+constexpr unsigned long kScan = _IOWR('f', 16, PageScan);
+
+// --- of this process --------------------------------------------------------------------------------------------
+
+constexpr std::size_t kRegionsAtOnce = 128;
+// A write to a protected page takes about as long as reading eight pages: where more than one in eight is written
+// again and again, reading is cheaper, and the program is not to pay for being watched.
+constexpr std::uint64_t kBusyShare = 8;
+constexpr unsigned kBusyLooks = 4;
+constexpr unsigned kLooksToWait = 256;
+
+// All of it is used under the watch's lock.
+struct Kernel {
+    pid_t process = 0;  // that asked for the descriptors: in a forked child they speak of its parent's memory
+    int faults = -1;
+    int pages = -1;
+    std::uint64_t page_bytes = 0;
+    bool is_distrusted = false;
+    Vector<WrittenPages*> followers;
+};
+
+Kernel& kernel() noexcept {
+    // Never destroyed: threads outlive exit.
+    static auto* const one = new (take_pages(sizeof(Kernel))) Kernel();
+    return *one;
+}
+
+int open_faults() noexcept {
+#if defined(SYS_userfaultfd)
+    const int descriptor = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly));
+    if (descriptor < 0) {
+        return -1;
+    }
+    UserfaultApi api{kApiVersion, kFeatureUnpopulated | kFeatureAsynchronous, 0};
+    if (ioctl(descriptor, kTellApi, &api) == 0) {
+        return descriptor;
+    }
+    close(descriptor);
+#endif
+    return -1;
+}
+
+// False where the kernel does not tell.
+bool is_there() noexcept {
+    Kernel& one = kernel();
+    if (one.process != getpid()) {
+        // Those of the parent are left open: they may have been closed, and their numbers given to files of the
+        // program.
+        one.process = getpid();
+        one.page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+        one.faults = open_faults();
+        one.pages = one.faults < 0 ? -1 : open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    }
+    return one.faults >= 0 && one.pages >= 0 && !one.is_distrusted;
+}
+
+}  // namespace
+
+WrittenPages::WrittenPages(WrittenPages&& other) noexcept { *this = std::move(other); }
+
+WrittenPages& WrittenPages::operator=(WrittenPages&& other) noexcept {
+    if (this != &other) {
+        stop();
+        begin_ = other.begin_;
+        end_ = other.end_;
+        busy_looks_ = other.busy_looks_;
+        looks_to_wait_ = other.looks_to_wait_;
+        written_ = std::move(other.written_);
+        other.begin_ = other.end_ = 0;
+        auto& followers = kernel().followers;
+        std::replace(followers.begin(), followers.end(), &other, this);
+    }
+    return *this;
+}
+
+WrittenPages::~WrittenPages() { stop(); }
+
+void WrittenPages::distrust() noexcept { kernel().is_distrusted = true; }
+
+void WrittenPages::stop() noexcept {
+    if (!is_following()) {
+        return;
+    }
+    auto& followers = kernel().followers;
+    followers.erase(std::remove(followers.begin(), followers.end(), this), followers.end());
+    if (kernel().process == getpid() && kernel().faults >= 0) {
+        // Where it is unmapped already there is nothing to do; another one that follows a part of it begins again.
+        UserfaultRange range{begin_, end_ - begin_};
+        ioctl(kernel().faults, kUnregister, &range);
+    }
+    begin_ = end_ = 0;
+    written_.clear();
+}
+
+bool WrittenPages::follow(std::uint64_t begin, std::uint64_t end) noexcept {
+    if (looks_to_wait_ > 0) {
+        --looks_to_wait_;
+        return false;
+    }
+    if (end - begin < kLeastBytes || !is_there()) {
+        return false;
+    }
+    stop();
+    const std::uint64_t page = kernel().page_bytes;
+    const std::uint64_t first = begin / page * page;
+    const std::uint64_t last = (end + page - 1) / page * page;
+    UserfaultRegister registration{{first, last - first}, kModeWriteProtect, 0};
+    if (ioctl(kernel().faults, kRegister, &registration) != 0) {
+        return false;  // another userfaultfd has it, or it is of a kind that cannot be protected
+    }
+    begin_ = first;
+    end_ = last;
+    kernel().followers.push_back(this);
+    if (!protect()) {
+        stop();
+        return false;
+    }
+    written_.clear();
+    return true;
+}
+
+bool WrittenPages::take(Vector<Range>& written) noexcept {
+    if (!is_following() || !is_there()) {
+        return false;
+    }
+    if (!protect()) {
+        stop();
+        return false;
+    }
+    // What others that follow it were told of before is not in order.
+    std::sort(written_.begin(), written_.end(),
+              [](const Range& one, const Range& other) { return one.begin < other.begin; });
+    written.swap(written_);
+    written_.clear();
+    std::uint64_t bytes = 0;
+    for (const Range& range : written) {
+        bytes += range.end - range.begin;
+    }
+    busy_looks_ = bytes > (end_ - begin_) / kBusyShare ? busy_looks_ + 1 : 0;
+    if (busy_looks_ >= kBusyLooks) {
+        busy_looks_ = 0;
+        looks_to_wait_ = kLooksToWait;
+        stop();
+    }
+    return true;
+}
+
+void WrittenPages::note(const Range& range) noexcept {
+    const Range own{std::max(range.begin, begin_), std::min(range.end, end_)};
+    if (own.begin >= own.end) {
+        return;
+    }
+    if (!written_.empty() && written_.back().end == own.begin) {
+        written_.back().end = own.end;
+    } else {
+        written_.push_back(own);
+    }
+}
+
+// Protects all of its pages, and tells everybody who follows them which were written before.
+bool WrittenPages::protect() noexcept {
+    PageRegion regions[kRegionsAtOnce];
+    std::uint64_t from = begin_;
+    while (from < end_) {
+        PageScan scan{};
+        scan.size = sizeof(scan);
+        scan.flags = kScanProtectsMatching | kScanRefusesOthers;
+        scan.start = from;
+        scan.end = end_;
+        scan.regions = reinterpret_cast<std::uint64_t>(regions);
+        scan.region_count = kRegionsAtOnce;
+        scan.all_of = kPageIsWritten;
+        scan.returned = kPageIsWritten;
+        const int count = ioctl(kernel().pages, kScan, &scan);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0 || scan.walk_end <= from) {
+            return false;
+        }
+        for (int index = 0; index < count; ++index) {
+            for (WrittenPages* const follower : kernel().followers) {
+                follower->note(Range{regions[index].start, regions[index].end});
+            }
+        }
+        from = scan.walk_end;
+    }
+    return true;
+}
+
+}  // namespace msmemscope::watch

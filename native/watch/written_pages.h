@@ -1,0 +1,59 @@
+// Which pages of the host's memory were written since they were asked about last, as the kernel knows it: a look at
+// memory that nobody wrote is then a question of microseconds, and its bytes need not be read.
+//
+// Linux 6.7 and later answer by PAGEMAP_SCAN, of memory that is registered with userfaultfd for asynchronous write
+// protection: the first write to a page faults once, is noted, and goes on without anybody's help. Older kernels, and
+// sandboxes that forbid the calls, answer nothing. Writes that bypass the processor's page tables (a device that writes
+// pinned memory) are not seen.
+#pragma once
+
+#include <cstdint>
+
+#include "watch/memory_reader.h"
+
+namespace msmemscope::watch {
+
+#pragma GCC visibility push(default)
+
+class WrittenPages {
+public:
+    // Less is read in the time in which the kernel answers.
+    static constexpr std::uint64_t kLeastBytes = std::uint64_t{256} << 10U;
+
+    WrittenPages() noexcept = default;
+    WrittenPages(WrittenPages&& other) noexcept;
+    WrittenPages& operator=(WrittenPages&& other) noexcept;
+    WrittenPages(const WrittenPages&) = delete;
+    WrittenPages& operator=(const WrittenPages&) = delete;
+    ~WrittenPages();
+
+    // From now on, writes to the pages of [begin, end) are noted. What is there is to be read after this call. False,
+    // and nothing is changed, where the kernel does not do it; asking again costs nothing. The memory must stay mapped
+    // as long as `take` is called: of what is gone the kernel says that nobody wrote it.
+    bool follow(std::uint64_t begin, std::uint64_t end) noexcept;
+
+    // Takes what was written since `follow` or the last call, in rising order, cut to whole pages. False where that is
+    // not known: all of it may have been written, and follow is to be called again.
+    bool take(Vector<Range>& written) noexcept;
+
+    bool is_following() const noexcept { return begin_ != end_; }
+
+    // The kernel was found not to see all writes: it is not asked any more in this process.
+    static void distrust() noexcept;
+
+private:
+    bool protect() noexcept;
+    void note(const Range& range) noexcept;
+    void stop() noexcept;
+
+    std::uint64_t begin_ = 0;  // of the pages that are followed; equal where none are
+    std::uint64_t end_ = 0;
+    // Since they were taken last: what is followed twice is protected again by whoever asks first.
+    Vector<Range> written_;
+    unsigned busy_looks_ = 0;     // in a row, at which much had been written
+    unsigned looks_to_wait_ = 0;  // before it is followed again
+};
+
+#pragma GCC visibility pop
+
+}  // namespace msmemscope::watch
