@@ -46,6 +46,8 @@ class FoundSite:
     native_stack: str = ""
     pool: int | None = None
     """Of the blocks that were found; None where the finding is about no pool."""
+    held_by: str = ""
+    """The chain of references that holds them; empty if it is not known."""
 
 
 def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite]:
@@ -117,6 +119,7 @@ def _site_content(
         "label": shown(short_site(site)) if site else "",
         "facts": [[heading, shown(value, _MOST_LETTERS)] for heading, value in (*total, *known.facts) if value],
         "source": excerpts.number(site) if site else None,
+        "holder": _holder(known.held_by, frames),
         "frames": frames,
         "more_frames": max(len((known.python_stack or known.path).splitlines()) - len(frames), 0),
         "native": native,
@@ -140,6 +143,23 @@ def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, An
             "is_foreign": is_foreign,
             "is_blamed": is_blamed,
         }
+
+
+def _holder(held_by: str, frames: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The frame of the function whose variable holds what leaked, if it allocated it by calling the blamed line.
+
+    What a function keeps is often made far below it, as the graph of a loss is by the layers of a model: the line to change
+    is then in that function, and not the one that allocated.
+
+    Args:
+        held_by: `main.history[2] -> autograd graph`, or `Server.answers[254], from answer.self`.
+        frames: The innermost first.
+    """
+    *_, root = held_by.partition(" -> ")[0].split(", from ")
+    function = root.partition(".")[0]
+    callers = (frame for frame in frames if frame["source"] is not None and frame_of(frame["text"]) is not None)
+    found = next((frame for frame in callers if function and frame["text"].endswith(f"): {function}")), None)
+    return None if found is None or found["is_blamed"] else {"label": found["text"], "source": found["source"]}
 
 
 class _Stacks:
@@ -179,9 +199,8 @@ def _leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
             ("held by", row["held_by"] or ""),
             ("operators", _operators(row["operators"] or ())),
         )
-        yield FoundSite(
-            VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row), row["pool"]
-        )
+        place = (row["site"] or "", row["site_path"] or "")
+        yield FoundSite(VerdictKind.LEAK, *place, facts, *stacks.texts(row), row["pool"], row["held_by"] or "")
 
 
 def _operators(names: Sequence[str]) -> str:
@@ -209,7 +228,9 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
         )
         path = row["site_path"] or ""
         texts = next((one for one in known if path and set(path.split("\n")) <= _lines(one[0])), ("", ""))
-        yield FoundSite(VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"])
+        yield FoundSite(
+            VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"], row["held_by"] or ""
+        )
 
 
 def _lines(text: str) -> set[str]:

@@ -328,7 +328,8 @@ class Page {
       element('h4', {}, site.label || this.word('call_site_unknown')),
       element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, this.term(name)), element('dd', {}, value)])));
     if (site.source === null) card.append(element('p', { class: 'quiet' }, this.word('no_source')));
-    else card.append(this.source(site.source, this.word('source_of', { site: shortSite(site.label) }), true));
+    else card.append(this.source(site.source, this.word('source_of', { site: shortSite(site.label) }), 'site'));
+    if (site.holder) card.append(this.source(site.holder.source, this.word('source_of_holder', { site: shortSite(site.holder.label) }), 'holder'));
     if (site.frames.length) card.append(this.stack(site));
     if (site.native.length) {
       const frames = site.native.map((text) => element('li', {}, text));
@@ -342,7 +343,7 @@ class Page {
     const frames = site.frames.map((frame) => {
       const names = [frame.is_foreign ? 'foreign' : '', frame.is_blamed ? 'blamed' : ''].join(' ').trim();
       const isShown = frame.source !== null;
-      return element('li', { class: names }, isShown ? this.source(frame.source, frame.text, false) : frame.text);
+      return element('li', { class: names }, isShown ? this.source(frame.source, frame.text) : frame.text);
     });
     return this.folded(this.word('full_stack', { n: site.frames.length + site.more_frames }),
       element('ol', { class: 'frames' }, ...frames, ...this.moreFrames(site.more_frames)));
@@ -359,15 +360,15 @@ class Page {
   }
 
   /** An excerpt of source that opens at a click; made when it is first needed, as stacks have very many. */
-  source(number, title, isMain) {
-    const made = element('details', { class: 'source' }, element('summary', {}, title));
+  source(number, title, name = null) {
+    const made = element('details', { class: 'source', 'data-source': name }, element('summary', {}, title));
     let isFilled = false;
     const fill = () => {
       if (!isFilled) made.append(this.excerpt(this.data.sources[number]));
       isFilled = true;
     };
     made.addEventListener('toggle', fill);
-    if (isMain) {
+    if (name) {
       fill();
       this.beforePrint.push(() => { made.open = true; });
     }
