@@ -13,6 +13,7 @@ from msmemscope.cli.main import main
 from msmemscope.launch.html_report import report_parts, report_text, write_report
 from tests.fakes.traces import Trace
 from tests.support.browser import BrowserPage, find_browser
+from tests.support.english import english
 from tests.support.recorded_runs import write_run
 
 BROWSER = find_browser()
@@ -133,3 +134,19 @@ def test_hostile_names_run_nothing_and_add_nothing(page: BrowserPage, tmp_path: 
     assert page.value("document.querySelectorAll('img, iframe, object, embed, svg[onload], [onerror]').length") == 0
     assert page.value("document.body.textContent.includes('<img src=x onerror=window.wasHit=1>')") is True
     assert page.messages == []
+
+
+def test_a_chinese_page_has_no_english_sentence(page: BrowserPage, tmp_path: Path) -> None:
+    """Whatever is unfolded: what the script puts together is Chinese as well."""
+    capture = write_run(tmp_path, analysis="leaks,inefficient")
+    report = tmp_path / "report.html"
+    assert main(["report", str(capture), "-o", str(report), "--language=zh"]) == 0
+    page.open(report)
+    page.value("document.querySelectorAll('details').forEach((one) => { one.open = true; }); 1")
+    texts = page.value(
+        "[...document.querySelectorAll('body *:not(script, code)')].flatMap((one) => [one.title, one.getAttribute('aria-label') ?? '',"
+        " ...[...one.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data)])"
+        ".filter((text) => (text ?? '').trim())"
+    )
+    assert len(texts) > 100
+    assert [text for text in texts if english(text)] == []

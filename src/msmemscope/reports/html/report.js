@@ -237,12 +237,6 @@ class Page {
     return this.data.words[key].replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
   }
 
-  /** A heading of a table or of a fact, in the language of the page where it is known there. */
-  term(text) {
-    const { terms } = this.data;
-    return Object.hasOwn(terms, text) ? terms[text] : text;
-  }
-
   show() {
     const { data } = this;
     const main = element('main', { id: 'main' });
@@ -294,7 +288,7 @@ class Page {
     for (const part of this.data.processes) {
       links.push([part.id, part.name || this.word('memory_over_time'), '']);
       for (const pool of part.memory) links.push([pool.id, `${pool.device} ${pool.pool}`, 'inner']);
-      for (const answer of part.answers) links.push([answer.id, this.term(answer.title), 'inner']);
+      for (const answer of part.answers) links.push([answer.id, answer.title, 'inner']);
     }
     return element('nav', { class: 'contents', 'aria-label': this.word('contents') },
       ...links.map(([id, text, name]) => element('a', { href: `#${id}`, class: name }, text)));
@@ -326,7 +320,7 @@ class Page {
   site(site) {
     const card = element('section', { class: 'found-site' },
       element('h4', {}, site.label || this.word('call_site_unknown')),
-      element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, this.term(name)), element('dd', {}, value)])));
+      element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)])));
     if (site.source === null) card.append(element('p', { class: 'quiet' }, this.word('no_source')));
     else card.append(this.source(site.source, this.word('source_of', { site: shortSite(site.label) }), 'site'));
     if (site.holder) card.append(this.source(site.holder.source, this.word('source_of_holder', { site: shortSite(site.holder.label) }), 'holder'));
@@ -403,8 +397,8 @@ class Page {
   }
 
   answer(answer) {
-    const section = element('section', { id: answer.id }, element('h3', {}, this.term(answer.title)),
-      element('p', { class: 'quiet' }, this.term(answer.summary)));
+    const section = element('section', { id: answer.id }, element('h3', {}, answer.title),
+      element('p', { class: 'quiet' }, answer.summary));
     for (const line of answer.missing) section.append(element('p', {}, `${this.word('not_answered')} ${line}`));
     if (!answer.missing.length && !answer.tables.length) section.append(element('p', {}, this.word('nothing_here')));
     for (const table of answer.tables) section.append(this.table(table));
@@ -488,14 +482,14 @@ class Page {
   }
 
   table(table, first = 20) {
-    const box = element('div', {}, element('h4', {}, this.term(table.title)));
+    const box = element('div', {}, element('h4', {}, table.title));
     const body = element('tbody');
     let order = table.rows.map((_, number) => number);
     let isAll = table.rows.length <= first + 3;
     const fill = () => body.replaceChildren(...(isAll ? order : order.slice(0, first)).map(
       (row) => element('tr', {}, ...table.rows[row].map((value, column) => this.cell(value, table.kinds[column]))),
     ));
-    const heads = table.headings.map((heading, column) => this.heading(this.term(heading), table.kinds[column]));
+    const heads = table.headings.map((heading, column) => this.heading(heading, table.kinds[column]));
     heads.forEach(({ head, button }, column) => button.addEventListener('click', () => {
       const isNumber = NUMBER_KINDS.has(table.kinds[column]);
       const before = head.getAttribute('aria-sort');
@@ -515,7 +509,7 @@ class Page {
       box.append(more);
     }
     if (table.more) box.append(element('p', { class: 'quiet' }, this.word('more_rows', { n: formatCount(table.more) })));
-    if (table.note) box.append(element('p', { class: 'quiet' }, this.term(table.note)));
+    if (table.note) box.append(element('p', { class: 'quiet' }, table.note));
     fill();
     return box;
   }
