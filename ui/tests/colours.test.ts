@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { contrast, FAILED_COLOUR, hexOf, labelOn, luminance, REST_COLOUR, rgbOf, sequential, SERIES, SOFT, THEMES } from '../src/colour/palette';
+import { contrast, FAILED_COLOUR, hexOf, labelOn, luminance, MARK_COLOUR, REST_COLOUR, rgbOf, sequential, SERIES, SOFT, THEMES } from '../src/colour/palette';
 import { colourOfGroup, colourOfName } from '../src/colour/series';
 
 describe('contrast', () => {
@@ -20,6 +20,7 @@ describe('contrast', () => {
   });
 
   it('is enough for a label upon any colour of data', () => {
+    for (const theme of Object.values(THEMES)) expect(contrast(MARK_COLOUR, theme.ground)).toBeGreaterThanOrEqual(3);
     for (const colour of [...SERIES, ...SOFT, REST_COLOUR, FAILED_COLOUR]) expect(contrast(labelOn(colour), colour)).toBeGreaterThanOrEqual(4.5);
   });
 });

@@ -60,7 +60,8 @@ def json_text(content: object) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    """A file that `make ui` builds of `ui/src/report`."""
+    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _hash_of(text: str) -> str:
