@@ -150,3 +150,25 @@ def test_a_chinese_page_has_no_english_sentence(page: BrowserPage, tmp_path: Pat
     )
     assert len(texts) > 100
     assert [text for text in texts if english(text)] == []
+
+
+def test_tables_and_findings_lead_to_each_other(page: BrowserPage, tmp_path: Path) -> None:
+    """From a finding to the table of its question, and from the row of a call site to its card, also a folded one."""
+    trace = Trace()
+    for _ in range(6):
+        for line in range(6):
+            trace.malloc((line + 1) << 20, f"/app/train.py({line + 11}): keep", operator="aten.mm")
+        trace.step()
+    path = write_report(report_text(report_parts([trace.recording()]), source="runs"), tmp_path / "linked.html")
+    page.open(path)
+    page.click("#finding-1 .in-tables a")
+    assert page.value("location.hash") == "#leaks-0"
+    assert page.value(is_on_screen("#leaks-0"))
+    # The smallest leak is the last row, and its card is not among the first three.
+    page.click("#leaks-0 tbody tr:last-child td.site a")
+    assert page.value("location.hash") == "#finding-1-6"
+    card = "document.querySelector('#finding-1-6')"
+    while not page.value(f"{card}.checkVisibility()"):
+        pass
+    assert page.value(is_on_screen("#finding-1-6"))
+    assert page.value(f"{card}.querySelector('h4').textContent") == "/app/train.py(11): keep"

@@ -14,6 +14,7 @@ export interface Frame {
 }
 
 export interface Site {
+  id: string;
   label: string;
   facts: [string, string][];
   source: number | null;
@@ -29,6 +30,8 @@ export interface Finding {
   kind: string;
   sentence: string;
   command: string;
+  /** Where tables are about it. */
+  tables: { target: string; text: string; who: string }[];
   sites: Site[];
   more_sites: number;
 }
@@ -42,6 +45,8 @@ export interface Table {
   rows: Cell[][];
   more: number;
   note: string;
+  /** The card of a finding about the call site of a row. */
+  links: Record<number, string>;
 }
 
 export interface Answer {

@@ -2,7 +2,7 @@
 import { formatCount } from '../text/numbers';
 import { shortSite } from '../text/sites';
 import type { Finding, Site, Source } from './data';
-import { element, folded, report, word } from './page_parts';
+import { element, folded, linkTo, report, word } from './page_parts';
 
 const FIRST_SITES = 3;
 
@@ -14,6 +14,8 @@ function findingOf(finding: Finding): HTMLElement {
   const article = element('article', { class: 'finding', id: finding.id, tabindex: '-1' },
     element('h3', {}, finding.sentence),
     element('p', {}, `${word('next')} `, element('code', {}, finding.command)),
+    finding.tables.length === 0 ? null : element('p', { class: 'in-tables' }, word('in_tables'),
+      ...finding.tables.flatMap(({ target, text, who }) => [' ', linkTo(target, who ? `${who}: ${text}` : text)])),
     ...finding.sites.slice(0, FIRST_SITES).map(siteOf));
   const rest = finding.sites.slice(FIRST_SITES);
   if (rest.length) article.append(folded(word('other_sites', { n: formatCount(rest.length) }), element('div', {}, ...rest.map(siteOf))));
@@ -24,7 +26,7 @@ function findingOf(finding: Finding): HTMLElement {
 }
 
 function siteOf(site: Site): HTMLElement {
-  const card = element('section', { class: 'found-site' },
+  const card = element('section', { class: 'found-site', id: site.id },
     element('h4', {}, site.label || word('call_site_unknown')),
     element('dl', {}, ...site.facts.flatMap(([name, value]) => [element('dt', {}, name), element('dd', {}, value)])));
   if (site.source === null) card.append(element('p', { class: 'quiet' }, word('no_source')));

@@ -3,7 +3,7 @@ import { formatCount } from '../text/numbers';
 import type { Answer, Link, Process } from './data';
 import { findings } from './findings';
 import { memoryOf } from './memory';
-import { drawAll, element, report, word } from './page_parts';
+import { drawAll, element, linkTo, report, showTarget, word } from './page_parts';
 import './report.css';
 import { tableOf } from './table';
 
@@ -17,10 +17,6 @@ function header(): HTMLElement {
     element('h1', {}, word('title')),
     element('span', { class: 'meta' }, report.processes.map((part) => part.title).slice(0, MOST_TITLES).join(' · ')),
     element('label', { for: 'theme' }, word('theme')), choice);
-}
-
-function linkTo(target: string, text: string, name: string | null = null): HTMLElement {
-  return element('a', { href: `#${target}`, class: name }, text);
 }
 
 function inShort(): HTMLElement {
@@ -63,5 +59,6 @@ document.body.append(
   element('footer', {}, element('p', {}, word('made_by', { version: report.version, source: report.source }))));
 drawAll();
 window.addEventListener('resize', () => requestAnimationFrame(drawAll));
+window.addEventListener('hashchange', showTarget);
 // The target of an address was not there yet when the browser looked for it.
-document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+showTarget();

@@ -34,6 +34,17 @@ export function word(key: string, values: Record<string, string | number> = {}):
   return report.words[key]!.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]));
 }
 
+export function linkTo(target: string, text: string, name: string | null = null): HTMLElement {
+  return element('a', { href: `#${target}`, class: name }, text);
+}
+
+/** Shows the target of the address, also where it is folded away. */
+export function showTarget(): void {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let box = target?.closest('details'); box; box = box.parentElement?.closest('details')) box.open = true;
+  target?.scrollIntoView();
+}
+
 const drawings: (() => void)[] = [];
 
 /** Does something now that the part is on the page, and again whenever the window has another size. */

@@ -2,7 +2,7 @@
 import { formatBytes, formatCount, formatPercent } from '../text/numbers';
 import { shortSite } from '../text/sites';
 import type { Cell, Table } from './data';
-import { element, word } from './page_parts';
+import { element, linkTo, word } from './page_parts';
 import { sortedRows } from './sorting';
 
 const NUMBER_KINDS = new Set(['bytes', 'count', 'percent']);
@@ -14,9 +14,10 @@ function cellText(value: Cell, kind: string): string {
   return kind === 'percent' ? formatPercent(value) : formatCount(value);
 }
 
-function cell(value: Cell, kind: string): HTMLElement {
+function cell(value: Cell, kind: string, link: string | undefined): HTMLElement {
   const name = NUMBER_KINDS.has(kind) ? 'number' : kind;
-  return element('td', { class: name, title: kind === 'site' ? value : null }, cellText(value, kind));
+  const text = cellText(value, kind);
+  return element('td', { class: name, title: kind === 'site' ? value : null }, link !== undefined && kind === 'site' ? linkTo(link, text) : text);
 }
 
 function heading(text: string, kind: string): { head: HTMLElement; button: HTMLElement } {
@@ -31,7 +32,7 @@ export function tableOf(table: Table, first = 20): HTMLElement {
   let order = table.rows.map((_, number) => number);
   let isAll = table.rows.length <= first + 3;
   const fill = (): void => body.replaceChildren(...(isAll ? order : order.slice(0, first)).map(
-    (row) => element('tr', {}, ...table.rows[row]!.map((value, column) => cell(value, table.kinds[column]!))),
+    (row) => element('tr', {}, ...table.rows[row]!.map((value, column) => cell(value, table.kinds[column]!, table.links[row]))),
   ));
   const heads = table.headings.map((text, column) => heading(text, table.kinds[column]!));
   heads.forEach(({ head, button }, column) => button.addEventListener('click', () => {

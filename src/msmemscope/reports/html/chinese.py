@@ -16,6 +16,7 @@ CHINESE: Final = {
     "in_short": "摘要",
     "findings": "发现的问题",
     "next": "下一步:",
+    "in_tables": "见表格:",
     "source_of": "{site} 的源码",
     "source_of_holder": "{site} 的源码, 它持有这些内存",
     "no_source": "没有对应的源码行。",

@@ -13,7 +13,7 @@ from msmemscope.recording.source_lines import is_foreign_file
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.source_excerpts import frame_of
 from msmemscope.reports.report_text import relative_path, short_site
-from msmemscope.reports.verdict import VerdictKind, named_processes
+from msmemscope.reports.verdict import QUESTION_OF, VerdictKind, named_processes
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -80,19 +80,50 @@ def finding_content(
     names_process = len(sites) > 1
     contents = []
     for number, verdict in enumerate(found):
-        at = verdict.bytes_by_site or ((verdict.site, verdict.size_bytes),)
+        at = _sites_of(verdict)
+        identity = _identity(number)
         contents.append(
             {
-                "id": f"finding-{number + 1}",
+                "id": identity,
                 "kind": verdict.kind.value,
                 "sentence": shown(verdict.sentence(names_process=names_process), _MOST_LETTERS),
                 "command": shown(verdict.command(relative_path(verdict.processes[0].directory)), _MOST_LETTERS),
                 "processes": named_processes(verdict.processes) if names_process else "",
-                "sites": [_site_content(verdict, site, size, sites, excerpts) for site, size in at[:_MOST_SITES]],
+                "sites": [
+                    {"id": _card(identity, place), **_site_content(verdict, site, size, sites, excerpts)}
+                    for place, (site, size) in enumerate(at[:_MOST_SITES])
+                ],
                 "more_sites": max(len(at) - _MOST_SITES, 0),
             }
         )
     return contents
+
+
+def cards_of_sites(found: Sequence[Verdict]) -> dict[tuple[str, str], str]:
+    """Return where in the findings a call site is described: the question that found it and its text, to the card's id.
+
+    Args:
+        found: By `verdicts`.
+    """
+    cards: dict[tuple[str, str], str] = {}
+    for number, verdict in enumerate(found):
+        for place, (site, _) in enumerate(_sites_of(verdict)[:_MOST_SITES]):
+            if site:
+                cards.setdefault((QUESTION_OF[verdict.kind], shown(site)), _card(_identity(number), place))
+    return cards
+
+
+def _sites_of(verdict: Verdict) -> tuple[tuple[str, int], ...]:
+    """The call sites of a finding, the worst first, with their bytes."""
+    return verdict.bytes_by_site or ((verdict.site, verdict.size_bytes),)
+
+
+def _identity(number: int) -> str:
+    return f"finding-{number + 1}"
+
+
+def _card(finding: str, place: int) -> str:
+    return f"{finding}-{place + 1}"
 
 
 def _site_content(

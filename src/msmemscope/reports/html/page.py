@@ -61,7 +61,7 @@ def json_text(content: object) -> str:
 
 def _asset(name: str) -> str:
     """A file that `make ui` builds of `ui/src/report`."""
-    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath("static").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash_of(text: str) -> str:

@@ -35,7 +35,7 @@ _MOST_CELLS: Final = 50
 _PIECE: Final = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]|\{(\w+)\}|([^\[\]{}]+)")
 """What may be lacking (with one more such part in it), a name of what is filled in, or letters."""
 NAMES: Final = frozenset(
-    {"id", "target", "kind", "kinds", "command", "file", "lines", "frames", "native", "source", "version"}
+    {"id", "target", "kind", "kinds", "links", "command", "file", "lines", "frames", "native", "source", "version"}
 )
 """Parts of the document that are names, addresses or source text."""
 

@@ -38,6 +38,7 @@ _ENGLISH: Final = {
     "in_short": "In short",
     "findings": "Findings",
     "next": "Next:",
+    "in_tables": "In tables:",
     "source_of": "Source of {site}",
     "source_of_holder": "Source of {site}, which holds it",
     "no_source": "No source line is known of this.",
