@@ -1,5 +1,5 @@
 /** The memory of one pool: over time, its owners at the peak, and its call stacks. */
-import { colourOfGroup } from '../colour/series';
+import { colourOfGroup, rankGroups } from '../colour/series';
 import { labelOn } from '../colour/palette';
 import { treemapLayout } from '../layout/treemap';
 import { formatBytes, formatCount, formatPercent } from '../text/numbers';
@@ -17,9 +17,9 @@ const LEAST_WIDTH = 50;
 const LEAST_HEIGHT = 24;
 
 export function memoryOf(pool: Pool): HTMLElement {
-  const named = new Set(pool.chart.owners.filter((owner) => !owner.is_rest).map((owner) => owner.name));
-  const colourOf = (name: string): string => colourOfGroup(pool.id, name, !named.has(name));
-  for (const name of named) colourOf(name); // the largest owners get the colours that are told apart best
+  const named = pool.chart.owners.filter((owner) => !owner.is_rest).map((owner) => owner.name);
+  rankGroups(pool.id, named);
+  const colourOf = (name: string): string => colourOfGroup(pool.id, name, !named.includes(name));
   return element('section', { id: pool.id }, element('h3', {}, `${pool.device} ${pool.pool}`),
     chartOf(pool, colourOf),
     element('h4', {}, word('owners_at_peak')), ownersAtPeak(pool, colourOf),
