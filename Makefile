@@ -92,8 +92,9 @@ docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the refer
 	$(WITH_NPU) python -m pytest -q vnpu/tests/test_operators.py --operator-report=$(VENV)/operators.json
 	$(WITH_NPU) python vnpu/tests/operator_pages.py $(VENV)/operators.json
 
-screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of the HTML report again, with a Chromium
+screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of both pages again, with a Chromium
 	PATH="$(BIN):$$PATH" python docs/screenshots.py
+	PATH="$(BIN):$$PATH" python tests/golden/screenshots/take.py
 
 ui: $(STAMPS)/ui ## build the page of the viewer and the script of the report again
 	cd ui && $(WITH_NODE) npm run --silent build
