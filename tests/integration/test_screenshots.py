@@ -16,7 +16,7 @@ pytest.importorskip("uvicorn", reason="needs starlette and uvicorn: pip install 
 
 from tests.support.browser import find_browser
 from tests.support.pictures import CELL, Picture, difference, read_png, small, write_png
-from tests.support.screenshots import KEPT, NAMES, take
+from tests.support.screenshots import KEPT, NAMES, WITH_WEBGL, take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +45,11 @@ def test_a_page_looks_as_it_did(name: str, taken: dict[str, Picture], tmp_path: 
     path = tmp_path / f"{name}.png"
     path.write_bytes(write_png(taken[name]))
     assert found < MOST, f"{path} differs by {found:.1f} from {KEPT / path.name}"
+
+
+def test_a_graphics_card_draws_the_same(taken: dict[str, Picture]) -> None:
+    """As what takes its place where there is none."""
+    assert difference(taken[WITH_WEBGL], taken["viewer-map"]) < MOST
 
 
 def test_what_looks_otherwise_is_seen() -> None:

@@ -24,6 +24,9 @@ REPORT = {"findings": "#finding-1", "memory": "#memory-0-0", "stacks": ".icicle"
 VIEWS = ("map", "flame", "owners", "blocks")
 NAMES = (*(f"report-{name}" for name in REPORT), "report-dark", *(f"viewer-{name}" for name in VIEWS), "viewer-dark")
 
+WITH_WEBGL = "viewer-webgl"
+"""The map as graphics cards, or what stands for one, draw it: not kept, it must look like `viewer-map`."""
+
 
 def take(folder: Path) -> Iterator[tuple[str, Picture]]:
     """Take all pictures, as small as they are compared.
@@ -74,7 +77,10 @@ def _viewer(page: BrowserPage, folder: Path) -> Iterator[tuple[str, Picture]]:
         while page.value("typeof msmemscopeView") != "object":
             pass
         page.value("msmemscopeView.idle()")
+        _show(page, "[data-tab='map']")
+        yield WITH_WEBGL, _taken(page)
         page.value("document.documentElement.setAttribute('data-painter', 'plain')")
+        _show(page, "[data-tab='findings']")
         for view in VIEWS:
             _show(page, f"[data-tab='{view}']")
             yield f"viewer-{view}", _taken(page)

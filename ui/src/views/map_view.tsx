@@ -55,12 +55,13 @@ export function MapView(): JSX.Element {
     const vertical = store.mapHeight.value;
     return { from, to, low: vertical?.from ?? extent.value.low, high: vertical?.to ?? extent.value.high };
   });
-  const { host, field } = useField((element) => makeField(element, box, data, (to) => { height.value = to; }));
 
   useEffect(() => effect(() => {
     const info = data.value?.info;
     if (info && store.mapHeight.peek() === null) extent.value = { low: info.low, high: Math.max(info.high, info.low + 1) };
   }), []);
+  // Behind the effect above: rectangles are loaded in the box that is theirs.
+  const { host, field } = useField((element) => makeField(element, box, data, (to) => { height.value = to; }));
 
   const { low, high } = box.value;
   return (
