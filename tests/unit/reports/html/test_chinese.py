@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -43,6 +44,7 @@ from tests.fakes.traces import Trace
 from tests.support.english import english
 from tests.support.recorded_runs import with_dumps, write_run
 
+GOLDEN = Path(__file__).parents[3] / "golden" / "event_logs"
 PHRASES = LANGUAGES["zh"].phrases
 assert PHRASES is not None
 
@@ -94,7 +96,7 @@ def without_steps() -> Recording:
 
 
 def pages(folder: Path) -> Iterator[dict[str, Any]]:
-    """Pages about what was found and what was not, in one process and in several, from logs and dumps."""
+    """Pages about what was found and what was not, in one process and in several, from logs and dumps, and of a program on an NPU."""
     capture = write_run(folder / "one")
     recording = load(capture)
     yield page(recording)
@@ -108,6 +110,13 @@ def pages(folder: Path) -> Iterator[dict[str, Any]]:
     yield page(*ranks)
     yield page(out_of_memory())
     yield page(out_of_memory(), dataclasses.replace(without_steps(), process_id=2))
+    with tarfile.open(GOLDEN / "attributes_5.tar.gz") as archive:
+        for member in archive.getmembers():
+            content = archive.extractfile(member)
+            if content is not None and not member.name.endswith(".csv"):
+                (folder / "real" / member.name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / "real" / member.name).write_bytes(content.read())
+    yield page(load(next((folder / "real").iterdir())))
 
 
 def test_a_page_has_no_english_sentence(tmp_path: Path) -> None:
