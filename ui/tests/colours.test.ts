@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { contrast, FAILED_COLOUR, hexOf, labelOn, luminance, REST_COLOUR, rgbOf, sequential, SERIES, SOFT, THEMES } from '../src/colour/palette';
-import { colourOfGroup, colourOfName } from '../src/colour/series';
+import { contrast, FAILED_COLOUR, hexOf, labelOn, luminance, MARK_COLOUR, REST_COLOUR, rgbOf, sequential, SERIES, SOFT, THEMES } from '../src/colour/palette';
+import { colourOfGroup, colourOfName, rankGroups } from '../src/colour/series';
 
 describe('contrast', () => {
   it('is that of WCAG', () => {
@@ -20,6 +20,7 @@ describe('contrast', () => {
   });
 
   it('is enough for a label upon any colour of data', () => {
+    for (const theme of Object.values(THEMES)) expect(contrast(MARK_COLOUR, theme.ground)).toBeGreaterThanOrEqual(3);
     for (const colour of [...SERIES, ...SOFT, REST_COLOUR, FAILED_COLOUR]) expect(contrast(labelOn(colour), colour)).toBeGreaterThanOrEqual(4.5);
   });
 });
@@ -50,10 +51,24 @@ it('has a scale that grows lighter all the way', () => {
   expect(hexOf(sequential(2))).toBe('#fde725');
 });
 
-it('keeps the colour of a group and of a name', () => {
-  const first = colourOfGroup('owner', 'weights');
-  expect(colourOfGroup('owner', 'gradients')).not.toBe(first);
-  expect(colourOfGroup('owner', 'weights')).toBe(first);
-  expect(colourOfGroup('owner', 'all others', true)).toBe(REST_COLOUR);
+describe('groups', () => {
+  it('have the colours of their ranks, whatever is asked for first', () => {
+    rankGroups('owner', ['weights', 'gradients']);
+    expect(colourOfGroup('owner', 'gradients')).toBe(SERIES[1]);
+    expect(colourOfGroup('owner', 'weights')).toBe(SERIES[0]);
+    rankGroups('owner', ['states', 'weights']); // of another pool
+    expect(colourOfGroup('owner', 'states')).toBe(SERIES[2]);
+    expect(colourOfGroup('owner', 'weights')).toBe(SERIES[0]);
+    expect(colourOfGroup('owner', 'all others', true)).toBe(REST_COLOUR);
+  });
+
+  it('without a rank have the colour of their name', () => {
+    const before = colourOfGroup('site', 'a.py(3): run');
+    colourOfGroup('site', 'b.py(3): run');
+    expect(colourOfGroup('site', 'a.py(3): run')).toBe(before);
+  });
+});
+
+it('keeps the colour of a function, whatever its line', () => {
   expect(colourOfName('a.py(3): run')).toBe(colourOfName('a.py(99): run'));
 });

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { rgbOf } from '../src/colour/palette';
+import { colourOfGroup } from '../src/colour/series';
 import { tableFromArrays, tableToIPC } from '@uwdata/flechette';
 import { nearestAnnotation } from '../src/memory/nearest_annotation';
 import { columnAt, memoryColumns } from '../src/memory/columns';
@@ -47,7 +49,7 @@ it('puts what was not sent upon what was', () => {
   };
   const data = mapData(answer(info, { block: [0, 1], begin: [0, 10], end: [15, 12], low: [0, 40], high: [40, 60], colour: [0, 0], is_leaked: [false, true] }), 'owner');
   expect(smallArea(data)).toEqual({ position: [0, 10, 20], lower: [40, 60, 0], upper: [41, 62, 3] });
-  expect([...data.colours.subarray(0, 4)]).toEqual([0, 114, 178, 255]);
+  expect([...data.colours.subarray(0, 4)]).toEqual([...rgbOf(colourOfGroup('owner', 'a')), 255]);
 });
 
 it('points at the nearest mark, and else at the range it lies in', () => {

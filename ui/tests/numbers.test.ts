@@ -3,8 +3,12 @@ import {
   formatBytes, formatCell, formatCount, formatDuration, formatExactTime, formatPercent, formatSignedBytes, formatTime,
 } from '../src/text/numbers';
 import { binaryTicks, decimalTicks } from '../src/text/ticks';
+import sizes from './sizes.json';
 
 describe('bytes', () => {
+  it('are written as `units.format_bytes` writes them', () => {
+    for (const [size, text] of sizes as [number, string][]) expect(formatBytes(size)).toBe(text);
+  });
   it.each([
     [0, '0 bytes'], [1, '1 byte'], [1023, '1023 bytes'], [1024, '1.00 KiB'], [1536, '1.50 KiB'], [12.34 * 2 ** 20, '12.3 MiB'],
     [512 * 2 ** 30, '512 GiB'], [2 ** 30 - 1, '1.00 GiB'], [-2048, '-2.00 KiB'],

@@ -33,11 +33,18 @@ export const THEMES: Record<ThemeName, Theme> = {
   },
 };
 
+/** The colours of a theme as variables of style sheets: `--alarm-ground`. */
+export function themeVariables(theme: Theme): [string, string][] {
+  return Object.entries(theme).map(([name, colour]) => [`--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`, colour as string]);
+}
+
 const BASE = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d9c72e', '#5e3c99'];
 
 /** What is not one group but the rest of them. */
 export const REST_COLOUR = '#9aa3ad';
 export const FAILED_COLOUR = '#d55e00';
+/** Seen on the ground of both themes. */
+export const MARK_COLOUR = '#8f6bb1';
 
 export type Rgb = readonly [number, number, number];
 

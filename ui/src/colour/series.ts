@@ -1,22 +1,27 @@
-/** Gives each group one colour, the same in every view and at every zoom. */
+/** Gives each group one colour: the same in every view, at every zoom, and whenever the same recording is looked at. */
 import { REST_COLOUR, SERIES, SOFT } from './palette';
 
-const given = new Map<string, Map<string, string>>();
+const ranks = new Map<string, Map<string, number>>();
 
-/** The colour of a group of a grouping; groups get theirs in the order in which they are first asked for. */
+/** Says which groups of a grouping come first: they get the colours that are told apart best. Those that have a rank keep it. */
+export function rankGroups(by: string, names: readonly string[]): void {
+  let known = ranks.get(by);
+  if (!known) ranks.set(by, (known = new Map()));
+  for (const name of names) if (!known.has(name)) known.set(name, known.size);
+}
+
+/** The colour of a group of a grouping: by its rank, and without one by its name. Never by what was asked for before. */
 export function colourOfGroup(by: string, name: string, isRest = false): string {
-  if (isRest) return REST_COLOUR;
-  let colours = given.get(by);
-  if (!colours) given.set(by, (colours = new Map()));
-  let colour = colours.get(name);
-  if (!colour) colours.set(name, (colour = SERIES[colours.size % SERIES.length]!));
-  return colour;
+  return isRest ? REST_COLOUR : SERIES[(ranks.get(by)?.get(name) ?? hashOf(name)) % SERIES.length]!;
 }
 
 /** A function has one colour wherever it is called: from its name without the line. */
 export function colourOfName(name: string): string {
-  const called = name.replace(/\(\d+\)/, '');
+  return SOFT[hashOf(name.replace(/\(\d+\)/, '')) % SOFT.length]!;
+}
+
+function hashOf(name: string): number {
   let hash = 0;
-  for (let place = 0; place < called.length; place += 1) hash = (hash * 31 + called.charCodeAt(place)) % 99991;
-  return SOFT[hash % SOFT.length]!;
+  for (let place = 0; place < name.length; place += 1) hash = (hash * 31 + name.charCodeAt(place)) % 99991;
+  return hash;
 }

@@ -1,6 +1,6 @@
 /** What is drawn upon the curve: steps, marks, ranges, snapshots, failed allocations, the chosen moment and range. */
 import type { Marks } from '../protocol/types';
-import { FAILED_COLOUR, type Theme } from '../colour/palette';
+import { FAILED_COLOUR, MARK_COLOUR, type Theme } from '../colour/palette';
 import { formatBytes } from '../text/numbers';
 import { say } from '../words/say';
 import type { Range } from '../state/fields';
@@ -23,7 +23,6 @@ export interface Moments {
   pointed: number | null;
 }
 
-const MARK_COLOUR = '#8f6bb1';
 const SNAPSHOT_COLOUR = '#009e73';
 const STEP_LABEL_WIDTH = 34;
 const FONT = '11px system-ui, sans-serif';

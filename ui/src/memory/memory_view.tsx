@@ -2,10 +2,11 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { computed, effect, signal, useComputed } from '@preact/signals';
-import { frameAnswer, jsonAnswer, useAnswer } from '../protocol/answer';
+import { jsonAnswer, useAnswer } from '../protocol/answer';
 import type { Marks, MemoryInfo } from '../protocol/types';
 import { Trouble, Waiting } from '../parts/status';
 import { Tools } from '../parts/tools';
+import { colouredAnswer } from '../state/coloured';
 import { pointed } from '../state/hover';
 import { panWindow, showAll, showWindow, zoomMiddle, zoomWindow, type Lens } from '../state/lens';
 import { theme } from '../state/preferences';
@@ -46,7 +47,9 @@ export function MemoryView({ lens, name }: { lens: Lens; name: string }): JSX.El
     const by = lens.process.value?.groupings.includes(store.by.value) ? store.by.value : 'none';
     return common && width.value > 0 ? { ...common, columns: columnCount.value, by } : null;
   });
-  const answer = useAnswer(() => frameAnswer<MemoryInfo>(() => parameters.value && { path: 'memory', parameters: parameters.value }));
+  const answer = useAnswer(() => colouredAnswer<MemoryInfo>(
+    () => parameters.value && { path: 'memory', parameters: parameters.value }, (asked) => String(asked.parameters['by']),
+  ));
   const marks = useAnswer(() => jsonAnswer<Marks>(() => {
     const common = lens.commonWindow();
     return common && { path: 'marks', parameters: common };

@@ -1,6 +1,6 @@
 /** What the reader prefers, whatever is looked at: kept in the browser, not in the address that is shared. */
 import { computed, effect, signal } from '@preact/signals';
-import { THEMES, type Theme, type ThemeName } from '../colour/palette';
+import { THEMES, themeVariables, type Theme, type ThemeName } from '../colour/palette';
 
 export type Language = 'en' | 'zh';
 export type ThemeChoice = 'auto' | ThemeName;
@@ -45,9 +45,7 @@ export const theme = computed<Theme>(() => {
 export function applyPreferences(): void {
   effect(() => {
     const root = document.documentElement;
-    for (const [name, colour] of Object.entries(theme.value)) {
-      root.style.setProperty(`--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`, colour as string);
-    }
+    for (const [name, colour] of themeVariables(theme.value)) root.style.setProperty(name, colour);
     root.style.colorScheme = theme.value === THEMES.dark ? 'dark' : 'light';
     keep(THEME_KEY, themeChoice.value);
   });

@@ -1,8 +1,8 @@
 /** Calls of Python and operators below the curve, on the same axis. */
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
-import { effect, useComputed, type ReadonlySignal } from '@preact/signals';
+import { useComputed, type ReadonlySignal } from '@preact/signals';
 import { Field, type FieldPlace } from '../canvas/field';
+import { followed, useField, type FollowedField } from '../canvas/followed_field';
 import type { Box } from '../canvas/rectangles';
 import { visibleRows } from '../canvas/visible_rows';
 import { labelOn } from '../colour/palette';
@@ -34,14 +34,7 @@ export function CallsView(): JSX.Element {
   });
   const answer = useAnswer(() => frameAnswer<CallsInfo>(() => parameters.value && { path: 'calls', parameters: parameters.value }));
   const data = useComputed(() => (answer.value.value ? callsData(answer.value.value) : null));
-  const host = useRef<HTMLDivElement>(null);
-  const field = useRef<Field | null>(null);
-  useEffect(() => {
-    if (!host.current) return undefined;
-    const made = makeField(host.current, data);
-    field.current = made.field;
-    return made.dispose;
-  }, []);
+  const { host, field } = useField((element) => makeField(element, data));
   const shown = data.value;
   const isUnknown = lens.process.value?.has_calls === false;
   return (
@@ -73,7 +66,7 @@ export function CallsView(): JSX.Element {
   );
 }
 
-function makeField(host: HTMLElement, data: ReadonlySignal<CallsData | null>): { field: Field; dispose: () => void } {
+function makeField(host: HTMLElement, data: ReadonlySignal<CallsData | null>): FollowedField {
   const box = (): Box => ({ ...lens.window.value, ...visibleRows(host, ROW_HEIGHT) });
   const field = new Field(host, true, {
     box,
@@ -113,22 +106,10 @@ function makeField(host: HTMLElement, data: ReadonlySignal<CallsData | null>): {
     },
     onKey: (event) => windowKey(lens, event),
   });
-  const stops = [
-    effect(() => { if (data.value) field.load(data.value, box()); }),
-    effect(() => {
-      void lens.window.value;
-      readLines(lens);
-      field.request();
-    }),
-  ];
-  return {
-    field,
-    dispose: () => {
-      for (const stop of stops) stop();
-      field.dispose();
-      tip.value = null;
-    },
-  };
+  return followed(field, () => { if (data.value) field.load(data.value, box()); }, () => {
+    void lens.window.value;
+    readLines(lens);
+  });
 }
 
 const LEAST_LABEL = 30;

@@ -1,8 +1,9 @@
 /** Flame graph: who holds or allocates the bytes, by call stack or by owner. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { effect, signal, useComputed, type ReadonlySignal, type Signal } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { signal, useComputed, type ReadonlySignal, type Signal } from '@preact/signals';
 import { Field, type FieldPlace } from '../canvas/field';
+import { followed, useField, type FollowedField } from '../canvas/followed_field';
 import type { Box } from '../canvas/rectangles';
 import { visibleRows } from '../canvas/visible_rows';
 import { FAILED_COLOUR, labelOn } from '../colour/palette';
@@ -50,15 +51,8 @@ export function FlameView(): JSX.Element {
     return { tree: data, places, zoomed, depth: 1 + places.reduce((most, place) => Math.max(most, place.depth), 0) };
   });
   const found = useComputed(() => (tree.value && store.search.value ? searchTree(tree.value, store.search.value) : null));
-  const host = useRef<HTMLDivElement>(null);
-  const field = useRef<Field | null>(null);
   const isUpward = store.isUpward.value;
-  useEffect(() => {
-    if (!host.current) return undefined;
-    const made = makeField(host.current, isUpward, shown, found, focused);
-    field.current = made.field;
-    return made.dispose;
-  }, [isUpward]);
+  const { host, field } = useField((element) => makeField(element, isUpward, shown, found, focused), [isUpward]);
 
   const data = shown.value;
   const node = data ? (focused.value !== null && focused.value < data.tree.names.length ? focused.value : data.zoomed) : 0;
@@ -130,7 +124,7 @@ function NodeDetail({ tree, node, focused }: { tree: TreeData; node: number; foc
 function makeField(
   host: HTMLElement, isUpward: boolean, shown: ReadonlySignal<Shown | null>,
   found: ReadonlySignal<{ matches: Set<number> } | null>, focused: Signal<number | null>,
-): { field: Field; dispose: () => void } {
+): FollowedField {
   const box = (): Box => ({ from: 0, to: 1, ...visibleRows(host, ROW_HEIGHT, isUpward) });
   const zoom = (node: number): void => {
     const tree = shown.value?.tree;
@@ -167,24 +161,10 @@ function makeField(
       return true;
     },
   });
-  const stops = [
-    effect(() => {
-      const now = shown.value;
-      if (now) field.load(flameRectangles(now.tree, now.places, found.value?.matches ?? null, theme.value.ground), box());
-    }),
-    effect(() => {
-      void focused.value;
-      field.request();
-    }),
-  ];
-  return {
-    field,
-    dispose: () => {
-      for (const stop of stops) stop();
-      field.dispose();
-      tip.value = null;
-    },
-  };
+  return followed(field, () => {
+    const now = shown.value;
+    if (now) field.load(flameRectangles(now.tree, now.places, found.value?.matches ?? null, theme.value.ground), box());
+  }, () => { void focused.value; });
 }
 
 function wordsOf(tree: TreeData, node: number): { title: string; lines: string[] } {

@@ -1,8 +1,9 @@
 /** Blocks as rectangles: when they were in use, and where. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { effect, signal, useComputed, type ReadonlySignal } from '@preact/signals';
 import { Field, type FieldPlace, type FieldPoint } from '../canvas/field';
+import { followed, useField, type FollowedField } from '../canvas/followed_field';
 import type { Box } from '../canvas/rectangles';
 import { FAILED_COLOUR, hexOf, sequential } from '../colour/palette';
 import { colourOfGroup } from '../colour/series';
@@ -12,11 +13,12 @@ import { Choice, Switch } from '../parts/controls';
 import { ByteGutter } from '../parts/gutter';
 import { Trouble, Waiting } from '../parts/status';
 import { Tools } from '../parts/tools';
-import { frameAnswer, useAnswer } from '../protocol/answer';
+import { useAnswer } from '../protocol/answer';
 import { askJson } from '../protocol/ask';
 import type { BlocksInfo } from '../protocol/types';
 import { COLOURS } from '../state/fields';
 import { pointed, tip } from '../state/hover';
+import { colouredAnswer } from '../state/coloured';
 import { mainLens, panWindow, zoomWindow } from '../state/lens';
 import { theme } from '../state/preferences';
 import { change, store } from '../state/store';
@@ -44,26 +46,22 @@ export function MapView(): JSX.Element {
       ...common, layout: layoutOf(), colour: store.mapColour.value, low: vertical?.from, high: vertical?.to, most: MOST,
     };
   });
-  const answer = useAnswer(() => frameAnswer<BlocksInfo>(() => parameters.value && { path: 'blocks', parameters: parameters.value }));
+  const answer = useAnswer(() => colouredAnswer<BlocksInfo>(
+    () => parameters.value && { path: 'blocks', parameters: parameters.value }, (asked) => String(asked.parameters['colour']),
+  ));
   const data = useComputed(() => (answer.value.value ? mapData(answer.value.value, colourAsked(answer.value.value.info)) : null));
   const box = useComputed((): Box => {
     const { from, to } = lens.window.value;
     const vertical = store.mapHeight.value;
     return { from, to, low: vertical?.from ?? extent.value.low, high: vertical?.to ?? extent.value.high };
   });
-  const host = useRef<HTMLDivElement>(null);
-  const field = useRef<Field | null>(null);
 
   useEffect(() => effect(() => {
     const info = data.value?.info;
     if (info && store.mapHeight.peek() === null) extent.value = { low: info.low, high: Math.max(info.high, info.low + 1) };
   }), []);
-  useEffect(() => {
-    if (!host.current) return undefined;
-    const made = makeField(host.current, box, data, (to) => { height.value = to; });
-    field.current = made.field;
-    return made.dispose;
-  }, []);
+  // Behind the effect above: rectangles are loaded in the box that is theirs.
+  const { host, field } = useField((element) => makeField(element, box, data, (to) => { height.value = to; }));
 
   const { low, high } = box.value;
   return (
@@ -159,7 +157,7 @@ function panHeight(box: Box, share: number): void {
 
 function makeField(
   host: HTMLElement, box: ReadonlySignal<Box>, data: ReadonlySignal<MapData | null>, onHeight: (height: number) => void,
-): { field: Field; dispose: () => void } {
+): FollowedField {
   let area: ReturnType<typeof smallArea> = null;
   const field = new Field(host, false, {
     box: () => box.value,
@@ -190,27 +188,15 @@ function makeField(
     },
     onKey: (event) => heightKey(event, box.value) || windowKey(lens, event),
   });
-  const stops = [
-    effect(() => {
-      const loaded = data.value;
-      if (!loaded) return;
-      area = layoutOf() === 'stacked' ? smallArea(loaded) : null;
-      field.load(loaded, box.peek());
-    }),
-    effect(() => {
-      void [box.value, store.block.value];
-      readLines(lens);
-      field.request();
-    }),
-  ];
-  return {
-    field,
-    dispose: () => {
-      for (const stop of stops) stop();
-      field.dispose();
-      tip.value = null;
-    },
-  };
+  return followed(field, () => {
+    const loaded = data.value;
+    if (!loaded) return;
+    area = layoutOf() === 'stacked' ? smallArea(loaded) : null;
+    field.load(loaded, box.peek());
+  }, () => {
+    void [box.value, store.block.value];
+    readLines(lens);
+  });
 }
 
 /** Where no block is, a click chooses the moment: the latest event at that position. */

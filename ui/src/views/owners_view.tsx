@@ -7,8 +7,9 @@ import { colourOfGroup } from '../colour/series';
 import { treemapLayout, type TreemapPlace } from '../layout/treemap';
 import { Trouble, Waiting } from '../parts/status';
 import { Tools } from '../parts/tools';
-import { frameAnswer, useAnswer } from '../protocol/answer';
+import { useAnswer } from '../protocol/answer';
 import type { TreeInfo } from '../protocol/types';
+import { colouredAnswer, OWNER_PARTS } from '../state/coloured';
 import { store } from '../state/store';
 import { formatBytes, formatCount, formatPercent } from '../text/numbers';
 import { say } from '../words/say';
@@ -21,7 +22,7 @@ export function OwnersView(): JSX.Element {
     const common = treeParameters('moment');
     return common && { ...common, by: 'owner', nodes: NODES };
   });
-  const answer = useAnswer(() => frameAnswer<TreeInfo>(() => parameters.value && { path: 'tree', parameters: parameters.value }));
+  const answer = useAnswer(() => colouredAnswer<TreeInfo>(() => parameters.value && { path: 'tree', parameters: parameters.value }, () => 'owner'));
   const tree = useComputed(() => (answer.value.value ? treeData(answer.value.value) : null));
   const size = useMemo(() => signal({ width: 0, height: 0 }), []);
   const zoomed = useComputed(() => tree.value?.nodes.get(store.ownerNode.value ?? -1) ?? 0);
@@ -90,5 +91,5 @@ function Tile({ tree, place }: { tree: TreeData; place: TreemapPlace }): JSX.Ele
 function tileColour(tree: TreeData, node: number): string {
   const path = pathTo(tree, node);
   const first = path[Math.min(path.length - 1, 2)]!;
-  return first === 0 || !tree.nodes.has(tree.keys[first]!) ? REST_COLOUR : lighter(colourOfGroup('owner-tree', tree.names[first]!), 0.14 * Math.max(path.length - 3, 0));
+  return first === 0 || !tree.nodes.has(tree.keys[first]!) ? REST_COLOUR : lighter(colourOfGroup(OWNER_PARTS, tree.names[first]!), 0.14 * Math.max(path.length - 3, 0));
 }

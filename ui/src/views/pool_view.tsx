@@ -1,8 +1,9 @@
 /** The pool at the moment: its segments as rows of blocks and gaps, and what holds each of them. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { effect, signal, useComputed } from '@preact/signals';
+import { useMemo } from 'preact/hooks';
+import { signal, useComputed } from '@preact/signals';
 import { Field } from '../canvas/field';
+import { followed, useField } from '../canvas/followed_field';
 import type { Box } from '../canvas/rectangles';
 import { visibleRows } from '../canvas/visible_rows';
 import { SourceButton } from '../parts/source';
@@ -31,11 +32,7 @@ export function PoolView(): JSX.Element {
   const data = useComputed(() => (answer.value.value ? poolData(answer.value.value, theme.value.line) : null));
   const span = useMemo(() => signal<Range | null>(null), []);
   const rows = useMemo(() => signal({ first: 0, last: 60 }), []);
-  const host = useRef<HTMLDivElement>(null);
-  const field = useRef<Field | null>(null);
-  useEffect(() => {
-    if (!host.current) return undefined;
-    const element = host.current;
+  const { host, field } = useField((element) => {
     const box = (): Box => {
       const { from, to } = span.value ?? { from: 0, to: data.value?.longest ?? 1 };
       return { from, to, ...visibleRows(element, ROW_HEIGHT) };
@@ -76,18 +73,8 @@ export function PoolView(): JSX.Element {
       show(place - (place - from) * factor, place + (to - place) * factor);
     };
     element.addEventListener('wheel', onWheel, { passive: false });
-    const stops = [
-      effect(() => { if (data.value) made.load(data.value, box()); }),
-      effect(() => { void span.value; made.request(); }),
-    ];
-    field.current = made;
-    return () => {
-      for (const stop of stops) stop();
-      element.removeEventListener('wheel', onWheel);
-      made.dispose();
-      tip.value = null;
-    };
-  }, []);
+    return followed(made, () => { if (data.value) made.load(data.value, box()); }, () => { void span.value; });
+  });
 
   const info = data.value?.info;
   const isUnknown = mainLens.pool.value?.has_segments === false;

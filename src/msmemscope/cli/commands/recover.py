@@ -42,6 +42,9 @@ class RecoverCommand:
                 metavar=option.metavar,
                 help=f"instead of what the run was given: {option.accepted}; writes again what was written before",
             )
+        parser.add_argument(
+            "--report", action="store_true", help="also write report.html, as --report does in front of a program"
+        )
         parser.add_argument("--session", metavar="ID", help="only captures of one launch or session, 16 hex digits")
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -79,8 +82,13 @@ class RecoverCommand:
         ended = [capture for capture in captures if not capture.is_running()]
         unfinished = [capture for capture in ended if given or not has_finished_dump(capture.directory)]
         finished = finish(captures, {capture.directory: settings[capture.directory] for capture in unfinished})
+        processes = finished.processes
+        if arguments.report:
+            from msmemscope.launch.html_report import with_page
+
+            processes = with_page(processes)
         summary = RunSummary(
-            processes=finished.processes,
+            processes=processes,
             recover_command=f"msmemscope recover {directory}",
         )
         render_run(summary, sys.stderr)

@@ -38,9 +38,7 @@ class ReportCommand:
             help="a capture folder, a folder of several, or a dump (CSV or DB); default: the latest run",
         )
         parser.add_argument("-o", "--output", metavar="FILE", help=f"the file to write; default: {HTML_REPORT_FILE}")
-        parser.add_argument(
-            "--language", choices=tuple(LANGUAGES), default="en", help="of headings and help on the page; default: en"
-        )
+        parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="of the page; default: en")
         parser.add_argument("--open", action="store_true", help="show the page in the browser")
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -6,20 +6,22 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.model.pools import Pool, pool_word
-from msmemscope.reports.html.findings import FoundSite, finding_content
+from msmemscope.reports.html.findings import FoundSite, cards_of_sites, finding_content
 from msmemscope.reports.html.shown_text import shown
+from msmemscope.reports.html.tables import ColumnKind
 from msmemscope.reports.process_report import place_of_peak
 from msmemscope.reports.report_text import counted
-from msmemscope.reports.verdict import nothing_found, verdicts
+from msmemscope.reports.verdict import QUESTION_OF, nothing_found, verdicts
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from msmemscope.analysis.coverage import Coverage
     from msmemscope.reports.html.source_excerpts import SourceExcerpts
     from msmemscope.reports.html.tables import ReportTable
     from msmemscope.reports.run_summary import ProcessSummary
+    from msmemscope.reports.verdict import Verdict
 
 FORMAT: Final = 1
 """Of the document; pages of other versions are no concern, as a page carries its own script."""
@@ -83,7 +85,10 @@ def report_document(
     ordered = sorted(parts, key=lambda part: order[part.summary])
     detailed = ordered[:MOST_DETAILED]
     rows = max(_ROWS_OF_ALL // len(detailed), _LEAST_ROWS)
-    sections = [_process(part, number, rows, is_one=len(parts) == 1) for number, part in enumerate(detailed)]
+    cards = cards_of_sites(found)
+    sections = [_process(part, number, rows, cards, is_one=len(parts) == 1) for number, part in enumerate(detailed)]
+    for verdict, finding in zip(found, findings, strict=True):
+        finding["tables"] = _tables_about(verdict, detailed, sections)
     sentences = [
         {"text": finding["sentence"], "target": finding["id"], "kind": finding["kind"]} for finding in findings
     ]
@@ -117,13 +122,37 @@ def _name(process: ProcessSummary) -> str:
     return f"process {process.process_id}" if process.rank is None else f"rank {process.rank}"
 
 
-def _table(table: ReportTable, rows: int) -> dict[str, Any]:
-    """A table with so many rows at most; the rest is counted."""
+def _table(table: ReportTable, rows: int, cards: Mapping[str, str]) -> dict[str, Any]:
+    """A table with so many rows at most; the rest is counted.
+
+    Args:
+        table: The table.
+        rows: That it may have.
+        cards: Call site to where the findings describe it: `links` has that of rows.
+    """
     left_out = max(len(table.rows) - rows, 0)
-    return dataclasses.asdict(dataclasses.replace(table, rows=table.rows[:rows], more=table.more + left_out))
+    kept = table.rows[:rows]
+    site = table.kinds.index(ColumnKind.SITE.value) if ColumnKind.SITE.value in table.kinds else None
+    links = {} if site is None else {number: cards[row[site]] for number, row in enumerate(kept) if row[site] in cards}
+    cut = dataclasses.replace(table, rows=kept, more=table.more + left_out)
+    return {**dataclasses.asdict(cut), "links": links}
 
 
-def _process(part: ProcessPart, number: int, rows: int, *, is_one: bool) -> dict[str, Any]:
+def _tables_about(
+    verdict: Verdict, parts: Sequence[ProcessPart], sections: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """The answers with tables, of the first processes in which something was found: their sections and titles."""
+    about = []
+    for part, section in zip(parts, sections, strict=True):
+        for answer, content in zip(part.answers, section["answers"], strict=True):
+            if part.summary in verdict.processes and answer.name == QUESTION_OF[verdict.kind] and content["tables"]:
+                about.append({"target": content["id"], "text": content["title"], "who": section["name"]})
+    return about[:_MOST_SPOKEN]
+
+
+def _process(
+    part: ProcessPart, number: int, rows: int, cards: Mapping[tuple[str, str], str], *, is_one: bool
+) -> dict[str, Any]:
     process = part.summary
     answers = [
         {
@@ -131,7 +160,10 @@ def _process(part: ProcessPart, number: int, rows: int, *, is_one: bool) -> dict
             "title": answer.coverage.question,
             "summary": answer.summary,
             "missing": [shown(line, 1000) for line in answer.coverage.missing],
-            "tables": [_table(table, rows) for table in answer.tables],
+            "tables": [
+                _table(table, rows, {site: card for (name, site), card in cards.items() if name == answer.name})
+                for table in answer.tables
+            ],
         }
         for answer in part.answers
     ]
@@ -145,7 +177,7 @@ def _process(part: ProcessPart, number: int, rows: int, *, is_one: bool) -> dict
             {
                 **section,
                 "id": f"memory-{number}-{place}",
-                "tables": [_table(table, rows) for table in section["tables"]],
+                "tables": [_table(table, rows, {}) for table in section["tables"]],
             }
             for place, section in enumerate(part.memory)
         ],

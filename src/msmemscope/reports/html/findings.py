@@ -13,7 +13,7 @@ from msmemscope.recording.source_lines import is_foreign_file
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.source_excerpts import frame_of
 from msmemscope.reports.report_text import relative_path, short_site
-from msmemscope.reports.verdict import VerdictKind, named_processes
+from msmemscope.reports.verdict import QUESTION_OF, VerdictKind, named_processes
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class FoundSite:
     native_stack: str = ""
     pool: int | None = None
     """Of the blocks that were found; None where the finding is about no pool."""
+    held_by: str = ""
+    """The chain of references that holds them; empty if it is not known."""
 
 
 def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite]:
@@ -78,19 +80,50 @@ def finding_content(
     names_process = len(sites) > 1
     contents = []
     for number, verdict in enumerate(found):
-        at = verdict.bytes_by_site or ((verdict.site, verdict.size_bytes),)
+        at = _sites_of(verdict)
+        identity = _identity(number)
         contents.append(
             {
-                "id": f"finding-{number + 1}",
+                "id": identity,
                 "kind": verdict.kind.value,
                 "sentence": shown(verdict.sentence(names_process=names_process), _MOST_LETTERS),
                 "command": shown(verdict.command(relative_path(verdict.processes[0].directory)), _MOST_LETTERS),
                 "processes": named_processes(verdict.processes) if names_process else "",
-                "sites": [_site_content(verdict, site, size, sites, excerpts) for site, size in at[:_MOST_SITES]],
+                "sites": [
+                    {"id": _card(identity, place), **_site_content(verdict, site, size, sites, excerpts)}
+                    for place, (site, size) in enumerate(at[:_MOST_SITES])
+                ],
                 "more_sites": max(len(at) - _MOST_SITES, 0),
             }
         )
     return contents
+
+
+def cards_of_sites(found: Sequence[Verdict]) -> dict[tuple[str, str], str]:
+    """Return where in the findings a call site is described: the question that found it and its text, to the card's id.
+
+    Args:
+        found: By `verdicts`.
+    """
+    cards: dict[tuple[str, str], str] = {}
+    for number, verdict in enumerate(found):
+        for place, (site, _) in enumerate(_sites_of(verdict)[:_MOST_SITES]):
+            if site:
+                cards.setdefault((QUESTION_OF[verdict.kind], shown(site)), _card(_identity(number), place))
+    return cards
+
+
+def _sites_of(verdict: Verdict) -> tuple[tuple[str, int], ...]:
+    """The call sites of a finding, the worst first, with their bytes."""
+    return verdict.bytes_by_site or ((verdict.site, verdict.size_bytes),)
+
+
+def _identity(number: int) -> str:
+    return f"finding-{number + 1}"
+
+
+def _card(finding: str, place: int) -> str:
+    return f"{finding}-{place + 1}"
 
 
 def _site_content(
@@ -117,6 +150,7 @@ def _site_content(
         "label": shown(short_site(site)) if site else "",
         "facts": [[heading, shown(value, _MOST_LETTERS)] for heading, value in (*total, *known.facts) if value],
         "source": excerpts.number(site) if site else None,
+        "holder": _holder(known.held_by, frames),
         "frames": frames,
         "more_frames": max(len((known.python_stack or known.path).splitlines()) - len(frames), 0),
         "native": native,
@@ -140,6 +174,23 @@ def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, An
             "is_foreign": is_foreign,
             "is_blamed": is_blamed,
         }
+
+
+def _holder(held_by: str, frames: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The frame of the function whose variable holds what leaked, if it allocated it by calling the blamed line.
+
+    What a function keeps is often made far below it, as the graph of a loss is by the layers of a model: the line to change
+    is then in that function, and not the one that allocated.
+
+    Args:
+        held_by: `main.history[2] -> autograd graph`, or `Server.answers[254], from answer.self`.
+        frames: The innermost first.
+    """
+    *_, root = held_by.partition(" -> ")[0].split(", from ")
+    function = root.partition(".")[0]
+    callers = (frame for frame in frames if frame["source"] is not None and frame_of(frame["text"]) is not None)
+    found = next((frame for frame in callers if function and frame["text"].endswith(f"): {function}")), None)
+    return None if found is None or found["is_blamed"] else {"label": found["text"], "source": found["source"]}
 
 
 class _Stacks:
@@ -179,9 +230,8 @@ def _leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
             ("held by", row["held_by"] or ""),
             ("operators", _operators(row["operators"] or ())),
         )
-        yield FoundSite(
-            VerdictKind.LEAK, row["site"] or "", row["site_path"] or "", facts, *stacks.texts(row), row["pool"]
-        )
+        place = (row["site"] or "", row["site_path"] or "")
+        yield FoundSite(VerdictKind.LEAK, *place, facts, *stacks.texts(row), row["pool"], row["held_by"] or "")
 
 
 def _operators(names: Sequence[str]) -> str:
@@ -209,7 +259,9 @@ def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]
         )
         path = row["site_path"] or ""
         texts = next((one for one in known if path and set(path.split("\n")) <= _lines(one[0])), ("", ""))
-        yield FoundSite(VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"])
+        yield FoundSite(
+            VerdictKind.SLOW_LEAK, row["site"] or "", path, facts, *texts, row["pool"], row["held_by"] or ""
+        )
 
 
 def _lines(text: str) -> set[str]:

@@ -30,6 +30,7 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
         language: That it is shown in.
     """
     words = language.words
+    content = document if language.phrases is None else language.phrases.document(dict(document))
     style, script = _asset("report.css"), _asset("report.js")
     policy = (
         f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}; "
@@ -43,7 +44,7 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{_attribute(words['title'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f"<noscript><p>{_attribute(words['no_script'])}</p></noscript>\n"
-        f'<script type="application/json" id="{DATA_ID}">{json_text({"words": words, "terms": language.terms, **document})}</script>\n'
+        f'<script type="application/json" id="{DATA_ID}">{json_text({"words": words, **content})}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
@@ -59,7 +60,8 @@ def json_text(content: object) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    """A file that `make ui` builds of `ui/src/report`."""
+    return resources.files(__package__).joinpath("static").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash_of(text: str) -> str:

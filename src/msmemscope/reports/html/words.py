@@ -1,12 +1,16 @@
-"""Every word of the page that is no result, in each language: what the script asks for, and headings of results.
+"""The languages of the page: its own words, which the script asks for, and how results are said.
 
-The sentences about what was found are those of the summary at the end of a run (`reports.verdict`), in English.
+Results are put into words in English, those about what was found as in the summary at the end of a run (`reports.verdict`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Final
+
+from msmemscope.reports.html.chinese import CHINESE, CHINESE_TEXTS
+from msmemscope.reports.html.chinese_forms import CHINESE_FORMS
+from msmemscope.reports.html.phrases import Phrases
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +22,8 @@ class Language:
 
     words: Mapping[str, str]
     """By what they are for; what stands in braces is filled in."""
-    terms: Mapping[str, str]
-    """Headings of tables and facts as results have them, and how they are shown; others are shown as they are."""
+    phrases: Phrases | None = None
+    """How the sentences and headings of results are said; None: as they are."""
 
 
 _ENGLISH: Final = {
@@ -34,7 +38,9 @@ _ENGLISH: Final = {
     "in_short": "In short",
     "findings": "Findings",
     "next": "Next:",
+    "in_tables": "In tables:",
     "source_of": "Source of {site}",
+    "source_of_holder": "Source of {site}, which holds it",
     "no_source": "No source line is known of this.",
     "full_stack": "Full stack ({n} frames)",
     "native_stack": "Native stack ({n} frames)",
@@ -77,143 +83,5 @@ _ENGLISH: Final = {
     "no_script": "This page shows its data with a script of its own, which is not allowed to run here.",
 }
 
-_CHINESE: Final = {
-    "language": "zh-CN",
-    "title": "内存报告",
-    "skip": "跳到问题列表",
-    "theme": "配色",
-    "theme_auto": "跟随系统",
-    "theme_light": "浅色",
-    "theme_dark": "深色",
-    "contents": "目录",
-    "in_short": "摘要",
-    "findings": "发现的问题",
-    "next": "下一步:",
-    "source_of": "{site} 的源码",
-    "no_source": "没有对应的源码行。",
-    "full_stack": "完整调用栈 ({n} 帧)",
-    "native_stack": "原生调用栈 ({n} 帧)",
-    "more_frames": "还有 {n} 帧",
-    "other_sites": "此问题的另外 {n} 个调用点",
-    "more_sites": "还有 {n} 个调用点不在本报告中, msmemscope analyze 会全部列出。",
-    "call_site_unknown": "(调用点未知)",
-    "memory_over_time": "内存随时间的变化",
-    "chart_help": "将鼠标移到图上, 或选中图后使用方向键; Home 和 End 跳到两端, p 跳到峰值。竖线是步的开始, 放不下的不画。",
-    "in_use": "使用中",
-    "least": "附近最小值",
-    "reserved": "预留",
-    "time": "时间",
-    "event": "事件",
-    "step": "步",
-    "mark": "标记",
-    "failed": "分配失败",
-    "peak": "峰值",
-    "owners_at_peak": "峰值时的归属",
-    "by_stack": "按调用栈",
-    "tree_peak": "峰值时使用中",
-    "tree_leaked": "已泄漏",
-    "tree_help": "单击或按 Enter 放大, Escape 缩小, 方向键在调用栈中移动。",
-    "zoom_out": "显示全部",
-    "share": "占 {whole} 的 {percent}",
-    "blocks": "{n} 个内存块",
-    "block": "1 个内存块",
-    "show_all": "显示全部 {n} 行",
-    "show_fewer": "显示较少",
-    "more_rows": "还有 {n} 行不在本报告中, msmemscope analyze 有全部内容。",
-    "sort_by": "按 {column} 排序",
-    "more_marks": "还有 {n} 个标记没有画出。",
-    "more_failures": "更早的 {n} 次分配失败没有画出。",
-    "not_answered": "没有答案:",
-    "limits": "本报告未包含的内容",
-    "nothing_here": "无。",
-    "processes_more": "另外 {n} 个进程没有单独的章节, 指定它们的目录即可查看。",
-    "made_by": "由 msmemscope {version} 根据 {source} 生成。",
-    "no_script": "本页面用自带的脚本显示数据, 但脚本在此处不允许运行。",
-}
-
-_CHINESE_TERMS: Final = {
-    "Leaks": "泄漏",
-    "Inefficient memory": "低效内存",
-    "Peak": "峰值",
-    "Failed allocations": "分配失败",
-    "Watched memory": "被监视的内存",
-    "Leaks by call site": "各调用点的泄漏",
-    "Call sites that grow from step to step": "逐步增长的调用点",
-    "Call sites that grow from part to part": "逐段增长的调用点",
-    "Kept, and not growing": "保留且不增长",
-    "Alive, and expected to be freed": "仍在使用, 预计会释放",
-    "Long-lived, freed later": "长期存活, 之后释放",
-    "What fixing all of it saves": "全部修复后节省的内存",
-    "Inefficient memory by call site": "各调用点的低效内存",
-    "Inefficient blocks": "低效内存块",
-    "In use at the peak, by call site": "峰值时使用中, 按调用点",
-    "What came last before the peak": "峰值前最后分配的内存",
-    "Failed allocations, the latest first": "分配失败, 最近的在前",
-    "Largest blocks alive when memory ran out": "内存耗尽时最大的内存块",
-    "Changes of watched memory": "被监视内存的变化",
-    "At the peak, by owner": "峰值时, 按归属",
-    "At the peak, by operator": "峰值时, 按算子",
-    "At the peak, by line": "峰值时, 按源码行",
-    "size": "大小",
-    "bytes": "字节",
-    "bytes, all together": "字节, 合计",
-    "saved by fixing all of it": "全部修复可节省",
-    "saved by fixing all of it, all together": "全部修复可节省, 合计",
-    "blocks": "内存块数",
-    "pool": "内存池",
-    "device": "设备",
-    "call site": "调用点",
-    "line": "源码行",
-    "owner": "归属",
-    "operator": "算子",
-    "operators": "算子",
-    "kind": "类型",
-    "leaked": "泄漏",
-    "per step": "每步",
-    "per part": "每段",
-    "parts": "段",
-    "steps": "步",
-    "step": "步",
-    "steps with a leak": "有泄漏的步数",
-    "steps judged": "判断的步数",
-    "confidence": "可信度",
-    "peak without it": "没有它时的峰值",
-    "held by": "被谁持有",
-    "at first": "开始时",
-    "at last": "结束时",
-    "first step": "第一步",
-    "last step": "最后一步",
-    "first part": "第一段",
-    "last part": "最后一段",
-    "alive": "存活",
-    "by chance": "偶然概率",
-    "peak": "峰值",
-    "peak if fixed": "修复后的峰值",
-    "saved": "节省",
-    "saved at the peak": "峰值时节省",
-    "operators wasted": "浪费的算子数",
-    "from operator": "从算子",
-    "to operator": "到算子",
-    "in use": "使用中",
-    "share": "占比",
-    "largest": "最大",
-    "off the peak": "可降低峰值",
-    "step of the oldest": "最早一块的步",
-    "asked for": "请求大小",
-    "attempts": "尝试次数",
-    "why": "原因",
-    "size of one": "单块大小",
-    "verdict": "结论",
-    "changed": "改变的字节",
-    "name": "名称",
-    "what happened": "发生了什么",
-    "what is known": "已知情况",
-    "below": "以下内容",
-    "worst block": "最差的内存块",
-    "it alone saves": "仅它可节省",
-    "bytes that differ": "不同的字节",
-    "memory of": "内存属于",
-}
-
-LANGUAGES: Final = {"en": Language(_ENGLISH, {}), "zh": Language(_CHINESE, _CHINESE_TERMS)}
+LANGUAGES: Final = {"en": Language(_ENGLISH), "zh": Language(CHINESE, Phrases(CHINESE_TEXTS, CHINESE_FORMS))}
 """By the word that `--language` takes."""

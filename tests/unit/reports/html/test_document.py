@@ -179,3 +179,23 @@ def test_an_analysis_that_fails_costs_only_itself(broken: str, monkeypatch: pyte
     document = document_of(leaking())
     assert any(line.startswith(f"{broken} of trace: ") for line in document["processes"][0]["limits"])
     assert document["processes"][0]["memory"]
+
+
+@pytest.mark.parametrize(
+    ("held_by", "line"),
+    [
+        ("main.history[2] -> autograd graph", 2),
+        ("Trainer.losses[3], from main.self", 2),
+        ("Trainer.losses[3], from keep.self", None),  # it is the blamed line already
+        ("app.models.registry[3]", None),
+        ("", None),
+    ],
+)
+def test_the_function_that_holds_what_leaked_is_shown(held_by: str, line: int | None) -> None:
+    """At the line where it called what allocated; only if it is not the blamed one."""
+    (part,) = report_parts([leaking(steps=6)])
+    known = dataclasses.replace(part, sites=[dataclasses.replace(one, held_by=held_by) for one in part.sites])
+    document = report_document([known], SourceExcerpts(), source="somewhere", version="1")
+    (site,) = document["findings"][0]["sites"]
+    holder = site["holder"]
+    assert (None if holder is None else document["sources"][holder["source"]]["line"]) == line

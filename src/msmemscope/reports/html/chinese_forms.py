@@ -1,0 +1,244 @@
+"""Forms of sentences of results in Chinese, see `phrases.Phrases`; the first that fits is taken."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHINESE_FORMS: Final = {
+    # --- what was found
+    "leak: {size} in {count} block[s] on {device}[ at {site}][ ({other}) and {more} more line[s]][, {growth} per step], "
+    "in step[s] {first}[ to {last}][, held by {chain}][ ({who})]": (
+        "泄漏: {device} 上 {count} 个内存块, 共 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行][, 每步 {growth}], "
+        "第 {first}[ 至 {last}] 步[, 被 {chain} 持有][ ({who})]"
+    ),
+    "slow leak: {size} on {device}[ at {site}][ ({other}) and {more} more line[s]][, {growth} per step], in steps {first} to {last}"
+    "[, held by {chain}][ ({who})]": (
+        "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行][, 每步 {growth}], 第 {first} 至 {last} 步"
+        "[, 被 {chain} 持有][ ({who})]"
+    ),
+    "slow leak: {size} on {device}[ at {site}][ ({other}) and {more} more line[s]], in parts {first} to {last} of the run, "
+    "which has no steps[, held by {chain}][ ({who})]": (
+        "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 在没有步的运行的第 {first} 至 {last} 段"
+        "[, 被 {chain} 持有][ ({who})]"
+    ),
+    "out of memory on {device}[ in step {first}]: {cause}[, {size}][ at {site}] ({asked} refused)[ ({who})]": (
+        "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, 位于 {site}] (被拒绝的请求: {asked})[ ({who})]"
+    ),
+    "out of memory: on {device}[ at {site}], {asked} asked for[, {number} s after recording began][ ({who})]": (
+        "内存耗尽: {device}[, 位于 {site}], 请求 {asked}[, 记录开始后 {number} s][ ({who})]"
+    ),
+    "overwritten: {size} at {site}, {said}": "被改写: {size}, 位于 {site}, {said}",
+    "overwritten: {size}, {said}": "被改写: {size}, {said}",
+    "overwritten: at {site}, {said}": "被改写: 位于 {site}, {said}",
+    "inefficient: {size} on {device}[ at {site}], {number} % of the peak of {pool} could be saved[ ({who})]": (
+        "低效: {device} 上 {size}[, 位于 {site}], 可节省 {pool} 峰值的 {number} %[ ({who})]"
+    ),
+    "nothing found: {parts} ({count} event[s] of {said})": "未发现问题: {parts} ({said}的 {count} 个事件)",
+    "nothing was judged ({count} event[s] of {said})": "没有可判断的内容 ({said}的 {count} 个事件)",
+    "{count} process[es]": "{count} 个进程",
+    "no leak over {count} step[s]": "{count} 步内无泄漏",
+    # --- where
+    "rank[s] {numbers}, {who}": "rank {numbers}, {who}",
+    "rank[s] {numbers}": "rank {numbers}",
+    "process[es] {numbers} and {more} more": "进程 {numbers} 及另外 {more} 个",
+    "process[es] {numbers}": "进程 {numbers}",
+    "rank {first}: {said}": "rank {first}: {said}",
+    "process {first}: {said}": "进程 {first}: {said}",
+    "what is known of {who}": "{who} 的已知情况",
+    "{device} HOST, pinned": "{device} HOST, 锁页",
+    # --- facts of a process
+    "Peak on {device} ({pool})[ of {who}]: {size} in {count} block[s][, {number} s after recording began]: {parts}": (
+        "[{who} 的 ]{device} ({pool}) 峰值: {count} 个内存块, 共 {size}[, 记录开始后 {number} s]: {parts}"
+    ),
+    "(others) {size} ({number} %)": "(其他) {size} ({number} %)",
+    "(outside operators)": "(算子之外)",
+    "and the peaks of {count} more pool[s]": "以及另外 {count} 个内存池的峰值",
+    "Leaks[ over {first} step[s]]: {size} in {count} block[s] at {more} call site[s]": (
+        "泄漏[ ({first} 步)]: {more} 个调用点的 {count} 个内存块, 共 {size}"
+    ),
+    "No leaked blocks[ over {first} step[s]], but {count} call site[s] that grow": "无泄漏的内存块[ ({first} 步)], 但有 {count} 个调用点在增长",
+    "No leaks[ over {first} step[s]]": "无泄漏[ ({first} 步)]",
+    "Inefficient memory: {count} block[s]; fixing all of it saves {parts}": "低效内存: {count} 个内存块; 全部修复可节省 {parts}",
+    "{size} of the peak of {pool}": "{pool} 峰值的 {size}",
+    "Watched memory: {count} unexpected change[s]": "被监视的内存: {count} 次意外的改变",
+    "Memory ran out {count} time[s][; the last time: {said}]": "内存耗尽 {count} 次[; 最后一次: {said}]",
+    "and the same of {count} more processes below": "下面还有另外 {count} 个进程的相同内容",
+    # --- facts of a finding
+    "at least the {size} asked for": "请求的至少 {size}",
+    "the {size} asked for": "请求的 {size}",
+    "in step[s] {first}[ to {last}]: {count} of {more} judged": "第 {first}[ 至 {last}] 步: 判断的 {more} 步中有 {count} 步",
+    "{first} to {last}": "{first} 至 {last}",
+    "{size} to {other}": "{size} 至 {other}",
+    "{chain} -> autograd graph": "{chain} -> 自动求导图",
+    "{chain}, from {name}": "{chain}, 来自 {name}",
+    "{name} and {more} more": "{name} 及另外 {more} 个",
+    # --- memory that ran out
+    "{asked} asked for[, {number} s after recording began]": "请求 {asked}[, 记录开始后 {number} s]",
+    "at least {size}": "至少 {size}",
+    "{name} failed[ {count} times], called from {site}": "{name} 失败[ {count} 次], 调用自 {site}",
+    "{size} of the device were free": "设备空闲 {size}",
+    "{size} of {whole} were free[; {growth} reserved by the framework, {other} of it allocated]": (
+        "{whole} 中空闲 {size}[; 框架预留 {growth}, 其中已分配 {other}]"
+    ),
+    "alive then: nothing that was recorded": "当时存活: 没有记录到",
+    "alive then: {parts}": "当时存活: {parts}",
+    "{size} in {count} block[s] ({pool})": "{pool}: {count} 个内存块, 共 {size}",
+    "Leak: {size} were kept by steps that had ended, more with each step{said}": "泄漏: 已结束的步保留了 {size}, 一步比一步多{said}",
+    "KV cache: caches grew by {size} over the steps that had ended{said}": "KV 缓存: 在已结束的步中缓存增长了 {size}{said}",
+    "Optimizer state: {size} came with the first step of the optimizer{said}": "优化器状态: 优化器的第一步带来了 {size}{said}",
+    "Checkpoint: copies for a checkpoint take {size} beside what they copy{said}": "检查点: 除被复制的内存外, 检查点的副本占用 {size}{said}",
+    "Workspace: an operator asked for {size} more of workspace than any before it{said}": (
+        "工作区: 一个算子请求的工作区比之前任何算子多 {size}{said}"
+    ),
+    "Model too large: weights and buffers alone had come to {size}{said}": "模型过大: 仅权重和缓冲区就有 {size}{said}",
+    "Batch jump: step {first} had asked for {size} at the operator where step {last} had {other}, {number} times as much{said}": (
+        "批次突增: 在同一算子处, 第 {first} 步已请求 {size}, 第 {last} 步为 {other}, 是其 {number} 倍{said}"
+    ),
+    "; the step needs about {size} of the pools in full[, {other} more than there is].": (
+        "; 这一步总共约需内存池 {size}[, 比现有的多 {other}]。"
+    ),
+    "A configured limit: the pool held {size}, and torch itself refused {asked} (set_per_process_memory_fraction)"
+    "[, while {other} of the device were free].": (
+        "配置的上限: 内存池持有 {size}, torch 自身拒绝了{asked} (set_per_process_memory_fraction)[, 而设备空闲 {other}]。"
+    ),
+    "Fragmentation: {size} of the {whole} that the pool held were free,[ with the {growth} free on the device] enough for {asked}, "
+    "but {said}.": "碎片: 内存池持有的 {whole} 中空闲 {size},[ 加上设备空闲的 {growth},] 足够{asked}, 但{said}。",
+    "no gap could be used": "没有可用的空隙",
+    "the largest gap was {size}": "最大的空隙为 {size}",
+    "Another process: {size} of the {whole} of the device were not this process's, and {said}.": (
+        "其他进程: 设备的 {whole} 中有 {size} 不属于本进程, 而且{said}。"
+    ),
+    "Growth outside the framework: {size} of the driver's memory were no pool's[, mostly {name}][ at {site}], and {said}.": (
+        "框架之外的增长: 驱动内存中有 {size} 不属于内存池[, 主要是 {name}][, 位于 {site}], 而且{said}。"
+    ),
+    "[at least ]{size} were missing for the {other} asked for": "请求的 {other} 还缺 {size}",
+    "Real shortage: {size} in use by {pool}[, {growth} beside them], and {asked} exceed the {whole} of {subject} by "
+    "[at least ]{other}.": "真正不足: {pool}使用了 {size}[, 此外还有 {growth}], 再加上{asked}, 超出{subject}的 {whole} 达 {other}。",
+    "The cause is unknown: a gap of {size} in the pool's reserve would have held {asked}, but was not used: it may belong to another "
+    "stream, or to segments for other sizes.": (
+        "原因未知: 内存池预留中 {size} 的空隙本可容纳{asked}, 但未被使用: 它可能属于另一个流, 或属于其他大小的段。"
+    ),
+    "The cause is unknown: {size} of {subject} were reported free, and {call} refused {asked}: another user whom that figure leaves "
+    "out may have had it, or a quota forbids it.": (
+        "原因未知: 报告{subject}空闲 {size}, 而 {call} 拒绝了{asked}: 可能被该数字未计入的其他使用者占用, 或受配额限制。"
+    ),
+    "The cause is unknown: {asked} failed with {size} in use by the pools, and nothing says how much the device had.": (
+        "原因未知: 内存池使用 {size} 时{asked} 失败, 没有信息说明设备有多少内存。"
+    ),
+    "Memory of another stream: a gap of {size} in the pool's reserve would have held {asked}, but was not used: gaps serve the "
+    "stream, or the private pool, that has them alone.": (
+        "另一个流的内存: 内存池预留中 {size} 的空隙本可容纳{asked}, 但未被使用: 空隙只供拥有它的流或私有池使用。"
+    ),
+    "Pinned host memory: {size} of the host were pinned, and {call} refused {asked}.": (
+        "锁页主机内存: 主机有 {size} 被锁页, {call} 拒绝了{asked}。"
+    ),
+    "Allocate what lives long before what lives short, so that it does not pin segments, or set {name}.": (
+        "先分配长期存活的内存, 再分配短期的, 以免钉住段; 或设置 {name}。"
+    ),
+    "Allocate large buffers on one stream and use record_stream(), or set {name}.": "在同一个流上分配大缓冲区并使用 record_stream(), 或设置 {name}。",
+    "Set {name} (or max_split_size_mb), or allocate what lives long before what lives short, so that it does not pin segments.": (
+        "设置 {name} (或 max_split_size_mb); 或先分配长期存活的内存, 再分配短期的, 以免钉住段。"
+    ),
+    "Look with {command} who uses the device, and end it or choose another device.": "用 {command} 查看谁在使用设备, 结束它或换一个设备。",
+    "Record with memory of the driver ({name}) and look at what is missing below.": "连同驱动内存一起记录 ({name}), 并查看下面缺少的内容。",
+    "Compare with {command} while the program runs; look whether streams keep memory of their own, and whether a quota of a "
+    "container or virtual device is smaller than the device.": (
+        "程序运行时与 {command} 对照; 查看各个流是否保留了自己的内存, 以及容器或虚拟设备的配额是否小于设备。"
+    ),
+    # --- watched memory
+    "{subject} was written by {call} beside what that may write, such as in its padding: {bytes}": (
+        "{subject} 被 {call} 写在它可写的范围之外, 例如填充处: {bytes}"
+    ),
+    "{subject} changed during {call}, of which it is not known what it may write: {bytes}": (
+        "{subject} 在 {call} 期间改变, 不知道它可以写什么: {bytes}"
+    ),
+    "{subject} changed at some time from {call} on, and was found changed during {who}: {bytes}": (
+        "{subject} 从 {call} 起的某个时刻改变, 在 {who} 期间被发现: {bytes}"
+    ),
+    "{subject} changed at some time from {call} on, and was found changed before {who}: {bytes}": (
+        "{subject} 从 {call} 起的某个时刻改变, 在 {who} 之前被发现: {bytes}"
+    ),
+    "{subject} changed during {call}, which does not list it among its outputs: {bytes}": (
+        "{subject} 在 {call} 期间改变, 而它不在其输出之列: {bytes}"
+    ),
+    "{subject} changed outside of any operator, before {call}: {bytes}": "{subject} 在任何算子之外、{call} 之前改变: {bytes}",
+    "{subject} changed outside of any operator, after {call}: {bytes}": "{subject} 在任何算子之外、{call} 之后改变: {bytes}",
+    "{subject} changed outside of any operator, between {call} and {who}: {bytes}": (
+        "{subject} 在任何算子之外、{call} 与 {who} 之间改变: {bytes}"
+    ),
+    "{subject} changed outside of any kernel, before {call}: {bytes}": "{subject} 在任何 kernel 之外、{call} 之前改变: {bytes}",
+    "{subject} changed outside of any kernel, after {call}: {bytes}": "{subject} 在任何 kernel 之外、{call} 之后改变: {bytes}",
+    "{subject} changed outside of any kernel, between {call} and {who}: {bytes}": (
+        "{subject} 在任何 kernel 之外、{call} 与 {who} 之间改变: {bytes}"
+    ),
+    "{name} (call {first})": "{name} (第 {first} 次调用)",
+    "an unknown operator": "未知算子",
+    "tensor `{name}` ({size} on {device})": "张量 `{name}` ({device} 上 {size})",
+    "output {count} of {name} ({size} on {device})": "{name} 的输出 {count} ({device} 上 {size})",
+    "memory `{name}` ({size} on {device})": "内存 `{name}` ({device} 上 {size})",
+    "block[ of {name}] ({size} on {device}, {address}[, allocated at {site}])": (
+        "[{name} 的]内存块 ({device} 上 {size}, {address}[, 分配于 {site}])"
+    ),
+    "block[ of {name}] ({size}, {address}[, allocated at {site}])": "[{name} 的]内存块 ({size}, {address}[, 分配于 {site}])",
+    "bytes {ranges}[ and more, up to {last}][ (known to {size})][; likely it ran over the end of what it writes, the {subject} right "
+    "before][; the same write reached {more} more block[s] behind it][; {count} other operator[s] ran at that time][ ({who})]": (
+        "字节 {ranges}[ 等, 至 {last}][ (精确到 {size})][; 很可能越过了它所写内存的末尾, 即紧挨在前的{subject}]"
+        "[; 同一次写还波及其后 {more} 个内存块][; 当时还有 {count} 个算子在运行][ ({who})]"
+    ),
+    # --- source lines
+    "The file has {count} lines now, and no line {first}.": "该文件现在有 {count} 行, 没有第 {first} 行。",
+    "The source could not be read where this report was written: {reason}.": "在生成本报告的机器上无法读取源码: {reason}。",
+    # --- pictures
+    "({count} more owners)": "(另外 {count} 个归属)",
+    "({count} more stacks)": "(另外 {count} 个调用栈)",
+    "({count} smaller)": "({count} 个较小的)",
+    "({count} frames)": "({count} 帧)",
+    "{count} more pools of memory have no picture here": "另外 {count} 个内存池没有图",
+    # --- what is left out
+    "{subject} were not recorded ({name} records them)": "没有记录{subject} ({name} 会记录)",
+    "this dump has no {subject} ({name} records them)": "此转储没有{subject} ({name} 会记录)",
+    "a {name} has no {subject}": "{name} 没有{subject}",
+    "no {subject} were recorded": "没有记录到{subject}",
+    "{name} was not observed: {reason}": "{name} 未被观察: {reason}",
+    "only step[s] {numbers} w[as][ere] collected (--steps)": "只采集了第 {numbers} 步 (--steps)",
+    "step {first} did not end": "第 {first} 步没有结束",
+    "no step ended, --steps={numbers} did not happen": "没有步结束, --steps={numbers} 没有发生",
+    "step[s] 1[ to {last}] ended, --steps={numbers} did not happen": "第 1[ 至 {last}] 步已结束, --steps={numbers} 没有发生",
+    "{subject} were recorded for a part of the run only: the program changed --events": "只在运行的一部分中记录了{subject}: 程序改变了 --events",
+    "{name} w[as][ere] used, which {option} leaves out": "使用了 {name}, 而 {option} 不包含它",
+    "how much of {device} was in use: neither a snapshot of the failure nor the management interface says": (
+        "{device} 使用了多少: 失败时的快照和管理接口都没有说明"
+    ),
+    "what the pools held of {device}: fragmentation is not distinguished from other causes": "内存池持有 {device} 的多少内存: 无法区分碎片与其他原因",
+    "what this process held of {device}: other processes are not distinguished from it": "本进程持有 {device} 的多少内存: 无法区分其他进程",
+    "memory of the driver of {device}: it was not observed, growth outside the framework is not seen": (
+        "{device} 的驱动内存: 未被观察, 看不到框架之外的增长"
+    ),
+    "fragmentation: {size} in use on {device} lie in no known block of the driver: those are older than the recording, or physical "
+    "memory that is mapped elsewhere (expandable segments)": (
+        "碎片: {device} 上使用中的 {size} 不在任何已知的驱动内存块中: 它们早于记录, 或是映射到别处的物理内存 (expandable segments)"
+    ),
+    "{count} events were recycled to keep the log small; blocks still alive were kept": "为使日志较小, {count} 个事件被回收; 仍存活的内存块已保留",
+    "{count} events were lost": "丢失了 {count} 个事件",
+    "{count} access[es] name[s] no known block: left out": "{count} 次访问没有对应已知内存块: 已略去",
+    "{subject}: not judged, there are too few steps and {count} allocations; without steps, at least {more} are needed": (
+        "{subject}: 未判断, 步数太少, 且只有 {count} 次分配; 没有步时至少需要 {more} 次"
+    ),
+    "{subject}: not judged, {name} step[s] ha[s][ve] ended, at least {more} are needed": "{subject}: 未判断, 结束了 {name} 步, 至少需要 {more} 步",
+    "no memory of {device} was recorded": "没有记录 {device} 的内存",
+    "the kind of its devices is not in the snapshot: they are taken for devices of {name}": "快照中没有设备类型: 视为 {name} 的设备",
+    "{count} block[s][ or segment][ and segments] [is][are] older than the history: when [it was][they were] allocated is not known": (
+        "{count} 个内存块或段早于历史: 不知道何时分配"
+    ),
+    "sizes of freed blocks are estimates: a history has what was requested, and {count} of the blocks alive are larger or smaller than "
+    "the allocator's default settings would make them": (
+        "已释放内存块的大小是估计值: 历史只有请求的大小, 而存活的内存块中有 {count} 个大于或小于分配器默认设置下的大小"
+    ),
+    "rows with an ID that another row had before: {count}, left out": "{count} 行的 ID 已被前面的行使用: 已略去",
+    "{count} blocks were alive at the end: the FREE rows that the tool wrote for them are not counted": (
+        "结束时有 {count} 个内存块存活: 工具为它们写的 FREE 行不计入"
+    ),
+    "left out: {reason}": "已略去: {reason}",
+    "{name} was not written, {reason}": "未写入 {name}: {reason}",
+    "{subject}: not judged, {sentences}": "{subject}: 未判断, {sentences}",
+}
