@@ -33,6 +33,8 @@ RUN_ELSEWHERE = {
     "make build": "a step of make lint and make test",
     "make sanitize": "run by hand, needs minutes",
     "pip install .": "tests/contracts/test_wheel.py",
+    "make wheels": "tests/contracts/test_wheel.py, each night",
+    "pip install dist/msmemscope-*.whl": "a step of make wheels",
     "pip install --group build": "a step of make build",
     "pip install --no-build-isolation --editable '.[test,lint,view]'": "a step of make build",
     "python -m pytest -m 'not slow'": "would run this test again",
