@@ -129,7 +129,7 @@ def main() -> None:
                     flush=True,
                 )
             files = sorted([source, *made.glob("*.whl")])
-            print(run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)]).strip(), flush=True)
+            run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)])
             for path in files:
                 shutil.copy(path, to)
 

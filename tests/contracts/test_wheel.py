@@ -135,6 +135,7 @@ def test_a_source_distribution_has_its_own_sources_alone(source_distribution: tu
     project, archive = source_distribution
     names = [name.partition("/")[2] for name in archive.getnames()]
     assert {name.split("/")[0] for name in names if name} == SOURCES[project]
+    assert [member.name for member in archive if member.issym()] == []  # they would lead out of it
     unwanted = re.compile(r"(^|/)(tests|build|node_modules|__pycache__)/|\.(so|o|a|pyc)$")
     assert [name for name in names if unwanted.search(name)] == []
     if project == "msmemscope":
