@@ -52,12 +52,18 @@ def wheel_from(source: Path, python: Path, folder: Path, link_folder: Path) -> P
     """Build a wheel for one Python and name it after the oldest Linux that it runs on."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [str(python), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", scratch, str(source)]
-        run(command, LDFLAGS=f"-L{link_folder.resolve()}")
+        run(command, LDFLAGS=f"-L{link_folder.resolve()}", MSMEMSCOPE_COMMIT=commit())
         (built,) = Path(scratch).glob("*.whl")
         repair = [sys.executable, "-m", "auditwheel", "repair", f"--plat={POLICY}", f"--wheel-dir={scratch}/out"]
         run([*repair, str(built)], PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         (repaired,) = Path(scratch, "out").glob("*.whl")
         return Path(shutil.copy(repaired, folder))
+
+
+def commit() -> str:
+    """Of these sources; empty where they are no checkout."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def said_by_auditwheel(wheel: Path) -> str:

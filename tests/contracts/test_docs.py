@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
     "make build": "a step of make lint and make test",
     "make sanitize": "run by hand, needs minutes",
     "pip install .": "tests/contracts/test_wheel.py",
+    "source <(msmemscope completion bash)": "tests/unit/cli/test_completion.py",
     "make wheels": "tests/contracts/test_wheel.py, each night",
     "pip install dist/msmemscope-*.whl": "a step of make wheels",
     "pip install --group build": "a step of make build",

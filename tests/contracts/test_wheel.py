@@ -41,6 +41,7 @@ NEEDED_PATTERNS = (
     r"msmemscope/view/static/index\.html",
     r"msleaks/__init__\.py",
     r"msmemscope-[\d.]+\.data/scripts/msmemscope",
+    r"msmemscope-[\d.]+\.data/data/share/man/man1/msmemscope\.1",
     r"msmemscope-[\d.]+\.dist-info/entry_points\.txt",
     r"msmemscope-[\d.]+\.dist-info/licenses/LICENSE",
 )
