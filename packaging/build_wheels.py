@@ -79,27 +79,26 @@ def try_wheel(wheel: Path, python: Path, check: list[str]) -> str:
     """Install a wheel into a fresh environment, check it, take it away again; return what the check said.
 
     Raises:
-        SystemExit: The check failed, or files stayed behind.
+        SystemExit: The check failed, or files stayed behind: of the installation, or of its use.
     """
+    uninstall = ["-m", "pip", "uninstall", "--quiet", "--yes", wheel.name.split("-")[0]]
     with tempfile.TemporaryDirectory() as name:
         environment = Path(name) / "environment"
         run([str(python), "-m", "venv", str(environment)])
         inside = str(environment / "bin" / "python")
-        run([inside, "-m", "pip", "install", "--quiet", str(wheel)])
-        run([inside, "-m", "pip", "uninstall", "--quiet", "--yes", str(wheel.name.split("-")[0])])
-        empty = files_of(environment)
+        fresh = set(environment.rglob("*"))
         run([inside, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel)])
+        own = {path for path in set(environment.rglob("*")) - fresh if path.suffix != ".pyc"}
+        run([inside, *uninstall])
+        left = [path for path in own if path.exists() and not path.is_dir()]
+        run([inside, "-m", "pip", "install", "--quiet", str(wheel)])
         said = run([inside if part == "python" else part for part in check])
-        run([inside, "-m", "pip", "uninstall", "--quiet", "--yes", str(wheel.name.split("-")[0])])
-        left = files_of(environment) - empty
+        run([inside, *uninstall])
+        packages = [path for path in own if path.parent.name == "site-packages"]
+        left += [path for path in packages if path.exists()]
         if left:
             raise SystemExit(f"uninstalling {wheel.name} left {sorted(map(str, left))}")
         return said.strip()
-
-
-def files_of(folder: Path) -> set[Path]:
-    """All files, but what Python compiles of other packages as it runs."""
-    return {path for path in folder.rglob("*") if path.suffix != ".pyc" and path.name != "__pycache__"}
 
 
 def main() -> None:

@@ -159,7 +159,7 @@ def test_options_in_the_text_exist() -> None:
     known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, of the examples, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
-    others |= {"--leak", "--memory", "--most-answers", "--most-words"}
+    others |= {"--toolchain", "--leak", "--memory", "--most-answers", "--most-words"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}

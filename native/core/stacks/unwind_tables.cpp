@@ -33,6 +33,8 @@ struct CodeRange {
 
 // The last ones that were asked for. The loader calls with its lock held, so one thread at a time looks at them; a
 // signal handler of that thread comes in between, which is why a range is made empty before it is written.
+// ThreadSanitizer does not know that lock.
+#define MSMEMSCOPE_UNDER_LOADER_LOCK __attribute__((no_sanitize("thread")))
 constexpr std::size_t kMostRemembered = 32;
 struct Remembered {
     std::uint64_t additions;  // of the loader's list, when they were found
@@ -42,7 +44,7 @@ struct Remembered {
 };
 Remembered remembered{};
 
-const unsigned char* remembered_index(std::uint64_t address) noexcept {
+MSMEMSCOPE_UNDER_LOADER_LOCK const unsigned char* remembered_index(std::uint64_t address) noexcept {
     for (const CodeRange& range : remembered.ranges) {
         if (address >= range.start && address < range.end) {
             return range.index;
@@ -51,7 +53,7 @@ const unsigned char* remembered_index(std::uint64_t address) noexcept {
     return nullptr;
 }
 
-void remember(const CodeRange& range) noexcept {
+MSMEMSCOPE_UNDER_LOADER_LOCK void remember(const CodeRange& range) noexcept {
     CodeRange& place = remembered.ranges[remembered.next++ % kMostRemembered];
     place.end = 0;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -61,7 +63,7 @@ void remember(const CodeRange& range) noexcept {
     place.end = range.end;
 }
 
-void forget_unless_current(const dl_phdr_info& info) noexcept {
+MSMEMSCOPE_UNDER_LOADER_LOCK void forget_unless_current(const dl_phdr_info& info) noexcept {
     if (remembered.additions == info.dlpi_adds && remembered.removals == info.dlpi_subs) {
         return;
     }
