@@ -39,7 +39,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-ui ui lint format bench measures docs screenshots sanitize clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-ui ui lint format bench measures docs screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -110,8 +110,13 @@ sanitize: $(STAMPS)/build-tools ## run the native tests under ASan and UBSan, an
 	@PATH="$(BIN):$$PATH" .ci/native-tests address
 	@PATH="$(BIN):$$PATH" .ci/native-tests thread
 
+# For this machine's kind of processor; .github/workflows/release.yml builds for all.
+WHEEL_OPTIONS ?=
+wheels: $(STAMPS)/wheel-tools ## build the wheels of both distributions into dist/, and try each in a fresh environment
+	PATH="$(BIN):$$PATH" python packaging/build_wheels.py $(WHEEL_OPTIONS)
+
 clean: ## remove the virtual environment and what was built
-	rm -rf $(VENV) build vnpu/build ui/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist vnpu/build ui/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	rm -f src/msmemscope/_native.pyi
 
 # --- the virtual environment, step by step; a stamp says that a step is done
@@ -140,6 +145,10 @@ $(STAMPS)/build-tools: pyproject.toml | $(STAMPS)/venv
 	    echo "hint: on Debian and Ubuntu: apt-get install python3-dev; or name another Python: make PYTHON=..." >&2; \
 	    exit 1; }
 	$(PIP) install --quiet --group build
+	@touch $@
+
+$(STAMPS)/wheel-tools: $(STAMPS)/build-tools
+	$(PIP) install --quiet --group wheels
 	@touch $@
 
 $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools

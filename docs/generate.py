@@ -15,6 +15,7 @@ sys.path.append(str(DOCS.parent))  # the catalogue of programs is the tests'
 from generators import (  # noqa: E402
     data_flow_picture,
     demo_recording,
+    man_page,
     options_page,
     programs_page,
     python_page,
@@ -27,6 +28,7 @@ def generated() -> dict[Path, str]:
     """Every generated file with the content that it should have."""
     recorded = (DOCS / "images" / "summary.txt").read_text(encoding="utf-8")
     return {
+        DOCS.parent / "native" / "command" / "msmemscope.1": man_page.page(),
         DOCS / "options.md": options_page.page(),
         DOCS / "programs.md": programs_page.page(),
         DOCS / "python.md": python_page.page(),

@@ -42,6 +42,13 @@ using namespace msmemscope;
 
 namespace {
 
+#if defined(__clang__)
+#define MSMEMSCOPE_COMPILER "Clang " __clang_version__
+#else
+#define MSMEMSCOPE_COMPILER "GCC " __VERSION__
+#endif
+constexpr const char* kBuiltWith = "by " MSMEMSCOPE_COMPILER " for Python " PY_VERSION MSMEMSCOPE_FROM_COMMIT;
+
 // Without it code ids could be wrong, so there are neither stacks nor traces then.
 bool code_objects_are_watched = false;
 
@@ -174,6 +181,7 @@ void note_fact(const std::string& key, const std::string& value) { recorder::not
 NB_MODULE(_native, module) {
     code_objects_are_watched = watch_code_objects(&forget_code) != 0;
     module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
+    module.attr("built_with") = kBuiltWith;
     module.def("configure", &configure, nb::arg("settings_text"),
                "Takes the settings (lines of key=value). False if they cannot be used.");
     module.def("is_configured", &recorder::is_configured,

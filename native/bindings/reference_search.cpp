@@ -1,5 +1,6 @@
 #include "reference_search.h"
 
+#include <frameobject.h>  // PyFrame_Check, before Python 3.11
 #include <time.h>
 
 #include <cstddef>

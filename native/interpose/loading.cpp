@@ -122,8 +122,8 @@ LoaderCall loader_call(const char* name) noexcept {
 extern "C" {
 static void do_nothing() noexcept {}
 
-// What dlsym calls with the loader's lock held.
-static void (*resolve_loader_lock() noexcept)() noexcept {
+// What dlsym calls with the loader's lock held. Used: by its name alone, which not every compiler sees.
+__attribute__((used)) static void (*resolve_loader_lock() noexcept)() noexcept {
     msmemscope::patch_new_images();
     return &do_nothing;
 }

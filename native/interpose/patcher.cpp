@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "core/stacks/modules.h"
+#include "core/stacks/unwind_tables.h"
 #include "core/writer/keep_errno.h"
 #include "interpose/elf_image.h"
 #include "interpose/hook.h"
@@ -242,6 +243,7 @@ int copy_image(dl_phdr_info* info, std::size_t, void* argument) noexcept {
 
 void install_hooks() noexcept {
     fill_name_filter();
+    set_loader_search(find_function("_dl_find_object"));
     installed.store(true, std::memory_order_release);
     patch_under_loader_lock();
 }

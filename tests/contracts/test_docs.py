@@ -35,6 +35,9 @@ RUN_ELSEWHERE = {
     "make build": "a step of make lint and make test",
     "make sanitize": "run by hand, needs minutes",
     "pip install .": "tests/contracts/test_wheel.py",
+    "source <(msmemscope completion bash)": "tests/unit/cli/test_completion.py",
+    "make wheels": "tests/contracts/test_wheel.py, each night",
+    "pip install dist/msmemscope-*.whl": "a step of make wheels",
     "pip install --group build": "a step of make build",
     "pip install --no-build-isolation --editable '.[test,lint,view]'": "a step of make build",
     "python -m pytest -m 'not slow'": "would run this test again",
@@ -158,7 +161,7 @@ def test_options_in_the_text_exist() -> None:
     known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, of the examples, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
-    others |= {"--leak", "--memory", "--most-answers", "--most-words", "--steps"}
+    others |= {"--toolchain", "--leak", "--memory", "--most-answers", "--most-words", "--steps"}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}

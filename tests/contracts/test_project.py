@@ -47,6 +47,12 @@ def test_every_ignored_rule_has_its_reason() -> None:
     assert [entry for entry in entries if "#" not in entry] == []
 
 
+def test_both_distributions_have_the_same_licence() -> None:
+    """As a file of its own: in a source distribution a link leads nowhere."""
+    assert not (ROOT / "vnpu" / "LICENSE").is_symlink()
+    assert (ROOT / "vnpu" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 def test_only_the_binding_includes_python() -> None:
     """The core lives in programs without Python, so Python's and nanobind's headers are for native/bindings only."""
     pattern = re.compile(r'^\s*#\s*include\s*[<"](Python\.h|nanobind/|frameobject\.h|internal/pycore)', re.MULTILINE)

@@ -117,6 +117,7 @@ struct CommonEntry {
     std::int64_t data_factor = 1;
     std::uint64_t return_register = 0;
     std::size_t pointer_bytes = 8;
+    unsigned char pointer_encoding = 0;
     bool has_sizes = false;  // data of the augmentation begin with their size
     bool is_signal_frame = false;
 
@@ -147,7 +148,8 @@ struct CommonEntry {
         for (; *augmentation != '\0'; ++augmentation) {
             switch (*augmentation) {
                 case 'R':
-                    pointer_bytes = encoded_bytes(*reader.at++);
+                    pointer_encoding = *reader.at++;
+                    pointer_bytes = encoded_bytes(pointer_encoding);
                     break;
                 case 'P': {
                     const unsigned char encoding = *reader.at++;

@@ -17,6 +17,7 @@
 
 #include "core/stacks/frame_step.h"
 #include "core/stacks/modules.h"
+#include "core/stacks/unwind_tables.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/process_state.h"
@@ -55,23 +56,26 @@ __attribute__((tls_model("initial-exec"))) __thread Walk* current_walk = nullptr
 }  // namespace
 }  // namespace msmemscope
 
-// The unwinder that is linked in finds the tables of a function by this, see CMakeLists.txt. Where there are none it
-// looks at the instructions, in case that they are those behind a signal handler; but a return address that is none (a
-// coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is lost: the C
-// library and the kernel bring tables for what is behind signal handlers.
+// The unwinder that is linked in finds the tables of a function by this name, which libgcc would have too. Where there
+// are none it looks at the instructions, in case that they are those behind a signal handler; but a return address that
+// is none (a coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is
+// lost: the C library and the kernel bring tables for what is behind signal handlers.
 extern "C" {
-void* __real__Unwind_Find_FDE(void* address, dwarf_eh_bases* bases);                                         // NOLINT
-__attribute__((visibility("hidden"))) void* __wrap__Unwind_Find_FDE(void* address, dwarf_eh_bases* bases) {  // NOLINT
-    void* const tables = __real__Unwind_Find_FDE(address, bases);
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+__attribute__((visibility("hidden"))) const void* _Unwind_Find_FDE(void* address, dwarf_eh_bases* bases) {
+    const auto looked_up = reinterpret_cast<std::uint64_t>(address);
+    const msmemscope::FunctionTables tables = msmemscope::find_function_tables(looked_up);
+    bases->tbase = nullptr;  // only machines of other kinds have them
+    bases->dbase = nullptr;
+    bases->func = reinterpret_cast<void*>(tables.function);
     msmemscope::Walk* const walk = msmemscope::current_walk;
     if (walk != nullptr) {
-        if (tables == nullptr) {
+        if (tables.description == nullptr) {
             _longjmp(walk->way_out, 1);
         }
-        walk->frame.tables = {static_cast<const unsigned char*>(tables), reinterpret_cast<std::uint64_t>(bases->func),
-                              reinterpret_cast<std::uint64_t>(address)};
+        walk->frame.tables = {tables.description, tables.function, looked_up};
     }
-    return tables;
+    return tables.description;
 }
 }
 

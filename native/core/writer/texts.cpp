@@ -158,8 +158,8 @@ private:
 
 std::uint32_t number_of(const char* text, std::size_t bytes) noexcept { return number_of_content(text, bytes, false); }
 
-std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t count) noexcept {
-    const std::size_t kept = count < kMostAttributes ? count : kMostAttributes;
+std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t pair_count) noexcept {
+    const std::size_t kept = pair_count < kMostAttributes ? pair_count : kMostAttributes;
     return number_of_content(reinterpret_cast<const char*>(pairs), kept * sizeof(*pairs), true);
 }
 

@@ -27,7 +27,7 @@ std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
 
 // The number of a set of attributes, likewise. Where a value is a string, it stands there as the number of a text.
-std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t count) noexcept;
+std::uint32_t number_of_attributes(const format::Attribute* pairs, std::size_t pair_count) noexcept;
 
 // The string id of the text, or the attribute id of the set, in the log that is written now; 0 for 0.
 std::uint32_t id_in_log(const RecordingScope& scope, std::uint32_t number) noexcept;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import OPTIONS, Option, OptionGroup
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _INDENT = " " * 6
 
-_USAGE = """\
+USAGE: Final = """\
 Usage: msmemscope [options] bash user.sh
        msmemscope [options] python train.py [its arguments]
        msmemscope [options] -- program [its arguments]
@@ -24,7 +24,7 @@ free, operator and access, with call stacks. Results are written when the
 program ends.
 """
 
-_AFTERWORD = """\
+AFTERWORD: Final = """\
 Options stand before the program; what stands after it belongs to the program.
 Three forms are taken from there all the same, if their value is accepted, and
 one line says so: --watch=..., --analysis=..., and --steps=... directly followed
@@ -45,7 +45,7 @@ def help_text(verbs: Mapping[str, str]) -> str:
     Returns:
         Text of lines of at most 80 columns, ending with a newline.
     """
-    parts = [_USAGE]
+    parts = [USAGE]
     for group in OptionGroup:
         lines = [f"{group.value}:"]
         for option in OPTIONS:
@@ -55,7 +55,7 @@ def help_text(verbs: Mapping[str, str]) -> str:
     width = max(len(name) for name in verbs) if verbs else 0
     verb_lines = [f"  {name:{width}}  {description}" for name, description in verbs.items()]
     parts.append("\n".join(["Verbs (msmemscope VERB --help says more):", *verb_lines]) + "\n")
-    parts.append(_AFTERWORD)
+    parts.append(AFTERWORD)
     return "\n".join(parts)
 
 

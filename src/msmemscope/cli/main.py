@@ -99,9 +99,9 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return 0
     if isinstance(request, VersionRequest):
-        from msmemscope import __version__
+        from msmemscope.cli.version_text import version_text
 
-        sys.stdout.write(f"msmemscope version {__version__}\n")
+        sys.stdout.write(version_text())
         return 0
     if isinstance(request, VerbRequest):
         status = run_command(request.verb, request.arguments)

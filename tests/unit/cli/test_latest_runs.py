@@ -96,10 +96,3 @@ def test_words_that_are_nearly_right(
     """The error names what was meant."""
     assert main([f"--output={tmp_path}", *line] if status == 127 else line) == status
     assert f"hint: {hint}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("spelling", ["-V", "-v", "--version"])
-def test_version(spelling: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """By each of its names."""
-    assert main([spelling]) == 0
-    assert capsys.readouterr().out.startswith("msmemscope version ")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from msmemscope.cli.commands.analyze import AnalyzeCommand
 from msmemscope.cli.commands.compare import CompareCommand
+from msmemscope.cli.commands.completion import CompletionCommand
 from msmemscope.cli.commands.doctor import DoctorCommand
 from msmemscope.cli.commands.env import EnvCommand
 from msmemscope.cli.commands.events import EventsCommand
@@ -58,6 +59,7 @@ COMMANDS: tuple[Command, ...] = (
     McpCommand(),
     DoctorCommand(),
     EnvCommand(),
+    CompletionCommand(),
 )
 
 
@@ -76,6 +78,13 @@ class _Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
+def parser_of(command: Command) -> argparse.ArgumentParser:
+    """What takes the arguments of a verb apart."""
+    parser = _Parser(prog=f"msmemscope {command.name}", description=type(command).__doc__, allow_abbrev=False)
+    command.prepare_parser(parser)
+    return parser
+
+
 def run_command(name: str, arguments: Sequence[str]) -> int:
     """Run a verb.
 
@@ -90,8 +99,7 @@ def run_command(name: str, arguments: Sequence[str]) -> int:
         UsageError: If the arguments are not accepted.
     """
     command = next(command for command in COMMANDS if command.name == name)
-    parser = _Parser(prog=f"msmemscope {name}", description=type(command).__doc__, allow_abbrev=False)
-    command.prepare_parser(parser)
+    parser = parser_of(command)
     try:
         parsed = parser.parse_args(list(arguments))
     except SystemExit as leaving:  # --help, which argparse has printed

@@ -37,7 +37,7 @@ class AnalyzeCommand:
     """
 
     name = "analyze"
-    summary = "Find leaks, inefficient memory, growth, and what memory is made of."
+    summary = "Find leaks, inefficient use, growth, and what memory is made of."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the questions with their options."""

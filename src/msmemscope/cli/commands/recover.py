@@ -27,7 +27,7 @@ class RecoverCommand:
     """
 
     name = "recover"
-    summary = "Write the results of a run that was killed or left processes running."
+    summary = "Write the results of a run that was killed or has processes left."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
