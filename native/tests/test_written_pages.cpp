@@ -137,6 +137,28 @@ void one_that_ends_makes_the_others_begin_again() {
     CHECK_EQUAL(taken(whole).size(), 1U);
 }
 
+void one_question_is_enough_for_all_parts() {
+    const Mapping memory;
+    WrittenPages parts[4];
+    for (std::uint64_t part = 0; part < 4; ++part) {
+        CHECK(parts[part].follow(memory.address() + part * kBytes / 4, memory.address() + (part + 1) * kBytes / 4));
+    }
+    memory.bytes()[kBytes / 2] = 2;
+    WrittenPages::ask_about(memory.address(), memory.address() + kBytes);
+    memory.bytes()[0] = 2;  // behind the question
+    CHECK_EQUAL(taken(parts[0]).size(), 0U);
+    CHECK_EQUAL(taken(parts[2]).size(), 1U);
+    WrittenPages::forget_answer();
+    CHECK_EQUAL(taken(parts[0]).size(), 1U);
+    CHECK_EQUAL(taken(parts[2]).size(), 0U);
+    // Where a part is not followed, each asks for itself.
+    parts[1] = WrittenPages();
+    memory.bytes()[kBytes - 1] = 2;
+    WrittenPages::ask_about(memory.address(), memory.address() + kBytes);
+    CHECK_EQUAL(taken(parts[3]).size(), 1U);
+    WrittenPages::forget_answer();
+}
+
 void it_can_be_moved() {
     const Mapping memory;
     Vector<WrittenPages> list;
@@ -273,6 +295,7 @@ int main() {
     many_pieces_are_in_order();
     everybody_who_follows_a_page_is_told();
     one_that_ends_makes_the_others_begin_again();
+    one_question_is_enough_for_all_parts();
     it_can_be_moved();
     other_memory_at_the_same_place_is_not_known();
     little_and_unmapped_memory_is_not_followed();

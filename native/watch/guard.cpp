@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "watch/content_hash.h"
+#include "watch/narrow_look.h"
 #include "watch/watch_state.h"
 
 namespace msmemscope::watch {
@@ -16,6 +17,9 @@ namespace {
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kLargestCopiedPiece = 16 * kSegmentBytes;  // up to here changes are told to the byte
 constexpr std::size_t kNeighbourSegments = 16;
+// To ask the kernel what was written of a piece takes as long as to read so much.
+constexpr std::uint64_t kBytesPerQuestion = std::uint64_t{32} << 10U;
+constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{4} << 10U;  // of further pieces of the same block
 
 // Of the budget: before the operator, the same after it, and the rest for what it wrote and its neighbours.
 std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_budget_bytes / 3; }
@@ -40,8 +44,9 @@ void Guard::add(const LiveBlock& block, std::uint64_t moment) noexcept {
     for (std::uint64_t offset = 0; offset < block.size_bytes; offset += kPieceBytes) {
         const std::uint64_t bytes = std::min(kPieceBytes, block.size_bytes - offset);
         blocks_.erase(block.address + offset);
-        blocks_.emplace(block.address + offset, Guarded{block, offset, bytes, moment, 0, OperatorName{}, false,
-                                                        Fingerprint(bytes <= kLargestCopiedPiece, Checksum::kHash64)});
+        blocks_.emplace(block.address + offset,
+                        Guarded{block, offset, bytes, moment, 0, OperatorName{}, false,
+                                Fingerprint(bytes <= kLargestCopiedPiece, Checksum::kHash64), WrittenPages()});
     }
     live_bytes_ += block.size_bytes;
 }
@@ -97,22 +102,41 @@ std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, const Fin
     const Reading reading = reading_of(guarded.block.device, true);
     const std::uint64_t checksum_before = guarded.fingerprint.checksum();
     Change change;
-    std::uint64_t bytes = guarded.bytes;
-    if (guarded.fingerprint.is_known() && most_segments * kSegmentBytes < guarded.bytes) {
-        bytes = guarded.fingerprint.look_at_segments(content, reading, 0, most_segments, change);
-    } else if (!guarded.fingerprint.look(content, reading, change)) {
-        guarded.is_exempt = true;
-        return 0;
+    std::uint64_t cost = 0;
+    const bool is_part = most_segments * kSegmentBytes < guarded.cost() && guarded.fingerprint.is_known();
+    if (is_part) {
+        cost = guarded.fingerprint.look_at_segments(content, reading, 0, most_segments, change);
+        bytes_looked_at_ += cost;
+    } else {
+        const Look look = look_narrowly(guarded.fingerprint, guarded.pages, content, reading, change);
+        if (!look.is_readable) {
+            guarded.is_exempt = true;
+            return 0;
+        }
+        cost = look.is_whole ? guarded.bytes : guarded.cost() + look.bytes_read;
+        bytes_looked_at_ += guarded.bytes;
     }
-    bytes_looked_at_ += bytes;
     if (change.happened) {
         find(guarded, finding, change, checksum_before);
     }
-    if (bytes == guarded.bytes) {
+    if (!is_part) {
         guarded.looked_at_moment = moment;
         guarded.looked_at_after = after;
     }
-    return bytes;
+    return cost;
+}
+
+std::uint64_t Guard::Guarded::cost() const noexcept {
+    if (!pages.is_following() || !fingerprint.is_known()) {
+        return bytes;
+    }
+    return offset == 0 ? kBytesPerQuestion : kBytesPerAnswer;
+}
+
+void Guard::ask_about_block(const Guarded& guarded) noexcept {
+    if (guarded.pages.is_following() && guarded.block.size_bytes > kPieceBytes) {
+        WrittenPages::ask_about(guarded.block.address, guarded.block.address + guarded.block.size_bytes);
+    }
 }
 
 void Guard::look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept {
@@ -169,9 +193,10 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
         }
         Guarded& guarded = place->second;
         if (is_settled(guarded, all, nullptr)) {
-            if (used + guarded.bytes > share) {
+            if (used + guarded.cost() > share) {
                 break;
             }
+            ask_about_block(guarded);
             // Nothing has run since it was looked at last.
             finding.is_exact = guarded.looked_at_moment + 1 >= moment;
             used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, previous);
@@ -183,6 +208,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
     const bool saw_all = seen == blocks_.size();
     whole_looks_ += saw_all ? 1U : 0U;
     rounds_ += saw_all && place == blocks_.end() ? 1U : 0U;
+    WrittenPages::forget_answer();
     most_bytes_ = std::max(most_bytes_, used);
     report_findings(site);
 }
@@ -214,10 +240,12 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         // Freed and allocated again meanwhile, or written by somebody who may: not what was looked at.
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
             is_settled(guarded, all, &running)) {
+            ask_about_block(guarded);
             finding.is_exact = guarded.looked_at_moment == running.moment;
             used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name);
         }
     }
+    WrittenPages::forget_answer();
     const std::uint64_t most = used + share_of_budget();
     for (const Range& range : running.writes) {
         const auto next = block_behind(range.begin);

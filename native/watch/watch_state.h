@@ -54,8 +54,6 @@ struct Watched {
     bool is_announced;
 
     Reading reading() const noexcept { return reading_of(device, block.size_bytes != 0); }
-    // What has changed since it was looked at last, the first time nothing. False if it cannot be read.
-    bool look(Change& change) noexcept;
 };
 
 // Where a change was found.
@@ -131,9 +129,12 @@ private:
         OperatorName looked_at_after;  // the operator that had ended last
         bool is_exempt;                // written by others at any time
         Fingerprint fingerprint;
+        WrittenPages pages;
 
         std::uint64_t begin() const noexcept { return block.address + offset; }
         std::uint64_t end() const noexcept { return begin() + bytes; }
+        // What of the budget a look at all of it takes, but for what was written since the last one.
+        std::uint64_t cost() const noexcept;
     };
     using Blocks = Map<std::uint64_t, Guarded>;
 
@@ -149,9 +150,11 @@ private:
         bool continues(const Found& before) const noexcept;
     };
 
+    // Asks the kernel about the whole block of a piece, so that it need not be asked about each.
+    static void ask_about_block(const Guarded& guarded) noexcept;
     static Content content_of(const Guarded& guarded) noexcept;
     static bool is_settled(const Guarded& guarded, const Vector<Running>& all, const Running* except) noexcept;
-    // Looks at a piece, or its beginning; returns the bytes hashed.
+    // Looks at a piece, or its beginning; returns what it took of the budget.
     std::uint64_t look(Guarded& guarded, std::size_t most_segments, const Finding& finding, std::uint64_t moment,
                        const OperatorName& after) noexcept;
     void find(const Guarded& guarded, const Finding& finding, const Change& change,

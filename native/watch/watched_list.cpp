@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "watch/narrow_look.h"
 #include "watch/watch_state.h"
 
 namespace msmemscope::watch {
@@ -16,26 +17,6 @@ namespace {
 // A copy is kept of memory up to these sizes: changes are then told to the byte, and content is written as it was seen.
 constexpr std::uint64_t kLargestCopyLight = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kLargestCopyFull = std::uint64_t{1} << 30U;
-
-// Once in so many looks that the kernel says nothing was written, all is read anyway.
-constexpr std::uint32_t kLooksPerCheck = 512;
-
-// At random, so that nothing that comes in turns is always missed.
-bool is_check_due() noexcept {
-    static std::uint32_t random = 2463534242U;  // under the watch's lock
-    random ^= random << 13U;
-    random ^= random >> 17U;
-    random ^= random << 5U;
-    return random % kLooksPerCheck == 0;
-}
-
-bool are_covered(const Change& change, std::uint64_t address, const Vector<Range>& written) noexcept {
-    return std::all_of(change.ranges, change.ranges + change.range_count, [&](const ChangedRange& range) {
-        return std::any_of(written.begin(), written.end(), [&](const Range& pages) {
-            return pages.begin <= address + range.last && address + range.first < pages.end;
-        });
-    });
-}
 
 Checksum checksum_kind() noexcept { return recorder::settings().watch_crc64 ? Checksum::kCrc64 : Checksum::kHash64; }
 
@@ -58,35 +39,6 @@ void dump(State& held, Watched& watched, const OperatorName& name, bool is_befor
 }
 
 }  // namespace
-
-bool Watched::look(Change& change) noexcept {
-    const Reading way = reading();
-    Vector<Range> written;
-    // The pages are protected before they are read: whatever is written meanwhile is told the next time.
-    const bool is_known = way.way == Reading::kDirect && pages.take(written) && fingerprint.is_known();
-    const bool is_checked = is_known && is_check_due();
-    if (is_known && !is_checked) {
-        if (written.empty()) {
-            return true;
-        }
-        if (content.outer.empty() && fingerprint.takes_parts()) {
-            return fingerprint.look_at_written(content, way, written, change);
-        }
-    }
-    if (!is_known && way.way == Reading::kDirect) {
-        pages.follow(begin, end);
-    }
-    if (!fingerprint.look(content, way, change)) {
-        return false;
-    }
-    if (is_checked && content.outer.empty() && !are_covered(change, content.address, written)) {
-        WrittenPages::distrust();
-        recorder::warn(
-            "watch: memory has changed in a way that the kernel did not see (by a device?): from now on all of it is "
-            "read at each look, and the operator that is named for the change may be one before it");
-    }
-    return true;
-}
 
 std::uint32_t this_thread_id() noexcept {
     static __attribute__((tls_model("initial-exec"))) __thread std::uint32_t number = 0;
@@ -168,7 +120,8 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
         }
         const std::uint64_t before = watched.fingerprint.checksum();
         Change change;
-        if (!watched.look(change)) {
+        if (!look_narrowly(watched.fingerprint, watched.pages, watched.content, watched.reading(), change)
+                 .is_readable) {
             watched.ended_because = "unreadable";
             continue;
         }
@@ -228,7 +181,7 @@ Watched* add_to(State& held, Target target, const Content& content, format::Devi
         watched.block = LiveBlock{};  // reaches beyond it: nothing says that the rest stays
     }
     Change change;
-    if (!watched.look(change)) {
+    if (!look_narrowly(watched.fingerprint, watched.pages, watched.content, watched.reading(), change).is_readable) {
         return nullptr;
     }
     watched.number = ++held.last_number;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -67,11 +68,16 @@ constexpr unsigned long kScan = _IOWR('f', 16, PageScan);
 // --- of this process --------------------------------------------------------------------------------------------
 
 constexpr std::size_t kRegionsAtOnce = 128;
+// Each can cut a mapping of the program into three, of which a process may have 65,530.
+constexpr std::size_t kMostFollowers = 8192;
 // A write to a protected page takes about as long as reading eight pages: where more than one in eight is written
 // again and again, reading is cheaper, and the program is not to pay for being watched.
 constexpr std::uint64_t kBusyShare = 8;
 constexpr unsigned kBusyLooks = 4;
 constexpr unsigned kLooksToWait = 256;
+
+using Followers = std::multimap<std::uint64_t, WrittenPages*, std::less<std::uint64_t>,
+                                PageAllocator<std::pair<const std::uint64_t, WrittenPages*>>>;
 
 // All of it is used under the watch's lock.
 struct Kernel {
@@ -80,7 +86,10 @@ struct Kernel {
     int pages = -1;
     std::uint64_t page_bytes = 0;
     bool is_distrusted = false;
-    Vector<WrittenPages*> followers;
+    // By the beginning of what they follow, and how long the longest ever was.
+    Followers followers;
+    std::uint64_t longest = 0;
+    Range asked{};  // ask_about
 };
 
 Kernel& kernel() noexcept {
@@ -118,6 +127,20 @@ bool is_there() noexcept {
     return one.faults >= 0 && one.pages >= 0 && !one.is_distrusted;
 }
 
+Range in_pages(std::uint64_t begin, std::uint64_t end) noexcept {
+    const std::uint64_t page = kernel().page_bytes;
+    return {begin / page * page, (end + page - 1) / page * page};
+}
+
+// Where a follower of what begins at an address stands.
+Followers::iterator place_of(const WrittenPages* follower, std::uint64_t begin) noexcept {
+    auto place = kernel().followers.lower_bound(begin);
+    while (place->second != follower) {
+        ++place;
+    }
+    return place;
+}
+
 }  // namespace
 
 WrittenPages::WrittenPages(WrittenPages&& other) noexcept { *this = std::move(other); }
@@ -131,8 +154,9 @@ WrittenPages& WrittenPages::operator=(WrittenPages&& other) noexcept {
         looks_to_wait_ = other.looks_to_wait_;
         written_ = std::move(other.written_);
         other.begin_ = other.end_ = 0;
-        auto& followers = kernel().followers;
-        std::replace(followers.begin(), followers.end(), &other, this);
+        if (is_following()) {
+            place_of(&other, begin_)->second = this;
+        }
     }
     return *this;
 }
@@ -145,8 +169,7 @@ void WrittenPages::stop() noexcept {
     if (!is_following()) {
         return;
     }
-    auto& followers = kernel().followers;
-    followers.erase(std::remove(followers.begin(), followers.end(), this), followers.end());
+    kernel().followers.erase(place_of(this, begin_));
     if (kernel().process == getpid() && kernel().faults >= 0) {
         // Where it is unmapped already there is nothing to do; another one that follows a part of it begins again.
         UserfaultRange range{begin_, end_ - begin_};
@@ -156,26 +179,39 @@ void WrittenPages::stop() noexcept {
     written_.clear();
 }
 
+void WrittenPages::ask_about(std::uint64_t begin, std::uint64_t end) noexcept {
+    if (!is_there()) {
+        return;
+    }
+    const Range range = in_pages(begin, end);
+    if (range.begin != kernel().asked.begin || range.end != kernel().asked.end) {
+        kernel().asked = protect(range) ? range : Range{};
+    }
+}
+
+void WrittenPages::forget_answer() noexcept { kernel().asked = Range{}; }
+
+bool WrittenPages::is_answered() const noexcept { return begin_ >= kernel().asked.begin && end_ <= kernel().asked.end; }
+
 bool WrittenPages::follow(std::uint64_t begin, std::uint64_t end) noexcept {
     if (looks_to_wait_ > 0) {
         --looks_to_wait_;
         return false;
     }
-    if (end - begin < kLeastBytes || !is_there()) {
+    if (end - begin < kLeastBytes || !is_there() || kernel().followers.size() >= kMostFollowers) {
         return false;
     }
     stop();
-    const std::uint64_t page = kernel().page_bytes;
-    const std::uint64_t first = begin / page * page;
-    const std::uint64_t last = (end + page - 1) / page * page;
-    UserfaultRegister registration{{first, last - first}, kModeWriteProtect, 0};
+    const Range pages = in_pages(begin, end);
+    UserfaultRegister registration{{pages.begin, pages.end - pages.begin}, kModeWriteProtect, 0};
     if (ioctl(kernel().faults, kRegister, &registration) != 0) {
         return false;  // another userfaultfd has it, or it is of a kind that cannot be protected
     }
-    begin_ = first;
-    end_ = last;
-    kernel().followers.push_back(this);
-    if (!protect()) {
+    begin_ = pages.begin;
+    end_ = pages.end;
+    kernel().followers.emplace(begin_, this);
+    kernel().longest = std::max(kernel().longest, end_ - begin_);
+    if (!protect(pages)) {
         stop();
         return false;
     }
@@ -187,7 +223,7 @@ bool WrittenPages::take(Vector<Range>& written) noexcept {
     if (!is_following() || !is_there()) {
         return false;
     }
-    if (!protect()) {
+    if (!is_answered() && !protect(Range{begin_, end_})) {
         stop();
         return false;
     }
@@ -221,16 +257,26 @@ void WrittenPages::note(const Range& range) noexcept {
     }
 }
 
-// Protects all of its pages, and tells everybody who follows them which were written before.
-bool WrittenPages::protect() noexcept {
+// Tells everybody who follows a part of what was written.
+void WrittenPages::tell(const Range& range) noexcept {
+    const auto& followers = kernel().followers;
+    const std::uint64_t longest = kernel().longest;
+    for (auto one = followers.lower_bound(range.begin > longest ? range.begin - longest : 0);
+         one != followers.end() && one->first < range.end; ++one) {
+        one->second->note(range);
+    }
+}
+
+// Protects all pages of a range, and tells everybody who follows them which were written before.
+bool WrittenPages::protect(const Range& range) noexcept {
     PageRegion regions[kRegionsAtOnce];
-    std::uint64_t from = begin_;
-    while (from < end_) {
+    std::uint64_t from = range.begin;
+    while (from < range.end) {
         PageScan scan{};
         scan.size = sizeof(scan);
         scan.flags = kScanProtectsMatching | kScanRefusesOthers;
         scan.start = from;
-        scan.end = end_;
+        scan.end = range.end;
         scan.regions = reinterpret_cast<std::uint64_t>(regions);
         scan.region_count = kRegionsAtOnce;
         scan.all_of = kPageIsWritten;
@@ -243,9 +289,7 @@ bool WrittenPages::protect() noexcept {
             return false;
         }
         for (int index = 0; index < count; ++index) {
-            for (WrittenPages* const follower : kernel().followers) {
-                follower->note(Range{regions[index].start, regions[index].end});
-            }
+            tell(Range{regions[index].start, regions[index].end});
         }
         from = scan.walk_end;
     }

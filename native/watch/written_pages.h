@@ -18,7 +18,7 @@ namespace msmemscope::watch {
 class WrittenPages {
 public:
     // Less is read in the time in which the kernel answers.
-    static constexpr std::uint64_t kLeastBytes = std::uint64_t{256} << 10U;
+    static constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 10U;
 
     WrittenPages() noexcept = default;
     WrittenPages(WrittenPages&& other) noexcept;
@@ -36,14 +36,21 @@ public:
     // not known: all of it may have been written, and follow is to be called again.
     bool take(Vector<Range>& written) noexcept;
 
+    // Asks once about all that is followed of a range, which must be all of it: until the answer is forgotten, `take`
+    // is answered from it.
+    static void ask_about(std::uint64_t begin, std::uint64_t end) noexcept;
+    static void forget_answer() noexcept;
+
     bool is_following() const noexcept { return begin_ != end_; }
 
     // The kernel was found not to see all writes: it is not asked any more in this process.
     static void distrust() noexcept;
 
 private:
-    bool protect() noexcept;
+    static bool protect(const Range& range) noexcept;
+    bool is_answered() const noexcept;
     void note(const Range& range) noexcept;
+    static void tell(const Range& range) noexcept;
     void stop() noexcept;
 
     std::uint64_t begin_ = 0;  // of the pages that are followed; equal where none are

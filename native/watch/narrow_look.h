@@ -1,0 +1,23 @@
+// A look at memory that reads only what was written since the last one, where the kernel tells.
+#pragma once
+
+#include <cstdint>
+
+#include "watch/fingerprint.h"
+#include "watch/written_pages.h"
+
+namespace msmemscope::watch {
+
+struct Look {
+    bool is_readable;
+    bool is_whole;  // all of it was read
+    std::uint64_t bytes_read;
+};
+
+// Looks at memory, the first time wholly; now and then wholly all the same, which must come to the same.
+//
+// pages: of the same memory, and of nobody else.
+Look look_narrowly(Fingerprint& fingerprint, WrittenPages& pages, const Content& content, Reading reading,
+                   Change& change) noexcept;
+
+}  // namespace msmemscope::watch
