@@ -410,7 +410,7 @@ def test_wrong_questions_are_refused(page: Page, message: str) -> None:
 
 def test_the_files_of_an_index_may_be_removed_while_it_is_read(tmp_path: Path) -> None:
     """A newer index may take its place while a viewer shows it; empty arrays and odd texts come back as they were."""
-    writer = IndexWriter(tmp_path / "0")
+    writer = IndexWriter(tmp_path / "0", tmp_path)
     arrays: dict[str, np.ndarray] = {"one": np.arange(5, dtype=np.uint32), "below/none": np.zeros(0, dtype=np.int64)}
     for name, values in arrays.items():
         writer.put(name, values)
@@ -427,6 +427,6 @@ def test_the_files_of_an_index_may_be_removed_while_it_is_read(tmp_path: Path) -
 
 def test_an_index_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     """With its place."""
-    IndexWriter(tmp_path / "0").put("one", np.arange(5))
+    IndexWriter(tmp_path / "0", tmp_path).put("one", np.arange(5))
     with pytest.raises(InputError, match=r"the index .*0 cannot be read"):
         IndexReader(tmp_path / "0")
