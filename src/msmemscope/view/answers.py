@@ -10,8 +10,8 @@ from msmemscope.view.downloads import FILE_FORMATS, Download, Rows, download
 from msmemscope.view.queries.blocks import BY_AGE, BY_SIZE, LAYOUTS, MOST_RECTANGLES, Map, block_map
 from msmemscope.view.queries.calls import calls_of_window, marks_of_window
 from msmemscope.view.queries.findings import findings_of, source_lines, verdicts_of
-from msmemscope.view.queries.memory import NO_GROUPING, memory_over_time, pools_over_time
-from msmemscope.view.queries.one_block import at_point, block_detail
+from msmemscope.view.queries.memory import NO_GROUPING, memory_over_time
+from msmemscope.view.queries.one_block import at_moment, block_detail
 from msmemscope.view.queries.segments import segments_at
 from msmemscope.view.queries.tables import (
     MOST_ROWS,
@@ -59,7 +59,6 @@ class Answers:
         self.by_name: Mapping[str, Callable[[Parameters], Frame | Any]] = {
             "session": lambda _: self._session,
             "memory": self._memory,
-            "pools": self._pools,
             "marks": self._marks,
             "blocks": self._blocks,
             "block": lambda given: block_detail(self._process(given), given.number("block", -1, least=-1)),
@@ -114,11 +113,6 @@ class Answers:
         groups = given.number("groups", 8, most=_MOST_GROUPS)
         return memory_over_time(process.pool(given.number("pool", 0)), given.window(process), columns, grouping, groups)
 
-    def _pools(self, given: Parameters) -> Frame:
-        process = self._process(given)
-        columns = given.number("columns", 1000, least=1, most=_MOST_COLUMNS)
-        return pools_over_time(process, given.window(process), columns)
-
     def _marks(self, given: Parameters) -> dict[str, Any]:
         process = self._process(given)
         most = given.number("most", 300, least=1, most=_MOST_MARKS)
@@ -141,7 +135,7 @@ class Answers:
         row = given.row(process)
         if row is None:
             row = process.row_at(given.number("position", 0), axis)
-        return at_point(process.pool(given.number("pool", 0)), row, axis, given.number_or_none("height"))
+        return at_moment(process.pool(given.number("pool", 0)), row, axis)
 
     def _tree(self, given: Parameters) -> Frame:
         process = self._process(given)
