@@ -31,6 +31,8 @@ _STARTS: Final = (EventKind.ATEN_START, EventKind.ATB_START)
 _ENDS: Final = (EventKind.ATEN_END, EventKind.ATB_END)
 _DEEPEST_NESTING: Final = 64
 """As many levels as the recorder writes; also what bounds the work on damaged input."""
+_PIECE_ROWS: Final = 1 << 20
+"""Events that are looked at together, so that few arrays are as long as the recording."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,20 +148,19 @@ def find_operators(events: pl.DataFrame) -> Operators:
     end_rows[is_unfinished[begins]] = _next_boundaries(rows, thread, events.height)[is_unfinished]
 
     # Every row takes the state after the last boundary of its thread.
-    last = np.repeat(
-        np.arange(-1, len(rows)), np.diff(np.concatenate([[0], boundary_places, [events.height]])).astype(np.int64)
-    )
-    of_place = np.full(events.height, NOWHERE, np.int64)
+    of_row = np.full(events.height, NOWHERE, np.int64)
     if len(rows):
-        is_of_thread = (last >= 0) & (threads[by_thread] == thread[last])
-        inside = is_of_thread & is_open_after[last]
         in_order = np.argsort(begin_rows, kind="stable")
         rank = np.empty(len(begin_rows), np.int64)
         rank[in_order] = np.arange(len(begin_rows))
-        of_place[inside] = rank[ordinal[last[inside]]]
+        count = 0
+        for begin in range(0, events.height, _PIECE_ROWS):
+            members = by_thread[begin : begin + _PIECE_ROWS]
+            last = np.cumsum(is_boundary[members]) + (count - 1)
+            count = int(last[-1]) + 1
+            inside = (last >= 0) & (threads[members] == thread[last]) & is_open_after[last]
+            of_row[members[inside]] = rank[ordinal[last[inside]]]
         begin_rows, end_rows = begin_rows[in_order], end_rows[in_order]
-    of_row = np.empty(events.height, np.int64)
-    of_row[by_thread] = of_place
     devices = events["device"].to_numpy()[begin_rows].astype(np.int64)
     return Operators(begin_rows, end_rows, devices, of_row)
 

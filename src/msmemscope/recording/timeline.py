@@ -122,8 +122,12 @@ def byte_changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
         `sequence` (u64) and `change` (i64), and those columns, in sequence order.
     """
     begins = blocks.select(pl.col("malloc_sequence").alias("sequence"), pl.col("size").alias("change"), *columns)
-    ends = blocks.filter(pl.col("free_sequence").is_not_null()).select(
-        pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
+    # Filtered as a query, which leaves the other columns alone.
+    ends = (
+        blocks.lazy()
+        .filter(pl.col("free_sequence").is_not_null())
+        .select(pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns)
+        .collect()
     )
     return pl.concat([begins, ends]).sort("sequence", maintain_order=True)
 

@@ -11,6 +11,7 @@ import polars as pl
 from msmemscope.analysis.coverage import Subject, coverage_of
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import ACCESS_KINDS
+from msmemscope.recording import RECORDING_BLOCK_SCHEMA
 from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
@@ -81,6 +82,11 @@ call_site, site_path: where in the program it was allocated, see `call_sites`.
 owner: as a dump says it, null otherwise.
 """
 
+_NEEDED_FOR_STEPS: Final = ("malloc_sequence", "free_sequence", "device")
+_OF_BLOCKS: Final = list(dict.fromkeys([
+    *(name for name in FINDING_SCHEMA if name in RECORDING_BLOCK_SCHEMA), *STACK_COLUMNS, *_NEEDED_FOR_STEPS,
+]))  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
@@ -129,7 +135,7 @@ def finding_rows(
         intervals: The blocks.
 
     Returns:
-        The columns of FINDING_SCHEMA that depend on the pool, and all of `Recording.blocks`.
+        The columns of FINDING_SCHEMA that depend on the pool or are those of blocks, and what `ranked` needs for others.
     """
     chosen = intervals.blocks
     sizes = uses.sizes[chosen]
@@ -152,7 +158,7 @@ def finding_rows(
         )
     )
     columns = [
-        recording.blocks[chosen],
+        recording.blocks.select(_OF_BLOCKS)[chosen],
         pl.DataFrame(
             {
                 "kind": pl.repeat(kind, len(chosen), eager=True),
@@ -178,21 +184,25 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
 
     Args:
         recording: The process.
-        parts: What `finding_rows` made.
+        parts: What `finding_rows` made. It is emptied: there may be as many rows as blocks, and too many for a second copy.
 
     Returns:
         A table of FINDING_SCHEMA.
     """
     if not parts:
         return FINDING_SCHEMA.to_frame()
-    found = with_steps(pl.concat(parts), process_steps(recording))
-    sites = call_sites(recording, found).rename({"site": "call_site"})
-    found = found.join(sites, on=STACK_COLUMNS, how="left")
-    return (
-        found.select(FINDING_SCHEMA.names())
-        .cast(FINDING_SCHEMA)
-        .sort(["saved_bytes", "byte_operators", "allocation_id", "kind"], descending=[True, True, False, False])
+    found = pl.concat(parts)
+    parts.clear()
+    stacks = found.select(STACK_COLUMNS)
+    sites = stacks.join(call_sites(recording, stacks), on=STACK_COLUMNS, how="left", maintain_order="left")
+    found = found.with_columns(
+        with_steps(found.select(_NEEDED_FOR_STEPS), process_steps(recording))["step"],
+        call_site=sites["site"],
+        site_path=sites["site_path"],
     )
+    by = ["saved_bytes", "byte_operators", "allocation_id", "kind"]
+    order = found.select(pl.arg_sort_by(by, descending=[True, True, False, False])).to_series()
+    return pl.DataFrame([found.drop_in_place(name).cast(kind).gather(order) for name, kind in FINDING_SCHEMA.items()])
 
 
 def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:

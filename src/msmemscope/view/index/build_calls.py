@@ -90,7 +90,7 @@ def _calls(recording: Recording, axis: TimeAxis, kind: str, pairs: tuple[Numbers
     """Calls that have an event where they begin and one where they end."""
     begins, ends = pairs
     names = recording.strings.select(name_id="id", name="text")
-    found = recording.events[begins].select("thread_id", "name_id")
+    found = recording.events.select("thread_id", "name_id")[begins]
     named = found.join(names, on="name_id", how="left", maintain_order="left")
     times = axis.moments.astype(np.int64) if axis.is_time else np.zeros(len(axis.moments), dtype=np.int64)
     return named.select(

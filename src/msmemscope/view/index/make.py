@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import shutil
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msmemscope.errors import InputError, MsmemscopeError
 from msmemscope.launch.faults import faults_as_errors
@@ -123,19 +123,21 @@ def build_indexes(path: Path, folder: Path, progress: Callable[[str, float], Non
     from msmemscope.view.index.build import IndexBuilder
 
     progress("reading", 0.0)
-    recordings = load_all(path)
-    for number, recording in enumerate(recordings):
+    recordings = list(load_all(path))
+    count = len(recordings)
+    for number in range(count):
 
         def share_done(what: str, share: float, number: int = number) -> None:
-            progress(what, (number + 0.2 + 0.8 * share) / len(recordings))
+            progress(what, (number + 0.5 + 0.5 * share) / count)
 
         writer = IndexWriter(folder / str(number), folder.parent)
-        (part,) = report_parts([recording], has_pictures=False)
+        progress("findings", (number + 0.1) / count)
+        (part,) = report_parts(recordings[:1], has_pictures=False)
         excerpts = SourceExcerpts(part.summary.start_ns)
-        document = report_document([part], excerpts, source=recording.source, version=__version__)
+        document = report_document([part], excerpts, source=recordings[0].source, version=__version__)
         writer.put_content("document", document)
-        facts: dict[str, Any] = IndexBuilder(recording, writer, share_done).build()
-        facts["program"] = part.summary.program
-        facts["rank"] = part.summary.rank
-        facts["is_one_of_several"] = len(recordings) > 1
-        writer.put_content(FACTS_NAME, facts)
+        of_program = {"program": part.summary.program, "rank": part.summary.rank, "is_one_of_several": count > 1}
+        # What was found, and then the recording, would be a large part of the memory that the rest needs.
+        del part, document
+        facts = IndexBuilder(recordings.pop(0), writer, share_done).build()
+        writer.put_content(FACTS_NAME, {**facts, **of_program})

@@ -15,7 +15,7 @@ import polars as pl
 from msmemscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import IO, TypeAlias
 
@@ -59,11 +59,22 @@ class IndexWriter:
             name: What it is called, with `/` between the parts.
             values: The array, of one dimension.
         """
-        values = np.ascontiguousarray(values)
+        self.put_pieces(name, [values], values.dtype, len(values))
+
+    def put_pieces(self, name: str, pieces: Iterable[Numbers], dtype: np.dtype[Any] | type, count: int) -> None:
+        """Write an array that is never in memory as a whole.
+
+        Args:
+            name: As for `put`.
+            pieces: Its parts, in order.
+            dtype: Of its values.
+            count: All of them.
+        """
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (count,)}
         with self._opened(f"{name}.npy") as file:
-            np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
-            # `tofile` does not say why it fails.
-            file.write(values.view(np.uint8).data)
+            np.lib.format.write_array_header_1_0(file, header)
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, dtype=dtype).view(np.uint8).data)
 
     def put_texts(self, name: str, texts: Sequence[str] | pl.Series) -> None:
         """Write texts."""
