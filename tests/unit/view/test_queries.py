@@ -20,6 +20,7 @@ from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.weights.call_tree import call_tree
 from msmemscope.analysis.weights.measures import Measure
 from msmemscope.errors import InputError, MissingInputError, UsageError
+from msmemscope.model.events import EventKind
 from msmemscope.model.owners import without_module
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
@@ -36,7 +37,7 @@ from msmemscope.view.queries.segments import segments_at
 from msmemscope.view.queries.tables import TABLES, Page, table_page
 from msmemscope.view.queries.trees import MEASURES, difference_of_moments, measured_blocks, weighed_tree
 from tests.fakes.traces import Trace
-from tests.support.damaged_traces import damaged_recording, events
+from tests.support.damaged_traces import LARGEST, damaged_recording, events
 from tests.support.random_traces import recordings
 from tests.unit.view.viewed import run_text, sizes, viewed
 
@@ -326,6 +327,17 @@ def test_any_numbers_are_shown(rows: list[dict[str, Any]], data: st.DataObject) 
         calls_of_window(process, window, 10).to_bytes()
         if pool.facts["has_segments"]:
             segments_at(pool, process.row_count - 1).to_bytes()
+
+
+def test_calls_of_impossible_times_are_within_the_run() -> None:
+    """A damaged log may have times beyond what numbers with a sign can be."""
+    trace = Trace()
+    for kind, ends, moment in ((EventKind.FUNCTION_CALL, LARGEST, LARGEST - 4000), (EventKind.MARK, 0, LARGEST - 90)):
+        trace.add(kind, extra=ends, flags=0)
+        trace.rows[-1]["timestamp_ns"] = moment
+    process = viewed(trace.recording())
+    calls = calls_of_window(process, process.window("time", None, None), 10)
+    assert calls.table.select("begin", "end").rows() == [(0, 3910)]
 
 
 def segmented_run() -> tuple[Recording, int]:
