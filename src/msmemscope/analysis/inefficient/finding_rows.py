@@ -150,6 +150,9 @@ def finding_rows(
         found = np.where(np.isin(kinds[known], access_kinds), order.positions_at(known), order.owners_of(known))
         return np.where(rows == NOWHERE, 0, found)
 
+    # As numbers, until `ranked` makes the texts: a third of all the bytes.
+    words = pl.Enum(recording.strings["text"].drop_nulls().unique(maintain_order=True))
+    named = dataclasses.replace(recording, strings=recording.strings.with_columns(pl.col("text").cast(words)))
     rows_by_role = dict(
         zip(
             _OPERATOR_ROLES,
@@ -169,10 +172,10 @@ def finding_rows(
                 "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
             }
         ),
-        operator_names(recording, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
-        operator_names(recording, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
+        operator_names(named, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
+        operator_names(named, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
         *(
-            operator_names(recording, order, numbers(rows[chosen]), f"{role}_operator")
+            operator_names(named, order, numbers(rows[chosen]), f"{role}_operator")
             for role, rows in rows_by_role.items()
         ),
     ]
@@ -202,7 +205,15 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
     )
     by = ["saved_bytes", "byte_operators", "allocation_id", "kind"]
     order = found.select(pl.arg_sort_by(by, descending=[True, True, False, False])).to_series()
-    return pl.DataFrame([found.drop_in_place(name).cast(kind).gather(order) for name, kind in FINDING_SCHEMA.items()])
+    columns = (_spelled(found.drop_in_place(name).gather(order)) for name in FINDING_SCHEMA)
+    return pl.DataFrame(columns).cast(FINDING_SCHEMA)
+
+
+def _spelled(column: pl.Series) -> pl.Series:
+    """Return texts for numbers that stand for them, the same text once for all rows: a cast would write each anew."""
+    if not isinstance(column.dtype, pl.Enum):
+        return column
+    return column.dtype.categories.gather(column.to_physical()).alias(column.name)
 
 
 def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
