@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 IntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+ShortIntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 MaskArray: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 NOWHERE: Final = -1
@@ -45,8 +46,9 @@ class Operators:
     """Row of the end; where it is missing, that of the next start or end on the thread, or the number of rows."""
     devices: IntegerArray
     """Device that the start names."""
-    of_row: IntegerArray
-    """For each row of the events the operator that it is inside of, or NOWHERE. A start is inside, an end is not."""
+    of_row: ShortIntegerArray
+    """For each row of the events the operator that it is inside of, or NOWHERE. A start is inside, an end is not. There are
+    fewer operators than half the events, which are counted with 32 bits."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -111,10 +113,11 @@ class DeviceOrder:
             result[outside] = np.searchsorted(begins, rows[outside])
         return result
 
-    def _positions_or_zero(self, operators: IntegerArray) -> IntegerArray:
+    def _positions_or_zero(self, operators: ShortIntegerArray) -> IntegerArray:
         if not len(self.operators):
             return np.zeros(len(operators), np.int64)
-        return self.positions[operators]
+        positions: IntegerArray = self.positions[operators]
+        return positions
 
 
 def find_operators(events: pl.DataFrame) -> Operators:
@@ -148,7 +151,7 @@ def find_operators(events: pl.DataFrame) -> Operators:
     end_rows[is_unfinished[begins]] = _next_boundaries(rows, thread, events.height)[is_unfinished]
 
     # Every row takes the state after the last boundary of its thread.
-    of_row = np.full(events.height, NOWHERE, np.int64)
+    of_row = np.full(events.height, NOWHERE, np.int32)
     if len(rows):
         in_order = np.argsort(begin_rows, kind="stable")
         rank = np.empty(len(begin_rows), np.int64)

@@ -82,10 +82,7 @@ call_site, site_path: where in the program it was allocated, see `call_sites`.
 owner: as a dump says it, null otherwise.
 """
 
-_NEEDED_FOR_STEPS: Final = ("malloc_sequence", "free_sequence", "device")
-_OF_BLOCKS: Final = list(dict.fromkeys([
-    *(name for name in FINDING_SCHEMA if name in RECORDING_BLOCK_SCHEMA), *STACK_COLUMNS, *_NEEDED_FOR_STEPS,
-]))  # fmt: skip
+_OF_BLOCKS: Final = [*(name for name in FINDING_SCHEMA if name in RECORDING_BLOCK_SCHEMA), "name_id", "free_sequence"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +196,10 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
     stacks = found.select(STACK_COLUMNS)
     sites = stacks.join(call_sites(recording, stacks), on=STACK_COLUMNS, how="left", maintain_order="left")
     found = found.with_columns(
-        with_steps(found.select(_NEEDED_FOR_STEPS), process_steps(recording))["step"],
+        # The number of an allocation is that of its MALLOC.
+        with_steps(found.select("free_sequence", "device", malloc_sequence="allocation_id"), process_steps(recording))[
+            "step"
+        ],
         call_site=sites["site"],
         site_path=sites["site_path"],
     )

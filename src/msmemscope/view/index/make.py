@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from msmemscope.view.index.cache import IndexFolder
 
-BYTES_PER_EVENT: Final = 450
-"""Of memory, at most, while an index is made."""
+BYTES_PER_EVENT: Final = 200
+"""Of memory, about, while an index is made."""
 
 
 def make_index(path: Path, index: IndexFolder, progress: Callable[[str, float], None]) -> None:
