@@ -38,7 +38,9 @@ class MemoryUse:
     @classmethod
     def of_changes(cls, moments: Numbers, changes: Bytes) -> MemoryUse:
         """Sum up changes, which stand in the order of their moments."""
-        return cls(moments, changes, np.concatenate([[0], np.cumsum(changes)]))
+        in_use = np.zeros(len(changes) + 1, dtype=np.int64)
+        np.cumsum(changes, out=in_use[1:])
+        return cls(moments, changes, in_use)
 
     @classmethod
     def of(cls, blocks: pl.DataFrame) -> MemoryUse:
@@ -96,7 +98,7 @@ def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
     """
     if blocks.is_empty():
         return None
-    changes = byte_changes(blocks, moment_ns=("allocated_ns", "freed_ns"))
+    changes = byte_changes(blocks, moment_ns=("allocated_ns", "freed_ns")).drop("sequence")
     # Clocks of threads can be read in another order than the numbers of their events are drawn.
     moments = np.maximum.accumulate(changes["moment_ns"].to_numpy())
     if moments[0] == moments[-1]:
