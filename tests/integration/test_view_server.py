@@ -295,16 +295,3 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert (run.returncode, run.stdout) == (2, "")
     assert f"--port: cannot be used: Address already in use: '{port}'" in run.stderr
     assert "hint: --port=0 chooses one" in run.stderr
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """With what helps."""
-    write_run(tmp_path / "run")
-    variables = {**environment(), "XDG_CACHE_HOME": "/dev/null/nowhere"}
-    run = subprocess.run(
-        [*COMMAND, "--no-browser", str(tmp_path / "run")],
-        capture_output=True, text=True, check=False, env=variables, timeout=60,
-    )  # fmt: skip
-    assert (run.returncode, run.stdout) == (2, "")
-    assert "no index can be kept in /dev/null/nowhere/msmemscope/view" in run.stderr
-    assert "hint: XDG_CACHE_HOME names another folder" in run.stderr

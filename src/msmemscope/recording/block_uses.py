@@ -16,6 +16,7 @@ from msmemscope.recording.operators import (
     IntegerArray,
     MaskArray,
     Operators,
+    ShortIntegerArray,
     find_operators,
     order_of_device,
 )
@@ -211,7 +212,7 @@ def end_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
     return np.where(inside == NOWHERE, rows, taken(uses.operators.end_rows, inside))
 
 
-def taken(values: IntegerArray, places: IntegerArray) -> IntegerArray:
+def taken(values: IntegerArray, places: IntegerArray | ShortIntegerArray) -> IntegerArray:
     """Returns the value at each place; any value where the place is NOWHERE."""
     return values[places] if len(values) else np.full(len(places), NOWHERE, np.int64)
 

@@ -35,7 +35,9 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
         EventLogError: the event log cannot be read.
     """
     chosen = capture if kinds is None else capture.restricted_to(kinds)
-    events = pl.concat([EVENT_SCHEMA.to_frame(), *chosen.event_batches()])
+    batches = pl.concat([EVENT_SCHEMA.to_frame(), *chosen.event_batches()])
+    # Each column in one piece, one after the other: analyses would copy those in many pieces again and again.
+    events = pl.DataFrame([batches.drop_in_place(name).rechunk() for name in EVENT_SCHEMA])
     # A name that was lost with the end of the process is still a name.
     texts = dict(capture.string_frame(events["name_id"]).iter_rows()) | dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)

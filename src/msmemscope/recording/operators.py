@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 IntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+ShortIntegerArray: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 MaskArray: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 NOWHERE: Final = -1
@@ -31,6 +32,8 @@ _STARTS: Final = (EventKind.ATEN_START, EventKind.ATB_START)
 _ENDS: Final = (EventKind.ATEN_END, EventKind.ATB_END)
 _DEEPEST_NESTING: Final = 64
 """As many levels as the recorder writes; also what bounds the work on damaged input."""
+_PIECE_ROWS: Final = 1 << 20
+"""Events that are looked at together, so that few arrays are as long as the recording."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +46,9 @@ class Operators:
     """Row of the end; where it is missing, that of the next start or end on the thread, or the number of rows."""
     devices: IntegerArray
     """Device that the start names."""
-    of_row: IntegerArray
-    """For each row of the events the operator that it is inside of, or NOWHERE. A start is inside, an end is not."""
+    of_row: ShortIntegerArray
+    """For each row of the events the operator that it is inside of, or NOWHERE. A start is inside, an end is not. There are
+    fewer operators than half the events, which are counted with 32 bits."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -109,10 +113,11 @@ class DeviceOrder:
             result[outside] = np.searchsorted(begins, rows[outside])
         return result
 
-    def _positions_or_zero(self, operators: IntegerArray) -> IntegerArray:
+    def _positions_or_zero(self, operators: ShortIntegerArray) -> IntegerArray:
         if not len(self.operators):
             return np.zeros(len(operators), np.int64)
-        return self.positions[operators]
+        positions: IntegerArray = self.positions[operators]
+        return positions
 
 
 def find_operators(events: pl.DataFrame) -> Operators:
@@ -146,20 +151,19 @@ def find_operators(events: pl.DataFrame) -> Operators:
     end_rows[is_unfinished[begins]] = _next_boundaries(rows, thread, events.height)[is_unfinished]
 
     # Every row takes the state after the last boundary of its thread.
-    last = np.repeat(
-        np.arange(-1, len(rows)), np.diff(np.concatenate([[0], boundary_places, [events.height]])).astype(np.int64)
-    )
-    of_place = np.full(events.height, NOWHERE, np.int64)
+    of_row = np.full(events.height, NOWHERE, np.int32)
     if len(rows):
-        is_of_thread = (last >= 0) & (threads[by_thread] == thread[last])
-        inside = is_of_thread & is_open_after[last]
         in_order = np.argsort(begin_rows, kind="stable")
         rank = np.empty(len(begin_rows), np.int64)
         rank[in_order] = np.arange(len(begin_rows))
-        of_place[inside] = rank[ordinal[last[inside]]]
+        count = 0
+        for begin in range(0, events.height, _PIECE_ROWS):
+            members = by_thread[begin : begin + _PIECE_ROWS]
+            last = np.cumsum(is_boundary[members]) + (count - 1)
+            count = int(last[-1]) + 1
+            inside = (last >= 0) & (threads[members] == thread[last]) & is_open_after[last]
+            of_row[members[inside]] = rank[ordinal[last[inside]]]
         begin_rows, end_rows = begin_rows[in_order], end_rows[in_order]
-    of_row = np.empty(events.height, np.int64)
-    of_row[by_thread] = of_place
     devices = events["device"].to_numpy()[begin_rows].astype(np.int64)
     return Operators(begin_rows, end_rows, devices, of_row)
 

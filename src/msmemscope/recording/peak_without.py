@@ -79,11 +79,15 @@ def peak_with_absences(use: MemoryUse, sizes: Bytes, begins: Numbers, ends: Numb
         begins: As for `saved_bytes`.
         ends: Likewise.
     """
+    # There may be more of them than changes of the pool: what is not needed any more makes room for the next.
     is_absence = ends > begins
-    sizes, begins, ends = sizes[is_absence], begins[is_absence], ends[is_absence]
-    moments = np.concatenate([use.moments, begins, ends])
-    changes = np.concatenate([use.changes, -sizes, sizes])
+    moments = np.concatenate([use.moments, begins[is_absence], ends[is_absence]])
     order = np.argsort(moments, kind="stable")
-    totals = MemoryUse.of_changes(moments[order], changes[order])
-    is_last_of_moment = np.diff(totals.moments, append=-1) != 0
-    return max(int(totals.in_use[1:][is_last_of_moment].max(initial=0)), 0)
+    moments = moments[order]
+    is_last_of_moment = np.append(moments[1:] != moments[:-1], np.ones(min(len(moments), 1), np.bool_))
+    del moments
+    sizes = sizes[is_absence]
+    changes = np.concatenate([use.changes, -sizes, sizes])[order]
+    del order
+    in_use = np.cumsum(changes, out=changes)
+    return max(int(in_use[is_last_of_moment].max(initial=0)), 0)

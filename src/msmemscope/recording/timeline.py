@@ -38,7 +38,9 @@ class MemoryUse:
     @classmethod
     def of_changes(cls, moments: Numbers, changes: Bytes) -> MemoryUse:
         """Sum up changes, which stand in the order of their moments."""
-        return cls(moments, changes, np.concatenate([[0], np.cumsum(changes)]))
+        in_use = np.zeros(len(changes) + 1, dtype=np.int64)
+        np.cumsum(changes, out=in_use[1:])
+        return cls(moments, changes, in_use)
 
     @classmethod
     def of(cls, blocks: pl.DataFrame) -> MemoryUse:
@@ -96,9 +98,7 @@ def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
     """
     if blocks.is_empty():
         return None
-    changes = byte_changes(blocks, "allocated_ns", "freed_ns").select(
-        "change", moment_ns=pl.when(pl.col("change") < 0).then("freed_ns").otherwise("allocated_ns")
-    )
+    changes = byte_changes(blocks, moment_ns=("allocated_ns", "freed_ns")).drop("sequence")
     # Clocks of threads can be read in another order than the numbers of their events are drawn.
     moments = np.maximum.accumulate(changes["moment_ns"].to_numpy())
     if moments[0] == moments[-1]:
@@ -111,21 +111,29 @@ def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
     return MemoryCurve(begin, end, tuple(int(value) for value in most))
 
 
-def byte_changes(blocks: pl.DataFrame, *columns: str) -> pl.DataFrame:
+def byte_changes(blocks: pl.DataFrame, *columns: str, **either: tuple[str, str]) -> pl.DataFrame:
     """Return every change of the bytes in use.
 
     Args:
         blocks: `malloc_sequence`, `free_sequence`, `size`.
         columns: Further ones to keep.
+        either: Further ones that are taken from one column where a block begins and from another where it ends.
 
     Returns:
         `sequence` (u64) and `change` (i64), and those columns, in sequence order.
     """
-    begins = blocks.select(pl.col("malloc_sequence").alias("sequence"), pl.col("size").alias("change"), *columns)
-    ends = blocks.filter(pl.col("free_sequence").is_not_null()).select(
-        pl.col("free_sequence").alias("sequence"), (-pl.col("size")).alias("change"), *columns
+    at_begins, at_ends = ({name: pair[place] for name, pair in either.items()} for place in (0, 1))
+    size = pl.col("size")
+    begins = blocks.select(*columns, sequence="malloc_sequence", change=size, **at_begins)
+    # Filtered as a query, which leaves the other columns alone.
+    ends = (
+        blocks.lazy()
+        .filter(pl.col("free_sequence").is_not_null())
+        .select(*columns, sequence="free_sequence", change=-size, **at_ends)
+        .collect()
     )
-    return pl.concat([begins, ends]).sort("sequence", maintain_order=True)
+    changes = pl.concat([begins, ends]).sort("sequence", maintain_order=True)
+    return changes.select("sequence", "change", *columns, *either)
 
 
 def running_total(change: pl.Expr, *pools: str) -> pl.Expr:

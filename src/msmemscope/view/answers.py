@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import io
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import UsageError
+from msmemscope.view.downloads import FILE_FORMATS, Download, Rows, download
 from msmemscope.view.queries.blocks import BY_AGE, BY_SIZE, LAYOUTS, MOST_RECTANGLES, Map, block_map
 from msmemscope.view.queries.calls import calls_of_window, marks_of_window
 from msmemscope.view.queries.findings import findings_of, source_lines, verdicts_of
-from msmemscope.view.queries.memory import NO_GROUPING, memory_over_time, pools_over_time
-from msmemscope.view.queries.one_block import at_point, block_detail
+from msmemscope.view.queries.memory import NO_GROUPING, memory_over_time
+from msmemscope.view.queries.one_block import at_moment, block_detail
 from msmemscope.view.queries.segments import segments_at
 from msmemscope.view.queries.tables import (
     MOST_ROWS,
@@ -44,7 +44,6 @@ _MOST_MARKS: Final = 2000
 _MOST_CALLS: Final = 100_000
 _MOST_DIFFERENCES: Final = 5000
 DOWNLOADS: Final = ("memory", "blocks", "events", "tree", "calls", "segments")
-FILE_FORMATS: Final = ("parquet", "csv")
 
 
 class Answers:
@@ -60,7 +59,6 @@ class Answers:
         self.by_name: Mapping[str, Callable[[Parameters], Frame | Any]] = {
             "session": lambda _: self._session,
             "memory": self._memory,
-            "pools": self._pools,
             "marks": self._marks,
             "blocks": self._blocks,
             "block": lambda given: block_detail(self._process(given), given.number("block", -1, least=-1)),
@@ -74,27 +72,23 @@ class Answers:
             "source": lambda given: source_lines(self._process(given), given.text("site")),
         }
 
-    def download(self, given: Parameters) -> tuple[str, bytes]:
-        """Return the name and the bytes of a file with a whole answer.
+    def download(self, given: Parameters) -> Download:
+        """Return a file with a whole answer.
 
         Raises:
             UsageError: There is no such answer, or no such format.
         """
-        what, file_format = given.word("what", DOWNLOADS, ""), given.word("format", FILE_FORMATS, FILE_FORMATS[0])
+        what, file_format = given.word("what", DOWNLOADS, ""), given.word("format", tuple(FILE_FORMATS), "parquet")
         if what in TABLES:
             process = self._process(given)
-            table = rows_as_table(process, what, matching_rows(process, self._page(given, table=what)))
+            order = matching_rows(process, self._page(given, table=what))
+            rows = Rows(len(order), lambda begin, end: rows_as_table(process, what, order[begin:end]))
         elif what == "calls":
             process = self._process(given)
-            table = self._calls(given, process.calls.begins.size + 1).table
+            rows = Rows.of(self._calls(given, process.calls.begins.size + 1).table)
         else:
-            table = self.by_name[what](given).table
-        stream = io.BytesIO()
-        if file_format == "csv":
-            table.write_csv(stream)
-        else:
-            table.write_parquet(stream)
-        return f"{what}.{file_format}", stream.getvalue()
+            rows = Rows.of(self.by_name[what](given).table)
+        return download(what, file_format, rows)
 
     @functools.cached_property
     def _session(self) -> dict[str, Any]:
@@ -119,11 +113,6 @@ class Answers:
         groups = given.number("groups", 8, most=_MOST_GROUPS)
         return memory_over_time(process.pool(given.number("pool", 0)), given.window(process), columns, grouping, groups)
 
-    def _pools(self, given: Parameters) -> Frame:
-        process = self._process(given)
-        columns = given.number("columns", 1000, least=1, most=_MOST_COLUMNS)
-        return pools_over_time(process, given.window(process), columns)
-
     def _marks(self, given: Parameters) -> dict[str, Any]:
         process = self._process(given)
         most = given.number("most", 300, least=1, most=_MOST_MARKS)
@@ -146,7 +135,7 @@ class Answers:
         row = given.row(process)
         if row is None:
             row = process.row_at(given.number("position", 0), axis)
-        return at_point(process.pool(given.number("pool", 0)), row, axis, given.number_or_none("height"))
+        return at_moment(process.pool(given.number("pool", 0)), row, axis)
 
     def _tree(self, given: Parameters) -> Frame:
         process = self._process(given)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from msmemscope.errors import MissingInputError, MsmemscopeError, UsageError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from msmemscope.view.downloads import Download
     from msmemscope.view.queries.process_view import ProcessView
 
 HOST: Final = "127.0.0.1"
@@ -180,9 +181,7 @@ def _answered(answers: Answers, name: str, given: Parameters) -> Response:
     try:
         with faults_as_errors(during=f"api/{name}", send="what was shown"):
             if name == "download":
-                file_name, content = answers.download(given)
-                saved = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-                return _response(content, mimetypes.guess_type(file_name)[0] or "application/octet-stream", saved)
+                return _download(answers.download(given))
             if name not in answers.by_name:
                 return _failure(f"there is no question {name[:80]!r}", _NOT_FOUND)
             found = answers.by_name[name](given)
@@ -196,6 +195,14 @@ def _answered(answers: Answers, name: str, given: Parameters) -> Response:
     except MsmemscopeError as error:
         messages.warning(error.message, error.hint)
         return _failure(error.message, _FAULT, error.hint)
+
+
+def _download(download: Download) -> Response:
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{download.name}"'}
+    if download.byte_count is not None:
+        headers["Content-Length"] = str(download.byte_count)
+    media_type = mimetypes.guess_type(download.name)[0] or "application/octet-stream"
+    return StreamingResponse(download.content, headers=headers, media_type=media_type)
 
 
 def _file(name: str) -> Response:

@@ -12,7 +12,7 @@ from msmemscope.view.index.build import IndexBuilder
 from msmemscope.view.queries.process_view import ProcessView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from unittest.mock import MagicMock
 
     from msmemscope.recording import Recording
@@ -31,6 +31,11 @@ class IndexInMemory:
     def put(self, name: str, values: np.ndarray) -> None:
         """Keep an array."""
         self._arrays[name] = np.ascontiguousarray(values)
+
+    def put_pieces(self, name: str, pieces: Iterable[np.ndarray], dtype: type, count: int) -> None:
+        """Keep an array that is given in parts."""
+        self._arrays[name] = np.concatenate([np.zeros(0, dtype=dtype), *pieces]).astype(dtype)
+        assert len(self._arrays[name]) == count
 
     def put_texts(self, name: str, texts: Sequence[str] | pl.Series) -> None:
         """Keep texts."""

@@ -11,6 +11,7 @@ import polars as pl
 from msmemscope.analysis.coverage import Subject, coverage_of
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import ACCESS_KINDS
+from msmemscope.recording import RECORDING_BLOCK_SCHEMA
 from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
@@ -81,6 +82,8 @@ call_site, site_path: where in the program it was allocated, see `call_sites`.
 owner: as a dump says it, null otherwise.
 """
 
+_OF_BLOCKS: Final = [*(name for name in FINDING_SCHEMA if name in RECORDING_BLOCK_SCHEMA), "name_id", "free_sequence"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
@@ -129,7 +132,7 @@ def finding_rows(
         intervals: The blocks.
 
     Returns:
-        The columns of FINDING_SCHEMA that depend on the pool, and all of `Recording.blocks`.
+        The columns of FINDING_SCHEMA that depend on the pool or are those of blocks, and what `ranked` needs for others.
     """
     chosen = intervals.blocks
     sizes = uses.sizes[chosen]
@@ -144,6 +147,9 @@ def finding_rows(
         found = np.where(np.isin(kinds[known], access_kinds), order.positions_at(known), order.owners_of(known))
         return np.where(rows == NOWHERE, 0, found)
 
+    # As numbers, until `ranked` makes the texts: a third of all the bytes.
+    words = pl.Enum(recording.strings["text"].drop_nulls().unique(maintain_order=True))
+    named = dataclasses.replace(recording, strings=recording.strings.with_columns(pl.col("text").cast(words)))
     rows_by_role = dict(
         zip(
             _OPERATOR_ROLES,
@@ -152,7 +158,7 @@ def finding_rows(
         )
     )
     columns = [
-        recording.blocks[chosen],
+        recording.blocks.select(_OF_BLOCKS)[chosen],
         pl.DataFrame(
             {
                 "kind": pl.repeat(kind, len(chosen), eager=True),
@@ -163,10 +169,10 @@ def finding_rows(
                 "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
             }
         ),
-        operator_names(recording, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
-        operator_names(recording, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
+        operator_names(named, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
+        operator_names(named, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
         *(
-            operator_names(recording, order, numbers(rows[chosen]), f"{role}_operator")
+            operator_names(named, order, numbers(rows[chosen]), f"{role}_operator")
             for role, rows in rows_by_role.items()
         ),
     ]
@@ -178,21 +184,36 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
 
     Args:
         recording: The process.
-        parts: What `finding_rows` made.
+        parts: What `finding_rows` made. It is emptied: there may be as many rows as blocks, and too many for a second copy.
 
     Returns:
         A table of FINDING_SCHEMA.
     """
     if not parts:
         return FINDING_SCHEMA.to_frame()
-    found = with_steps(pl.concat(parts), process_steps(recording))
-    sites = call_sites(recording, found).rename({"site": "call_site"})
-    found = found.join(sites, on=STACK_COLUMNS, how="left")
-    return (
-        found.select(FINDING_SCHEMA.names())
-        .cast(FINDING_SCHEMA)
-        .sort(["saved_bytes", "byte_operators", "allocation_id", "kind"], descending=[True, True, False, False])
+    found = pl.concat(parts)
+    parts.clear()
+    stacks = found.select(STACK_COLUMNS)
+    sites = stacks.join(call_sites(recording, stacks), on=STACK_COLUMNS, how="left", maintain_order="left")
+    found = found.with_columns(
+        # The number of an allocation is that of its MALLOC.
+        with_steps(found.select("free_sequence", "device", malloc_sequence="allocation_id"), process_steps(recording))[
+            "step"
+        ],
+        call_site=sites["site"],
+        site_path=sites["site_path"],
     )
+    by = ["saved_bytes", "byte_operators", "allocation_id", "kind"]
+    order = found.select(pl.arg_sort_by(by, descending=[True, True, False, False])).to_series()
+    columns = (_spelled(found.drop_in_place(name).gather(order)) for name in FINDING_SCHEMA)
+    return pl.DataFrame(columns).cast(FINDING_SCHEMA)
+
+
+def _spelled(column: pl.Series) -> pl.Series:
+    """Return texts for numbers that stand for them, the same text once for all rows: a cast would write each anew."""
+    if not isinstance(column.dtype, pl.Enum):
+        return column
+    return column.dtype.categories.gather(column.to_physical()).alias(column.name)
 
 
 def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:

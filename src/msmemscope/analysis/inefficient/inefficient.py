@@ -164,17 +164,20 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
         if not any(len(intervals.blocks) for intervals in found.values()):
             continue
         use = pool_use(uses, blocks)
+        savings.append(pool_saving(device, pool, use, uses, list(found.values())))
         parts.extend(
             finding_rows(recording, uses, orders[device], use, kind.value, intervals)
             for kind, intervals in found.items()
             if len(intervals.blocks)
         )
-        savings.append(pool_saving(device, pool, use, uses, list(found.values())))
+        del found, use
+    operator_count, coverage = len(uses.operators), coverage_of_uses(recording, uses)
+    del uses, orders  # as large as the findings
     return InefficientResult(
         ranked(recording, parts),
         tuple(savings),
-        len(uses.operators),
-        coverage_of_uses(recording, uses),
+        operator_count,
+        coverage,
         find_memory_patterns(recording, PatternOptions(options.mem_size)) if options.patterns else None,
     )
 

@@ -47,6 +47,8 @@ sequence, timestamp_ns: of the event that ended it.
 TIME_NODE_SCHEMA: Final = pl.Schema({**_MOMENT_COLUMNS, **NODE_SCHEMA})
 """NODE_SCHEMA right after some events, in their order, for each pool."""
 
+_PART_ROWS: Final = 1 << 22
+"""Events that owners are looked for in together: what is made of them on the way is as large as they are."""
 _MOST_OWNERS_AT_MOMENTS: Final = 5_000_000
 """Rows of a table of owners at some moments, about. A run of 100,000 steps with 50 owners has so many."""
 
@@ -236,7 +238,8 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     missing = blocks["owner"].null_count()
     if missing == 0:
         return blocks, ()
-    found = find_owners([recording.events], dict(recording.strings.iter_rows()), lambda _: recording.attributes)
+    parts = recording.events.iter_slices(_PART_ROWS)
+    found = find_owners(parts, dict(recording.strings.iter_rows()), lambda _: recording.attributes)
     derived = found.owners["owner"].cast(pl.String)
     if not found.owners["sequence"].equals(blocks["malloc_sequence"]):
         by_sequence = found.owners.select(malloc_sequence="sequence", derived=derived)

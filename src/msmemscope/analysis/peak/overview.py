@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT: Final = 5
 """Shares that are listed by name."""
+_OF_CURVES: Final = ("device", "pool", "malloc_sequence", "free_sequence", "size", "allocated_ns", "freed_ns")
 CURVE_POINTS: Final = 60
 """Stretches of time that a curve of memory over time has."""
 _KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)
@@ -163,7 +164,7 @@ def find_peaks(
         One peak per device and pool, in their order; pools that never held a byte are left out.
     """
     reached = moments.filter(pl.col("peak_bytes") > 0)
-    by_pool = blocks.partition_by("device", "pool", as_dict=True)
+    by_pool = blocks.lazy().select(_OF_CURVES)
     at_peaks = zip(reached.iter_rows(), blocks_at_peaks(blocks, reached), strict=True)
     # A peak is reached by an allocation, so the newest block in use is that one.
     return tuple(
@@ -174,7 +175,7 @@ def find_peaks(
             sequence,
             in_use["allocated_ns"][-1],
             describe_blocks(in_use, source_lines, limit, modules),
-            memory_curve(by_pool[device, pool], CURVE_POINTS),
+            memory_curve(by_pool.filter(pl.col("device") == device, pl.col("pool") == pool).collect(), CURVE_POINTS),
         )
         for (device, pool, peak_bytes, sequence), in_use in at_peaks
     )

@@ -37,7 +37,9 @@ class TimeAxis:
         # Threads read the clock in another order than numbers are drawn.
         times = np.maximum.accumulate(times) if len(times) else times
         if len(times) and times[0] and times[-1] > times[0]:
-            return cls(sequences, (times - times[0]).astype(np.float64), is_time=True, begin_ns=int(times[0]))
+            begin_ns = int(times[0])
+            times -= times[0]  # ours, and one copy of so many is enough
+            return cls(sequences, times.astype(np.float64), is_time=True, begin_ns=begin_ns)
         first = sequences[0] if len(sequences) else 0
         return cls(sequences, (sequences - first).astype(np.float64), is_time=False, begin_ns=0)
 

@@ -41,10 +41,22 @@ NO_STREAM: Final = "(unknown stream)"
 _OPERATORS: Final = "torch._ops."
 """What names of torch's operators begin with."""
 _PLACE: Final = ["device", "pool"]
+_NEEDED: Final = [
+    *_PLACE, "malloc_sequence", "free_sequence", "returned_sequence", "size", "address", "requested_bytes", "owner", *STACK_COLUMNS,
+    "stream_id", "thread_id", "free_thread_id", "free_python_stack_id", "free_native_stack_id",
+]  # fmt: skip
+"""Columns of blocks."""
+_PIECE_ROWS: Final = 1 << 20
+"""Events that are looked at together."""
 _LATEST: Final = float(1 << 53)
 """Last moment of an axis, as scripts have numbers: only a damaged recording lasts longer, 104 days."""
 _MOST_FRAMES: Final = 200
 """Frames of a path that are nodes of their own, the innermost; the others are one."""
+
+
+_ACCESSES: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
+_OF_BLOCKS: Final = (EventKind.MALLOC, EventKind.FREE, EventKind.FREE_COMPLETED, *_ACCESSES)
+"""Events that are about a block: their `extra`, or of the first kind their own number, names it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,48 +96,27 @@ class IndexBuilder:
         self._recording = recording
         self._writer = writer
         self._progress = progress
-        axis = TimeAxis.of(recording)
-        self._axis = dataclasses.replace(axis, moments=np.minimum(axis.moments, _LATEST))
+        self._axis = TimeAxis.of(recording)
+        np.minimum(self._axis.moments, _LATEST, out=self._axis.moments)
         self._addresses: Numbers = np.zeros(0, dtype=np.uint64)
         self._returned: Numbers = np.zeros(0, dtype=np.uint32)
         self._held_devices: set[int] = set()
+        self._steps = process_steps(recording)
+        is_report = (pl.col("kind") == EventKind.RESERVED) & (pl.col("size") >= 0)
+        reports = recording.events.lazy().with_row_index("row").filter(is_report)
+        self._reserved = reports.select("row", "size", "device", "pool").collect()
 
     def build(self) -> dict[str, Any]:
-        """Write the arrays and return the facts about them."""
+        """Write the arrays and return the facts about them.
+
+        What is not needed any more is let go of at once: of the recording, nothing is left but stacks and names when the
+        pools are written.
+        """
         recording, axis = self._recording, self._axis
         if recording.events.height >= NEVER:
             message = "more events than an index has rows"
             raise OverflowError(message)
-        self._progress("owners", 0.0)
-        owned, notes = owned_blocks(recording)
-        self._progress("blocks", 0.2)
-        pools = self._pools(owned)
-        blocks = self._ordered(owned, pools)
-        del owned
-        begins, ends = self._put_blocks(blocks, pools)
-        self._progress("groups", 0.3)
-        stacks = self._stacks(blocks)
-        groupings = list(self._groupings(blocks, stacks))
-        for grouping in groupings:
-            self._writer.put(f"groups/{grouping.name}/codes", grouping.codes)
-            self._writer.put_texts(f"groups/{grouping.name}/labels", grouping.labels)
-        self._put_owner_tree(next(one for one in groupings if one.name == "owner"))
-        self._put_stacks(blocks, stacks)
-        self._progress("events", 0.4)
-        self._put_events(blocks["malloc_sequence"])
-        sizes, self._addresses = blocks["size"].to_numpy(), blocks["address"].to_numpy()
-        del blocks
-        facts = []
-        offset = 0
-        for number, pool in enumerate(pools.iter_rows(named=True)):
-            self._progress("pools", 0.5 + 0.3 * number / len(pools))
-            part = slice(offset, offset + pool["len"])
-            facts.append(self._put_pool(number, pool, part, (begins[part], ends[part], sizes[part]), groupings))
-            offset += pool["len"]
-        self._progress("calls", 0.85)
-        tracks = put_calls(self._recording, axis, self._writer)
-        self._put_marks()
-        return {
+        facts: dict[str, Any] = {
             "source": recording.source,
             "form": recording.form,
             "process_id": recording.process_id,
@@ -133,13 +124,44 @@ class IndexBuilder:
             "begin_ns": axis.begin_ns,
             "length": {"time": int(axis.length) if axis.is_time else 0, "events": recording.events.height},
             "events": recording.events.height,
-            "blocks": int(pools["len"].sum()),
             "steps": recording.steps.height,
-            "pools": facts,
-            "groupings": [one.name for one in groupings],
-            "tracks": tracks,
-            "problems": [*recording.problems, *recording.coverage, *notes],
         }
+        steps = recording.steps.select("begin_sequence", "number").unique("begin_sequence", keep="first")
+        self._progress("owners", 0.0)
+        owned, notes = owned_blocks(recording)
+        facts["problems"] = [*recording.problems, *recording.coverage, *notes]
+        self._recording = recording = dataclasses.replace(recording, blocks=recording.blocks.clear())
+        self._progress("blocks", 0.2)
+        pools = self._pools(owned)
+        blocks = self._ordered(owned, pools)
+        del owned
+        begins, ends = self._put_blocks(blocks, pools)
+        self._progress("calls", 0.3)
+        facts["tracks"] = put_calls(recording, axis, self._writer)
+        self._put_marks()
+        self._progress("events", 0.4)
+        self._put_events(blocks["malloc_sequence"])
+        self._recording = recording = dataclasses.replace(recording, events=recording.events.clear())
+        self._progress("groups", 0.5)
+        stacks = self._stacks(blocks)
+        groupings = list(self._groupings(blocks, stacks))
+        for grouping in groupings:
+            self._writer.put(f"groups/{grouping.name}/codes", grouping.codes)
+            self._writer.put_texts(f"groups/{grouping.name}/labels", grouping.labels)
+        self._put_owner_tree(next(one for one in groupings if one.name == "owner"))
+        self._put_stacks(blocks, stacks)
+        sizes, self._addresses = blocks["size"].to_numpy(), blocks["address"].to_numpy()
+        del blocks, stacks
+        facts |= {"blocks": len(sizes), "groupings": [one.name for one in groupings], "pools": []}
+        offset = 0
+        for number, pool in enumerate(pools.iter_rows(named=True)):
+            self._progress("pools", 0.7 + 0.3 * number / len(pools))
+            part = slice(offset, offset + pool["len"])
+            lives = begins[part], ends[part], sizes[part]
+            facts["pools"].append(self._put_pool(number, pool, part, lives, groupings))
+            self._put_steps(number, pool["device"], steps)
+            offset += pool["len"]
+        return facts
 
     def _rows(self, sequences: pl.Series) -> Numbers:
         """The rows of events; of one that is not there, the next; NEVER for null."""
@@ -154,10 +176,12 @@ class IndexBuilder:
 
     @staticmethod
     def _ordered(blocks: pl.DataFrame, pools: pl.DataFrame) -> pl.DataFrame:
-        """The blocks pool by pool, each in the order of their begins."""
-        numbers = pools.select(*_PLACE, "number")
-        numbered = blocks.join(numbers, on=_PLACE, how="left", maintain_order="left")
-        return numbered.sort("number", "malloc_sequence", maintain_order=True)
+        """What is needed of the blocks, pool by pool, each in the order of their begins."""
+        keys = blocks.select(*_PLACE, "malloc_sequence").join(
+            pools.select(*_PLACE, "number"), on=_PLACE, how="left", maintain_order="left"
+        )
+        order = keys.select(pl.arg_sort_by("number", "malloc_sequence", maintain_order=True)).to_series()
+        return blocks.select(_NEEDED)[order]
 
     def _put_blocks(self, blocks: pl.DataFrame, pools: pl.DataFrame) -> tuple[Numbers, Numbers]:
         put = self._writer.put
@@ -178,7 +202,7 @@ class IndexBuilder:
     def _put_witnesses(self, blocks: pl.DataFrame) -> set[int]:
         """For each block of the driver, one block of a pool that lay in it: then it is the pool's. Returns the devices of those."""
         driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
-        numbered = blocks.lazy().drop("number").with_row_index("number")
+        numbered = blocks.lazy().with_row_index("number")
         pooled = numbered.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE) & (pl.col("device") >= 0))
         plain = ("device", "address", "size")
         rows = (
@@ -288,44 +312,43 @@ class IndexBuilder:
         self._writer.put_texts(f"trees/{name}/labels", tree.labels)
 
     def _put_events(self, malloc_sequences: pl.Series) -> None:
-        events, put = self._recording.events, self._writer.put
+        events, put, count = self._recording.events, self._writer.put, self._recording.events.height
         put("events/sequences", events["sequence"].to_numpy())
-        put("events/times", self._axis.moments.astype(np.int64) if self._axis.is_time else np.zeros(0, dtype=np.int64))
+        moments = self._axis.moments if self._axis.is_time else self._axis.moments[:0]
+        self._writer.put_pieces("events/times", _pieces(moments), np.int64, len(moments))
         for source, name in (
             ("kind", "kinds"), ("pool", "pools"), ("device", "devices"), ("thread_id", "threads"), ("address", "addresses"),
             ("size", "sizes"),
         ):  # fmt: skip
             put(f"events/{name}", events[source].to_numpy())
-        names = events["name_id"].to_numpy()
-        used = np.unique(names)
-        texts = pl.DataFrame({"id": used}).join(self._recording.strings, on="id", how="left", maintain_order="left")
-        put("events/names", np.searchsorted(used, names).astype(np.uint32))
+        used = events["name_id"].unique().sort()
+        texts = used.to_frame("id").join(self._recording.strings, on="id", how="left", maintain_order="left")
+        names = (np.searchsorted(used.to_numpy(), piece) for piece in _pieces(events["name_id"].to_numpy()))
+        self._writer.put_pieces("events/names", names, np.uint32, count)
         self._writer.put_texts("events/labels", texts["text"].fill_null(""))
-        kinds = events["kind"].to_numpy()
-        begun = np.where(kinds == EventKind.MALLOC, events["sequence"].to_numpy(), events["extra"].to_numpy())
-        is_of_block = np.isin(
-            kinds,
-            [EventKind.MALLOC, EventKind.FREE, EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN,
-             EventKind.FREE_COMPLETED],
-        )  # fmt: skip
-        known = malloc_sequences.to_numpy()
-        order = np.argsort(known, kind="stable")
-        places = np.minimum(np.searchsorted(known, begun, sorter=order), max(len(known) - 1, 0))
-        blocks = order[places] if len(known) else np.zeros(len(begun), dtype=np.int64)
-        is_known = is_of_block & (known[blocks] == begun) if len(known) else np.zeros(len(begun), dtype=np.bool_)
-        numbers = np.where(is_known, blocks, NEVER).astype(np.uint32)
-        put("events/blocks", numbers)
-        self._put_accesses(kinds, numbers, len(known))
+        self._put_blocks_of_events(malloc_sequences.to_numpy())
 
-    def _put_accesses(self, kinds: Numbers, blocks: Numbers, count: int) -> None:
-        """The rows of the first and the last access of each block."""
-        rows = np.flatnonzero(
-            np.isin(kinds, [EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN])
-            & (blocks != NEVER)
-        )
-        first, last = np.full(count, NEVER, dtype=np.uint32), np.full(count, NEVER, dtype=np.uint32)
-        first[blocks[rows[::-1]]] = rows[::-1]
-        last[blocks[rows]] = rows
+    def _put_blocks_of_events(self, malloc_sequences: Numbers) -> None:
+        """Which block each event is about; of each block, the rows of the first and the last access."""
+        events, of_block = self._recording.events, _BlocksOfEvents(malloc_sequences)
+        columns = (_pieces(events[name].to_numpy()) for name in ("kind", "sequence", "extra"))
+        first = np.full(len(malloc_sequences), NEVER, dtype=np.uint32)
+        last = first.copy()
+
+        def pieces() -> Iterator[Numbers]:
+            begin = 0
+            for kinds, sequences, extras in zip(*columns, strict=True):
+                numbers = of_block.numbers(kinds, sequences, extras)
+                rows = np.flatnonzero(np.isin(kinds, _ACCESSES) & (numbers != NEVER))
+                blocks = numbers[rows]
+                last[blocks] = rows + begin
+                is_new = first[blocks] == NEVER
+                # Of several in this piece, the first one is written last.
+                first[blocks[is_new][::-1]] = rows[is_new][::-1] + begin
+                begin += len(kinds)
+                yield numbers
+
+        self._writer.put_pieces("events/blocks", pieces(), np.uint32, events.height)
         self._writer.put("blocks/first_access_rows", first)
         self._writer.put("blocks/last_access_rows", last)
 
@@ -356,7 +379,6 @@ class IndexBuilder:
         put(f"pools/{number}/ranks", self._ranks(begins, ends, sizes))
         peak = int(in_use.argmax())
         reserved = self._put_reserved(number, device, pool["pool"])
-        self._put_steps(number, device)
         returned = self._returned[part]
         addresses = self._address_range(part, sizes)
         return {
@@ -405,21 +427,17 @@ class IndexBuilder:
         return np.argsort(-(lasted * sizes), kind="stable").astype(np.uint32)
 
     def _put_reserved(self, number: int, device: int, pool: int) -> bool:
-        is_report = (pl.col("kind") == EventKind.RESERVED) & (pl.col("size") >= 0)
-        is_here = (pl.col("device") == device) & (pl.col("pool") == pool)
-        events = self._recording.events.lazy().with_row_index("row")
-        reports = events.filter(is_report & is_here).select("row", "size").collect()
+        reports = self._reserved.filter((pl.col("device") == device) & (pl.col("pool") == pool))
         self._writer.put(f"pools/{number}/reserved/rows", reports["row"].to_numpy())
         self._writer.put(f"pools/{number}/reserved/bytes", np.concatenate([[-1], reports["size"].to_numpy()]))
         return not reports.is_empty()
 
-    def _put_steps(self, number: int, device: int) -> None:
-        bounds = process_steps(self._recording).of(device)
+    def _put_steps(self, number: int, device: int, numbers: pl.DataFrame) -> None:
+        bounds = self._steps.of(device)
         self._writer.put(f"pools/{number}/steps/begin_rows", self._rows(pl.Series(bounds.begins, dtype=pl.UInt64)))
         ends = np.full(len(bounds.begins), NEVER, dtype=np.uint32)
         ends[: len(bounds.ends)] = self._rows(pl.Series(bounds.ends, dtype=pl.UInt64))
         self._writer.put(f"pools/{number}/steps/end_rows", ends)
-        numbers = self._recording.steps.select("begin_sequence", "number").unique("begin_sequence", keep="first")
         named = pl.DataFrame({"begin_sequence": pl.Series(bounds.begins, dtype=pl.UInt64)}).join(
             numbers, on="begin_sequence", how="left", maintain_order="left"
         )
@@ -440,6 +458,36 @@ class IndexBuilder:
             self._writer.put(f"marks/{name}/sizes", part["size"].to_numpy())
             self._writer.put(f"marks/{name}/devices", part["device"].to_numpy())
             self._writer.put_texts(f"marks/{name}/texts", named["text"].fill_null(""))
+
+
+class _BlocksOfEvents:
+    """Which block an event is about.
+
+    Args:
+        malloc_sequences: Of the blocks.
+    """
+
+    def __init__(self, malloc_sequences: Numbers) -> None:
+        """Sort them."""
+        self._order = np.argsort(malloc_sequences, kind="stable").astype(np.uint32)
+        self._known = malloc_sequences[self._order]
+
+    def numbers(self, kinds: Numbers, sequences: Numbers, extras: Numbers) -> Numbers:
+        """Return the number of the block of each event, NEVER for none; arguments as the columns of events."""
+        found = np.full(len(kinds), NEVER, dtype=np.uint32)
+        rows = np.flatnonzero(np.isin(kinds, _OF_BLOCKS))
+        if not len(self._known):
+            return found
+        begun = np.where(kinds[rows] == EventKind.MALLOC, sequences[rows], extras[rows])
+        places = np.minimum(np.searchsorted(self._known, begun), len(self._known) - 1)
+        is_known = self._known[places] == begun
+        found[rows[is_known]] = self._order[places[is_known]]
+        return found
+
+
+def _pieces(values: Numbers) -> Iterator[Numbers]:
+    """An array in parts."""
+    return (values[begin : begin + _PIECE_ROWS] for begin in range(0, len(values), _PIECE_ROWS))
 
 
 def _coded(texts: pl.Series) -> tuple[Numbers, pl.Series]:

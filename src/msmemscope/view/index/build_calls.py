@@ -90,7 +90,7 @@ def _calls(recording: Recording, axis: TimeAxis, kind: str, pairs: tuple[Numbers
     """Calls that have an event where they begin and one where they end."""
     begins, ends = pairs
     names = recording.strings.select(name_id="id", name="text")
-    found = recording.events[begins].select("thread_id", "name_id")
+    found = recording.events.select("thread_id", "name_id")[begins]
     named = found.join(names, on="name_id", how="left", maintain_order="left")
     times = axis.moments.astype(np.int64) if axis.is_time else np.zeros(len(axis.moments), dtype=np.int64)
     return named.select(
@@ -156,8 +156,10 @@ def _functions(recording: Recording, axis: TimeAxis) -> pl.DataFrame:
     named = found.join(texts, on="attribute_id", how="left", maintain_order="left").join(
         strings, on="name_id", how="left", maintain_order="left"
     )
+    # Without a sign, as they are: a damaged log has times that no number with one can be.
+    first, length = np.uint64(axis.begin_ns), np.uint64(axis.length)
     begin, end = (
-        np.clip(found[name].to_numpy().astype(np.int64) - axis.begin_ns, 0, int(axis.length))
+        np.minimum(np.maximum(found[name].to_numpy(), first) - first, length).astype(np.int64)
         for name in ("timestamp_ns", "extra")
     )
     moments = axis.moments

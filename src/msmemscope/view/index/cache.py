@@ -7,15 +7,18 @@ the last index is kept, and of all together the ones that were used last, up to 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.errors import InputError
+from msmemscope.view.index.store import cannot_be_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +29,14 @@ MOST_BYTES: Final = 32 << 30
 """Of all indexes together; those that were used longest ago are removed."""
 _OWNER: Final = "made_of.json"
 _PART: Final = ".part"
+_LOCK: Final = "builder.lock"
+"""In a folder that an index is made in: who makes it holds a lock on it, and ends with it, however that comes about."""
+_ABANDONED_S: Final = 86_400
+"""Age of a folder without a lock that nobody works in any more: where files cannot be locked, nothing else tells."""
+
+
+class UnwritableCacheError(InputError):
+    """The folder that indexes are kept in cannot be written: nothing has been made yet, and another folder may do."""
 
 
 class IndexFolder:
@@ -34,6 +45,9 @@ class IndexFolder:
     Args:
         path: A capture folder, or a file.
         cache: Where indexes are kept; None for the folder of the user's cache.
+
+    Raises:
+        UnwritableCacheError: Nobody knows where the user's folders are.
     """
 
     def __init__(self, path: Path, cache: Path | None = None) -> None:
@@ -54,31 +68,62 @@ class IndexFolder:
         """Return the folders of its processes; none if there is no index yet."""
         try:
             count = json.loads((self.folder / _OWNER).read_text(encoding="utf-8"))["processes"]
-            os.utime(self.folder / _OWNER)  # the last one that was used goes last
         except (OSError, ValueError, KeyError):
             return []
+        with contextlib.suppress(OSError):  # of somebody else, who lets us read it
+            os.utime(self.folder / _OWNER)  # the last one that was used goes last
         return [self.folder / str(number) for number in range(count)]
 
     @contextlib.contextmanager
     def made(self) -> Iterator[Path]:
-        """A new folder, in which each process has one; at the end it takes its place, if nothing went wrong."""
+        """A new folder, in which each process has one; at the end it takes its place, if nothing went wrong.
+
+        Raises:
+            UnwritableCacheError: No folder can be made.
+            InputError: There is no room.
+        """
+        place, lock = self._new_place()
+        try:
+            self._remove_abandoned()
+            yield place
+            self._take_place(place)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+            lock.close()
+
+    def _new_place(self) -> tuple[Path, IO[bytes]]:
         try:
             self._cache.mkdir(parents=True, exist_ok=True, mode=0o700)
             place = Path(tempfile.mkdtemp(prefix=f"{self._name}.", suffix=_PART, dir=self._cache))
         except OSError as error:
-            message = f"no index can be kept in {self._cache}: {error.strerror}"
-            raise InputError(message, hint="XDG_CACHE_HOME names another folder") from error
+            failure = cannot_be_kept(self._cache, error)
+            raise UnwritableCacheError(failure.message, hint=failure.hint) from error
         try:
-            yield place
-            count = sum(1 for one in place.iterdir() if one.is_dir())
-            owner = {"path": str(self._path), "processes": count}
-            (place / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
-            self._remove_others()
-            shutil.rmtree(self.folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another viewer of the same path was faster: its index says the same
-                place.rename(self.folder)
-        finally:
+            return place, _locked(place)
+        except OSError as error:
             shutil.rmtree(place, ignore_errors=True)
+            raise cannot_be_kept(self._cache, error) from error
+
+    def _take_place(self, place: Path) -> None:
+        count = sum(1 for one in place.iterdir() if one.is_dir())
+        owner = {"path": str(self._path), "processes": count}
+        self._remove_others()
+        try:
+            (place / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
+            (place / _LOCK).unlink(missing_ok=True)
+            if self.parts():
+                return  # another viewer of the same path was faster, and reads it: it says the same
+            shutil.rmtree(self.folder, ignore_errors=True)
+            place.rename(self.folder)
+        except OSError as error:
+            if not self.parts():
+                raise cannot_be_kept(self._cache, error) from error
+
+    def _remove_abandoned(self) -> None:
+        """Remove what builders left behind that were killed; those that live keep theirs."""
+        for folder in self._cache.iterdir():
+            if folder.suffix == _PART and _is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_others(self) -> None:
         """Remove older indexes of the same path, those of paths that are gone, and what is too much."""
@@ -102,9 +147,37 @@ class IndexFolder:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+def _locked(place: Path) -> IO[bytes]:
+    """Lock a new folder: until the file is closed, in all processes that have it, it is not abandoned."""
+    lock = (place / f"{_LOCK}.new").open("wb")
+    # It gets its name when it is locked: nobody ever sees one that nobody holds yet.
+    with contextlib.suppress(OSError):  # a file system without locks: the age of the folder has to do
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        Path(lock.name).rename(place / _LOCK)
+    return lock
+
+
+def _is_abandoned(place: Path) -> bool:
+    """Whether nobody makes an index in a folder any more."""
+    try:
+        with (place / _LOCK).open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        with contextlib.suppress(FileNotFoundError):
+            return time.time() - place.stat().st_mtime > _ABANDONED_S
+        return False
+    except OSError:
+        return False
+    return True
+
+
 def _user_cache() -> Path:
     given = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(given) if given.startswith("/") else Path.home() / ".cache"
+    try:
+        base = Path(given) if given.startswith("/") else Path.home() / ".cache"
+    except RuntimeError as error:
+        message = "no index can be kept: this user has no home folder"
+        raise UnwritableCacheError(message, hint="set XDG_CACHE_HOME to a folder") from error
     return base / "msmemscope" / "view"
 
 

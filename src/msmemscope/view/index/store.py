@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
+import io
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,13 +15,24 @@ import polars as pl
 from msmemscope.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import TypeAlias
+    from typing import IO, TypeAlias
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-FACTS_FILE: Final = "facts.json"
+FACTS_NAME: Final = "facts"
+
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def cannot_be_kept(cache: Path, error: OSError) -> InputError:
+    """Return the error that says that indexes cannot be written into a folder, and what helps."""
+    message = f"no index can be kept in {cache}: {error.strerror or error}"
+    if error.errno in _NO_ROOM:
+        return InputError(message, hint="make room there, or set XDG_CACHE_HOME to a folder that has more")
+    return InputError(message, hint="set XDG_CACHE_HOME to a folder that can be written")
 
 
 class IndexWriter:
@@ -26,12 +40,17 @@ class IndexWriter:
 
     Args:
         folder: A new one.
+        cache: The folder that the user knows, for errors.
+
+    Raises:
+        InputError: It cannot be written; so does each function.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cache: Path) -> None:
         """Make the folder."""
-        self._folder = folder
-        folder.mkdir(parents=True)
+        self._folder, self._cache = folder, cache
+        with self._errors_named():
+            folder.mkdir(parents=True)
 
     def put(self, name: str, values: Numbers) -> None:
         """Write an array.
@@ -40,20 +59,49 @@ class IndexWriter:
             name: What it is called, with `/` between the parts.
             values: The array, of one dimension.
         """
-        np.save(self._file(f"{name}.npy"), np.ascontiguousarray(values))
+        self.put_pieces(name, [values], values.dtype, len(values))
+
+    def put_pieces(self, name: str, pieces: Iterable[Numbers], dtype: np.dtype[Any] | type, count: int) -> None:
+        """Write an array that is never in memory as a whole.
+
+        Args:
+            name: As for `put`.
+            pieces: Its parts, in order.
+            dtype: Of its values.
+            count: All of them.
+        """
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (count,)}
+        with self._opened(f"{name}.npy") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, dtype=dtype).view(np.uint8).data)
 
     def put_texts(self, name: str, texts: Sequence[str] | pl.Series) -> None:
         """Write texts."""
-        pl.DataFrame({"text": pl.Series(texts, dtype=pl.String)}).write_ipc(self._file(f"{name}.ipc"))
+        content = io.BytesIO()
+        pl.DataFrame({"text": pl.Series(texts, dtype=pl.String)}).write_ipc(content)
+        with self._opened(f"{name}.ipc") as file:
+            file.write(content.getbuffer())
 
     def put_content(self, name: str, content: dict[str, Any]) -> None:
         """Write what JSON takes."""
-        self._file(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+        with self._opened(f"{name}.json") as file:
+            file.write(json.dumps(content).encode())
 
-    def _file(self, name: str) -> Path:
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[IO[bytes]]:
         path = self._folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+        with self._errors_named():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                yield file
+
+    @contextlib.contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise cannot_be_kept(self._cache, error) from error
 
 
 class IndexReader:
@@ -76,16 +124,15 @@ class IndexReader:
                 path.relative_to(folder).with_suffix("").as_posix(): np.memmap(path, mode="r")
                 for path in folder.rglob("*.ipc")
             }
-            contents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
-            self.facts: dict[str, Any] = contents[FACTS_FILE]
-            self._contents = contents
+            self._contents = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")}
+            self.facts = self.content(FACTS_NAME)
         except (OSError, ValueError, KeyError) as error:
             message = f"the index {folder} cannot be read: {error}"
             raise InputError(message) from error
 
     def content(self, name: str) -> dict[str, Any]:
         """Return what was written as JSON."""
-        content: dict[str, Any] = self._contents[f"{name}.json"]
+        content: dict[str, Any] = self._contents[name]
         return content
 
     def get(self, name: str) -> Numbers:

@@ -16,7 +16,7 @@ from msmemscope.view.queries.sums import sums_by_code
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from msmemscope.view.queries.process_view import PoolView, ProcessView, Window
+    from msmemscope.view.queries.process_view import PoolView, Window
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -87,15 +87,6 @@ def memory_over_time(pool: PoolView, window: Window, columns: int, grouping: str
         "python": timeline_text(pool, window),
     }
     return Frame(info, pl.DataFrame(table, {name: pl.Int64() for name in table}))
-
-
-def pools_over_time(process: ProcessView, window: Window, columns: int) -> Frame:
-    """Return the most that each pool had in use over time; `api/pools` in ui/PROTOCOL.md."""
-    edges = np.linspace(window.begin, window.end, columns + 1)
-    table: dict[str, Any] = {"position": np.round((edges[:-1] + edges[1:]) / 2).astype(np.int64)}
-    for number, pool in enumerate(process.pools):
-        table[f"p{number}"] = memory_over_time(pool, window, columns, NO_GROUPING, 0).table["most"]
-    return Frame({"pools": [pool.facts["name"] for pool in process.pools]}, pl.DataFrame(table))
 
 
 def _steps(pool: PoolView, rows: Numbers) -> Numbers:

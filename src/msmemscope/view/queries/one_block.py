@@ -1,4 +1,4 @@
-"""Everything about one block, and which block is at a point of a picture."""
+"""Everything about one block, and how much is in use at a moment."""
 
 from __future__ import annotations
 
@@ -126,27 +126,18 @@ def _related(pool: PoolView, place: int) -> dict[str, Any]:
     }
 
 
-def at_point(pool: PoolView, row: int, axis: str, height: int | None) -> dict[str, Any]:
-    """Return what is in use right after a row, and the block at an address then; `api/at` in ui/PROTOCOL.md.
+def at_moment(pool: PoolView, row: int, axis: str) -> dict[str, Any]:
+    """Return what is in use right after a row; `api/at` in ui/PROTOCOL.md.
 
     Args:
         pool: The pool.
         row: The moment.
         axis: Of the position in the answer.
-        height: Bytes from the base of the pool; None for no address.
     """
     process = pool.process
-    live = pool.intervals.live.at(row)
-    block = None
-    if height is not None and len(live):
-        lows = pool.of_blocks("addresses")[live] - np.uint64(pool.facts["base_address"])
-        is_there = (lows <= max(height, 0)) & (lows + pool.of_blocks("sizes")[live].astype(np.uint64) > max(height, 0))
-        hits = live[is_there]
-        block = int(hits[-1]) + pool.blocks.start if len(hits) else None
     return {
         **process.moment(row),
         "position": process.position(row, axis),
         "in_use_bytes": pool.in_use_at(row),
-        "block_count": len(live),
-        "block": block,
+        "block_count": len(pool.intervals.live.at(row)),
     }

@@ -218,15 +218,41 @@ def rows_as_table(process: ProcessView, table: str, rows: Numbers) -> pl.DataFra
     for column in columns_of(process, table):
         values = column.values(process, rows)
         if column.labels is not None:
-            used, places = np.unique(values, return_inverse=True)
-            texts = pl.Series([shown(text) for text in column.labels(process).gather(used)], dtype=pl.String)
-            columns[column.name] = texts.gather(places)
+            columns[column.name] = _shown_texts(process, column.labels, values)
         elif column.kind == "hex":
-            columns[column.name] = pl.Series([hex(value) for value in values.tolist()], dtype=pl.String)
+            columns[column.name] = hexadecimal(values)
         else:
             known = pl.Series(values.astype(np.int64))
             columns[column.name] = known.replace(column.unknown, None) if column.unknown is not None else known
     return pl.DataFrame(columns)
+
+
+def _shown_texts(process: ProcessView, labels: Callable[[ProcessView], pl.Series], codes: Numbers) -> pl.Series:
+    """The texts of some rows, each made presentable once."""
+    known = labels(process)
+    if len(codes) >= len(known):
+        return _all_shown(process, labels).gather(codes)
+    used, places = np.unique(codes, return_inverse=True)
+    return pl.Series(map(shown, known.gather(used)), dtype=pl.String).gather(places)
+
+
+@functools.lru_cache(maxsize=32)
+def _all_shown(process: ProcessView, labels: Callable[[ProcessView], pl.Series]) -> pl.Series:
+    """Texts, presentable; kept, because a table that is saved asks for them piece by piece."""
+    return pl.Series(map(shown, labels(process)), dtype=pl.String)
+
+
+def hexadecimal(values: Numbers) -> pl.Series:
+    """Return unsigned numbers of 64 bits as `hex` writes each."""
+    digits = _four_digits()
+    parts = [digits.gather((values >> np.uint64(shift)) & np.uint64(0xFFFF)) for shift in (48, 32, 16, 0)]
+    padded = pl.select(pl.concat_str(parts).str.strip_chars_start("0")).to_series()
+    return pl.select("0x" + pl.when(padded == "").then(pl.lit("0")).otherwise(padded)).to_series()
+
+
+@functools.cache
+def _four_digits() -> pl.Series:
+    return pl.Series([f"{value:04x}" for value in range(1 << 16)], dtype=pl.String)
 
 
 @functools.lru_cache(maxsize=_KEPT_ORDERS)
@@ -244,6 +270,7 @@ def matching_rows(process: ProcessView, page: Page) -> Numbers:
     ]
     count = process.row_count if page.table == "events" else process.facts["blocks"]
     rows = np.flatnonzero(np.logical_and.reduce(masks)) if masks else np.arange(count)
+    rows = rows.astype(np.uint32)  # they are kept
     if page.sort is None:
         return rows[::-1] if page.is_descending else rows
     column = _column(known, page.sort, "sort")
