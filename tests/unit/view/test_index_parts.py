@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.weights.path_tree import FOLDED, ROOT, PathTreeBuilder
-from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.intervals import Intervals
 from msmemscope.view.index.live_sets import LiveSets
 from msmemscope.view.index.ordered import counts_below, counts_up_to
 from msmemscope.view.index.range_extremes import CHUNK, RangeExtremes
+from msmemscope.view.index.store import NEVER
 
 EVENTS = 10_000_000
 

@@ -24,6 +24,8 @@ from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.step_bounds import process_steps
 from msmemscope.reports.html.time_axis import TimeAxis
 from msmemscope.view.index.build_calls import put_calls
+from msmemscope.view.index.build_events import put_events
+from msmemscope.view.index.store import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-NEVER: Final = 0xFFFF_FFFF
-"""Row of what does not happen."""
 NO_MODULE: Final = "(no module)"
 NO_STREAM: Final = "(unknown stream)"
 _OPERATORS: Final = "torch._ops."
@@ -46,17 +46,10 @@ _NEEDED: Final = [
     "stream_id", "thread_id", "free_thread_id", "free_python_stack_id", "free_native_stack_id",
 ]  # fmt: skip
 """Columns of blocks."""
-_PIECE_ROWS: Final = 1 << 20
-"""Events that are looked at together."""
 _LATEST: Final = float(1 << 53)
 """Last moment of an axis, as scripts have numbers: only a damaged recording lasts longer, 104 days."""
 _MOST_FRAMES: Final = 200
 """Frames of a path that are nodes of their own, the innermost; the others are one."""
-
-
-_ACCESSES: Final = (EventKind.ACCESS_READ, EventKind.ACCESS_WRITE, EventKind.ACCESS_UNKNOWN)
-_OF_BLOCKS: Final = (EventKind.MALLOC, EventKind.FREE, EventKind.FREE_COMPLETED, *_ACCESSES)
-"""Events that are about a block: their `extra`, or of the first kind their own number, names it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,7 +133,7 @@ class IndexBuilder:
         facts["tracks"] = put_calls(recording, axis, self._writer)
         self._put_marks()
         self._progress("events", 0.4)
-        self._put_events(blocks["malloc_sequence"])
+        put_events(recording, axis, blocks["malloc_sequence"].to_numpy(), self._writer)
         self._recording = recording = dataclasses.replace(recording, events=recording.events.clear())
         self._progress("groups", 0.5)
         stacks = self._stacks(blocks)
@@ -311,47 +304,6 @@ class IndexBuilder:
         self._writer.put(f"trees/{name}/leaves", leaves)
         self._writer.put_texts(f"trees/{name}/labels", tree.labels)
 
-    def _put_events(self, malloc_sequences: pl.Series) -> None:
-        events, put, count = self._recording.events, self._writer.put, self._recording.events.height
-        put("events/sequences", events["sequence"].to_numpy())
-        moments = self._axis.moments if self._axis.is_time else self._axis.moments[:0]
-        self._writer.put_pieces("events/times", _pieces(moments), np.int64, len(moments))
-        for source, name in (
-            ("kind", "kinds"), ("pool", "pools"), ("device", "devices"), ("thread_id", "threads"), ("address", "addresses"),
-            ("size", "sizes"),
-        ):  # fmt: skip
-            put(f"events/{name}", events[source].to_numpy())
-        used = events["name_id"].unique().sort()
-        texts = used.to_frame("id").join(self._recording.strings, on="id", how="left", maintain_order="left")
-        names = (np.searchsorted(used.to_numpy(), piece) for piece in _pieces(events["name_id"].to_numpy()))
-        self._writer.put_pieces("events/names", names, np.uint32, count)
-        self._writer.put_texts("events/labels", texts["text"].fill_null(""))
-        self._put_blocks_of_events(malloc_sequences.to_numpy())
-
-    def _put_blocks_of_events(self, malloc_sequences: Numbers) -> None:
-        """Which block each event is about; of each block, the rows of the first and the last access."""
-        events, of_block = self._recording.events, _BlocksOfEvents(malloc_sequences)
-        columns = (_pieces(events[name].to_numpy()) for name in ("kind", "sequence", "extra"))
-        first = np.full(len(malloc_sequences), NEVER, dtype=np.uint32)
-        last = first.copy()
-
-        def pieces() -> Iterator[Numbers]:
-            begin = 0
-            for kinds, sequences, extras in zip(*columns, strict=True):
-                numbers = of_block.numbers(kinds, sequences, extras)
-                rows = np.flatnonzero(np.isin(kinds, _ACCESSES) & (numbers != NEVER))
-                blocks = numbers[rows]
-                last[blocks] = rows + begin
-                is_new = first[blocks] == NEVER
-                # Of several in this piece, the first one is written last.
-                first[blocks[is_new][::-1]] = rows[is_new][::-1] + begin
-                begin += len(kinds)
-                yield numbers
-
-        self._writer.put_pieces("events/blocks", pieces(), np.uint32, events.height)
-        self._writer.put("blocks/first_access_rows", first)
-        self._writer.put("blocks/last_access_rows", last)
-
     def _put_pool(
         self,
         number: int,
@@ -458,36 +410,6 @@ class IndexBuilder:
             self._writer.put(f"marks/{name}/sizes", part["size"].to_numpy())
             self._writer.put(f"marks/{name}/devices", part["device"].to_numpy())
             self._writer.put_texts(f"marks/{name}/texts", named["text"].fill_null(""))
-
-
-class _BlocksOfEvents:
-    """Which block an event is about.
-
-    Args:
-        malloc_sequences: Of the blocks.
-    """
-
-    def __init__(self, malloc_sequences: Numbers) -> None:
-        """Sort them."""
-        self._order = np.argsort(malloc_sequences, kind="stable").astype(np.uint32)
-        self._known = malloc_sequences[self._order]
-
-    def numbers(self, kinds: Numbers, sequences: Numbers, extras: Numbers) -> Numbers:
-        """Return the number of the block of each event, NEVER for none; arguments as the columns of events."""
-        found = np.full(len(kinds), NEVER, dtype=np.uint32)
-        rows = np.flatnonzero(np.isin(kinds, _OF_BLOCKS))
-        if not len(self._known):
-            return found
-        begun = np.where(kinds[rows] == EventKind.MALLOC, sequences[rows], extras[rows])
-        places = np.minimum(np.searchsorted(self._known, begun), len(self._known) - 1)
-        is_known = self._known[places] == begun
-        found[rows[is_known]] = self._order[places[is_known]]
-        return found
-
-
-def _pieces(values: Numbers) -> Iterator[Numbers]:
-    """An array in parts."""
-    return (values[begin : begin + _PIECE_ROWS] for begin in range(0, len(values), _PIECE_ROWS))
 
 
 def _coded(texts: pl.Series) -> tuple[Numbers, pl.Series]:

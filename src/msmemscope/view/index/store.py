@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 FACTS_NAME: Final = "facts"
+NEVER: Final = 0xFFFF_FFFF
+"""Row of what does not happen."""
 
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

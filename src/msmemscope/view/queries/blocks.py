@@ -10,8 +10,8 @@ import polars as pl
 
 from msmemscope import _native
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.ordered import count_up_to, counts_below, counts_up_to
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import blocks_text
 from msmemscope.view.queries.sums import sums_by_code

@@ -9,7 +9,7 @@ import polars as pl
 
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.units import format_bytes
-from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import operators_text
 

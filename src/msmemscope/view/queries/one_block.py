@@ -10,7 +10,7 @@ from msmemscope.errors import UsageError
 from msmemscope.recording.source_lines import is_foreign_file
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.source_excerpts import frame_of
-from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.python_text import block_text
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 
 from msmemscope.analysis.weights.path_tree import PathTree
 from msmemscope.errors import UsageError
-from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.intervals import Intervals
 from msmemscope.view.index.ordered import count_up_to, counts_below, counts_up_to
 from msmemscope.view.index.range_extremes import RangeExtremes
+from msmemscope.view.index.store import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

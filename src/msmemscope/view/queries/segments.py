@@ -15,8 +15,8 @@ from msmemscope.errors import MissingInputError
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.ordered import count_up_to
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.one_block import stack_text
 from msmemscope.view.queries.python_text import segments_text

@@ -15,7 +15,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.events import EVENT_TYPE_WORDS, EVENT_WORDS, EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.view.index.build import NEVER
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import all_blocks_text, events_text
 

@@ -12,8 +12,8 @@ from msmemscope.analysis.weights.measures import NS_PER_SECOND
 from msmemscope.analysis.weights.path_tree import FOLDED
 from msmemscope.errors import UsageError
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.view.index.build import NEVER
 from msmemscope.view.index.ordered import count_up_to
+from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import allocated_text, blocks_text, leaked_text
 from msmemscope.view.queries.sums import sums_by_code
