@@ -47,7 +47,7 @@ it('puts what was not sent upon what was', () => {
     shown: 2, small: { blocks: 5, bytes: 7, byte_share: 0.1 }, colours: [{ name: 'a', key: 0 }], low: 0, high: 100, python: '',
     small_columns: { position: [0, 10, 20], bytes: [1, 2, 3] },
   };
-  const data = mapData(answer(info, { block: [0, 1], begin: [0, 10], end: [15, 12], low: [0, 40], high: [40, 60], colour: [0, 0], is_leaked: [false, true] }), 'owner');
+  const data = mapData(answer(info, { block: [0, 1], begin: [0, 10], end: [15, 12], low: [0, 40], high: [40, 60], colour: [0, 0], is_never_freed: [false, true] }), 'owner');
   expect(smallArea(data)).toEqual({ position: [0, 10, 20], lower: [40, 60, 0], upper: [41, 62, 3] });
   expect([...data.colours.subarray(0, 4)]).toEqual([...rgbOf(colourOfGroup('owner', 'a')), 255]);
 });

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msmemscope.analysis.fragmentation.fragmentation import find_fragmentation
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.weights.call_tree import call_tree
-from msmemscope.analysis.weights.measures import Measure
+from msmemscope.analysis.weights.measures import Measure, leaked_blocks
 from msmemscope.errors import InputError, MissingInputError, UsageError
 from msmemscope.model.events import EventKind
 from msmemscope.model.owners import without_module
@@ -162,7 +162,7 @@ def test_trees_and_differences_are_sums_of_blocks(recording: Recording, data: st
     expected = {
         "moment": in_use_at(recording, pool, row),
         "peak": blocks_in_use(own, peak_moments(own)["sequence"][0]),
-        "leaked": own.filter(pl.col("free_sequence").is_null()),
+        "leaked": own.filter(leaked_blocks(recording)),
         "churn": own.filter((pl.col("malloc_sequence") > first) & (pl.col("malloc_sequence") <= last)),
     }
     for measure, blocks in expected.items():

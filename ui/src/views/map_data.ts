@@ -15,7 +15,7 @@ const SCALE: readonly Rgb[] = Array.from({ length: 256 }, (_, place) => sequenti
 export interface MapData extends RectangleSet {
   blocks: Numbers;
   groups: Numbers;
-  leaked: boolean[];
+  neverFreed: boolean[];
   info: BlocksInfo;
   colour: string;
 }
@@ -25,7 +25,7 @@ export function mapData({ info, table }: Frame<BlocksInfo>, colour: string): Map
   const shades = isScale(colour) ? SCALE : info.colours.map((one) => rgbOf(colourOfGroup(colour, one.name, one.key === null)));
   return {
     count: table.rowCount, begin: table.numbers('begin'), end: table.numbers('end'), low: table.numbers('low'), high: table.numbers('high'),
-    colours: coloursOf(groups, shades), blocks: table.numbers('block'), groups, leaked: table.flags('is_leaked'), info, colour,
+    colours: coloursOf(groups, shades), blocks: table.numbers('block'), groups, neverFreed: table.flags('is_never_freed'), info, colour,
   };
 }
 

@@ -239,7 +239,7 @@ function tipOf(host: HTMLElement, point: FieldPoint, data: MapData): NonNullable
       formatBytes(size),
       ...(group ? [`${sayNamed('by', data.colour)}: ${group.key === null ? say('rest') : shortSite(group.name)}`] : []),
       ...(isPiece ? [] : [say('lives', { span: formatSpan(data.end[point.hit]! - data.begin[point.hit]!, lens.axis.value) })]),
-      ...(data.leaked[point.hit] ? [say('never_freed')] : []),
+      ...(data.neverFreed[point.hit] ? [say('never_freed')] : []),
     ],
   };
 }

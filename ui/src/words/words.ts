@@ -126,7 +126,7 @@ export const WORDS = {
   measure: ['Measure', '度量'],
   measure_moment: ['in use at the moment', '选定时刻使用中'],
   measure_peak: ['in use at the peak', '峰值时使用中'],
-  measure_leaked: ['never freed', '从未释放'],
+  measure_leaked: ['leaked', '已泄漏'],
   measure_churn: ['allocated in the window', '窗口内分配'],
   measure_byte_seconds: ['byte-seconds in the window', '窗口内字节·秒'],
   tree_of: ['Tree of', '树'],

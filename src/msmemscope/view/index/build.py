@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.analysis.weights.measures import leaked_blocks
 from msmemscope.analysis.weights.path_tree import PathTreeBuilder
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
@@ -123,12 +124,14 @@ class IndexBuilder:
         self._progress("owners", 0.0)
         owned, notes = owned_blocks(recording)
         facts["problems"] = [*recording.problems, *recording.coverage, *notes]
+        has_leaked = leaked_blocks(recording)
         self._recording = recording = dataclasses.replace(recording, blocks=recording.blocks.clear())
         self._progress("blocks", 0.2)
         pools = self._pools(owned)
         blocks = self._ordered(owned, pools)
         del owned
         begins, ends = self._put_blocks(blocks, pools)
+        self._writer.put("blocks/has_leaked", blocks.select(has_leaked).to_series().to_numpy())
         self._progress("calls", 0.3)
         facts["tracks"] = put_calls(recording, axis, self._writer)
         self._put_marks()

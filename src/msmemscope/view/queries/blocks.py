@@ -41,7 +41,7 @@ RECTANGLE_SCHEMA: Final = pl.Schema(
         "low": pl.Int64(),
         "high": pl.Int64(),
         "colour": pl.UInt32(),
-        "is_leaked": pl.Boolean(),
+        "is_never_freed": pl.Boolean(),
     }
 )
 """One row per rectangle: positions on the axis, and bytes from the base of the pool, or of the stack."""
@@ -98,7 +98,7 @@ def block_map(pool: PoolView, window: Window, asked: Map) -> Frame:
         "low": lows,
         "high": lows + sizes,
         "colour": colours,
-        "is_leaked": pool.of_blocks("end_rows")[places] == NEVER,
+        "is_never_freed": pool.of_blocks("end_rows")[places] == NEVER,
     }
     if is_stacked:
         members, begin_rows, end_rows, lows = pieces

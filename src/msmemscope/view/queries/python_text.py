@@ -61,9 +61,12 @@ def allocated_text(pool: PoolView, first_row: int, last_row: int) -> str:
 
 
 def leaked_text(pool: PoolView) -> str:
-    """Return the program that gets the blocks that were never freed."""
+    """Return the program that gets the blocks that leaked."""
     return _program(
-        pool.process, f'blocks = recording.blocks.filter({_of_pool(pool)} & pl.col("free_sequence").is_null())'
+        pool.process,
+        "from msmemscope.analysis.weights.measures import leaked_blocks",
+        "",
+        f"blocks = recording.blocks.filter({_of_pool(pool)} & leaked_blocks(recording))",
     )
 
 

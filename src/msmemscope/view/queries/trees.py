@@ -13,7 +13,6 @@ from msmemscope.analysis.weights.path_tree import FOLDED
 from msmemscope.errors import UsageError
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.view.index.ordered import count_up_to
-from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.frame import Frame
 from msmemscope.view.queries.python_text import allocated_text, blocks_text, leaked_text
 from msmemscope.view.queries.sums import sums_by_code
@@ -82,7 +81,7 @@ def measured_blocks(pool: PoolView, measure: str, window: Window, row: int | Non
         live = pool.intervals.live.at(at)
         return Measured(live, sizes[live], "bytes", at, blocks_text(pool, at, at))
     if measure == "leaked":
-        lost = np.flatnonzero(pool.intervals.ends == NEVER)
+        lost = np.flatnonzero(pool.of_blocks("has_leaked"))
         return Measured(lost, sizes[lost], "bytes", None, leaked_text(pool))
     first, last = window.first_row, window.last_row
     begins = pool.intervals.begins
