@@ -6,6 +6,7 @@ Everything works on whole columns: a program that writes wrongly in a loop makes
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -37,7 +38,6 @@ NAMED_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "name": pl.String(), "value"
 
 DRIVER_MODULE_PATTERN: Final = rf"^(?:{'|'.join(names.runtime for names in KIND_NAMES.values())})@([^@,]+)"
 """What attributes and owners of the driver's memory begin with; the group is the module that asked for it."""
-_HEX_DIGITS: Final = pl.Series([f"{value:04x}" for value in range(1 << 16)])
 _NAME_OF_KEY: Final = {int(attribute.key): attribute.name for attribute in ATTRIBUTES}
 _RANGES: Final = "ranges"
 """Name of what older event logs have as a text, `0-63,128-191`, with `,...` at its end where there are more."""
@@ -48,10 +48,17 @@ _CHUNK: Final = 1 << 16
 """Sets of attributes that are taken apart at once: as pairs they take many times as much memory."""
 
 
+@functools.cache
+def _hexadecimal_digits() -> pl.Series:
+    """All texts of four digits, in their order."""
+    return pl.Series([f"{value:04x}" for value in range(1 << 16)])
+
+
 def hexadecimal(number: pl.Expr) -> pl.Expr:
     """Returns numbers of 64 bits as 16 hexadecimal digits."""
     digits = [
-        pl.lit(_HEX_DIGITS).gather(((number // (1 << shift)) % (1 << 16)).cast(pl.UInt32)) for shift in (48, 32, 16, 0)
+        pl.lit(_hexadecimal_digits()).gather(((number // (1 << shift)) % (1 << 16)).cast(pl.UInt32))
+        for shift in (48, 32, 16, 0)
     ]
     return pl.concat_str(*digits)
 

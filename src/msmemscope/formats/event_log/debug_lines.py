@@ -10,8 +10,6 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elftools.elf.elffile import ELFFile
-
 from msmemscope.formats.event_log.elf import AddressRanges, ElfError, ElfFile
 
 _LARGEST_UNINDEXED_BYTES: Final = 8 << 20
@@ -48,6 +46,9 @@ class DebugLines:
 
     def __init__(self, path: Path) -> None:
         """Read the index of compilation units."""
+        # A tenth of the time of a short run's summary, and most runs have no native stacks.
+        from elftools.elf.elffile import ELFFile
+
         self._units: dict[int, _LineRows] = {}
         self._dwarf: Any = None
         self._ranges = AddressRanges([], [], [])
