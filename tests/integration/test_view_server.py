@@ -49,7 +49,7 @@ def test_the_page_and_its_answers(viewer: RunningViewer) -> None:
     session = viewer.content("session")
     (process,) = session["processes"]
     assert process["pools"][0]["name"] == "cpu HOST"
-    verdict = session["verdicts"][0]
+    verdict = viewer.content("verdicts")[0]
     assert verdict["severity"] == "bad"
     assert verdict["text"].startswith("leak: ")
     (link,) = verdict["links"]
@@ -60,6 +60,11 @@ def test_the_page_and_its_answers(viewer: RunningViewer) -> None:
     assert frame.info["window_peak"]["bytes"] == process["pools"][0]["peak_bytes"]
     leaked = viewer.content("tree?measure=leaked")
     assert leaked.info["total"] == (STEPS - 2) * KEPT_BYTES
+    in_chinese = viewer.content("verdicts?language=zh")[0]
+    assert in_chinese["text"].startswith("泄漏")
+    assert [link["site"] for link in in_chinese["links"]] == [link["site"]]
+    titles = [one["title"] for one in viewer.content("findings?language=zh")]
+    assert all(any("一" <= letter <= "鿿" for letter in title) for title in titles)
     findings = viewer.content("findings")
     (leaks,) = [one for one in findings if one["question"] == "leaks"]
     assert any(KEEPING_LINE.rpartition("/")[2] in (site or "") for table in leaks["tables"] for site in table["sites"])
@@ -255,7 +260,7 @@ def test_hostile_texts_are_made_visible(tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>\u202e\x1b[31m" + "x" * 10_000
     write_run(tmp_path / "run", program=f"/home/me/{name}.py")
     with running_viewer(tmp_path / "cache", tmp_path / "run") as viewer:
-        for question in ("session", "findings", "block?block=0"):
+        for question in ("verdicts", "findings", "block?block=0"):
             text = json.dumps(viewer.content(question), ensure_ascii=False)
             assert "<img src=x" in text
             assert "\u202e" not in text

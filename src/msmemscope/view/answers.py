@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import UsageError
+from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.view.downloads import FILE_FORMATS, Download, Rows, download
 from msmemscope.view.queries.blocks import BY_AGE, BY_SIZE, LAYOUTS, MOST_RECTANGLES, Map, block_map
 from msmemscope.view.queries.calls import calls_of_window, marks_of_window
@@ -68,7 +69,8 @@ class Answers:
             "segments": self._segments,
             "calls": lambda given: self._calls(given, given.number("most", 20_000, least=1, most=_MOST_CALLS)),
             "table": lambda given: table_page(self._process(given), self._page(given)),
-            "findings": lambda given: findings_of(self._process(given)),
+            "findings": lambda given: findings_of(self._process(given), _language(given)),
+            "verdicts": self._verdicts,
             "source": lambda given: source_lines(self._process(given), given.text("site")),
         }
 
@@ -97,9 +99,12 @@ class Answers:
         return {
             "version": __version__,
             "processes": [_described(process) for process in self._processes],
-            "verdicts": [verdict for process in self._processes for verdict in verdicts_of(process)],
             "tables": {name: table_columns(self._processes[0], name) for name in TABLES},
         }
+
+    def _verdicts(self, given: Parameters) -> list[dict[str, Any]]:
+        language = _language(given)
+        return [verdict for process in self._processes for verdict in verdicts_of(process, language)]
 
     def _process(self, given: Parameters, name: str = "process") -> ProcessView:
         return self._processes[given.number(name, 0, most=len(self._processes) - 1)]
@@ -184,6 +189,10 @@ class Answers:
             pool=given.number_or_none("pool", least=0),
             window=given.window(process) if has_window else None,
         )
+
+
+def _language(given: Parameters) -> str:
+    return given.word("language", tuple(LANGUAGES), "en")
 
 
 def _described(process: ProcessView) -> dict[str, Any]:

@@ -64,7 +64,6 @@ export interface TableColumn {
 export interface Session {
   version: string;
   processes: Process[];
-  verdicts: Verdict[];
   tables: { blocks: TableColumn[]; events: TableColumn[] };
 }
 

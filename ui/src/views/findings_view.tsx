@@ -6,6 +6,7 @@ import { Trouble, Waiting } from '../parts/status';
 import { jsonAnswer, useAnswer } from '../protocol/answer';
 import type { Finding } from '../protocol/types';
 import { mainLens } from '../state/lens';
+import { language } from '../state/preferences';
 import { store } from '../state/store';
 import { formatCell, formatCount } from '../text/numbers';
 import { shortSite } from '../text/sites';
@@ -17,7 +18,7 @@ const NUMBER_KINDS = new Set(['bytes', 'count', 'time', 'percent', 'row']);
 export function FindingsView(): JSX.Element {
   const answer = useAnswer(() => jsonAnswer<Finding[]>(() => {
     const process = mainLens.process.value;
-    return process && { path: 'findings', parameters: { process: process.process } };
+    return process && { path: 'findings', parameters: { process: process.process, language: language.value } };
   }));
   const findings = answer.value.value ?? [];
   const list = useRef<HTMLDivElement>(null);

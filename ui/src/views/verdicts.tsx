@@ -2,8 +2,10 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { SourceButton } from '../parts/source';
+import { jsonAnswer, useAnswer } from '../protocol/answer';
 import type { Verdict } from '../protocol/types';
-import { chooseProcess, mainLens, session } from '../state/lens';
+import { chooseProcess, mainLens } from '../state/lens';
+import { language } from '../state/preferences';
 import { change } from '../state/store';
 import { formatCount } from '../text/numbers';
 import { say } from '../words/say';
@@ -13,7 +15,8 @@ const RANKS = { bad: 0, warning: 1, good: 2, note: 3 } as const;
 
 export function Verdicts(): JSX.Element | null {
   const [isOpen, setOpen] = useState(false);
-  const verdicts = [...(session.value?.verdicts ?? [])].sort((one, other) => RANKS[one.severity] - RANKS[other.severity]);
+  const answer = useAnswer(() => jsonAnswer<Verdict[]>(() => ({ path: 'verdicts', parameters: { language: language.value } })));
+  const verdicts = [...(answer.value.value ?? [])].sort((one, other) => RANKS[one.severity] - RANKS[other.severity]);
   const shown = isOpen ? verdicts : verdicts.slice(0, FIRST);
   const hidden = verdicts.length - shown.length;
   if (verdicts.length === 0) return null;

@@ -10,6 +10,7 @@ from msmemscope.errors import MissingInputError, UsageError
 from msmemscope.recording.source_lines import stack_frames
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.source_excerpts import SourceExcerpts, frame_of, is_source_name
+from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.verdict import QUESTION_OF, VerdictKind
 
 if TYPE_CHECKING:
@@ -20,9 +21,16 @@ _SEVERITIES: Final = {VerdictKind.INEFFICIENT.value: "warning", "nothing": "good
 _LINES_AROUND: Final = 8
 
 
-def verdicts_of(process: ProcessView) -> list[dict[str, Any]]:
-    """Return the sentences that are read first; `verdicts` of `api/session` in ui/PROTOCOL.md."""
-    document = process.document
+@functools.lru_cache(maxsize=64)
+def _document(process: ProcessView, language: str) -> dict[str, Any]:
+    """What was found, in the words of a language."""
+    phrases = LANGUAGES[language].phrases
+    return process.document if phrases is None else phrases.document(process.document)
+
+
+def verdicts_of(process: ProcessView, language: str) -> list[dict[str, Any]]:
+    """Return the sentences that are read first, in one of LANGUAGES; `api/verdicts` in ui/PROTOCOL.md."""
+    document = _document(process, language)
     findings = {finding["id"]: finding for finding in document["findings"]}
     sentences = []
     for sentence in document["verdicts"]:
@@ -55,9 +63,9 @@ def _link(document: dict[str, Any], finding: dict[str, Any], site: dict[str, Any
     }
 
 
-def findings_of(process: ProcessView) -> list[dict[str, Any]]:
-    """Return the tables of the questions; `api/findings` in ui/PROTOCOL.md."""
-    (content,) = process.document["processes"]
+def findings_of(process: ProcessView, language: str) -> list[dict[str, Any]]:
+    """Return the tables of the questions, in one of LANGUAGES; `api/findings` in ui/PROTOCOL.md."""
+    (content,) = _document(process, language)["processes"]
     return [
         {
             "question": answer["id"].rpartition("-")[0],
