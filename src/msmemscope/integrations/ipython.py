@@ -9,13 +9,14 @@
 
 `%msmemscope [options] statement` does the same for one statement. Options are those of the command line that say what
 is collected, and `--top`, the number of source lines to show. Where collection is on already, it stays on and the
-options for it are refused by a message.
+options for it are refused by a message. A cell that fails shows its memory, too, above its traceback.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from msmemscope.capture.session import session
@@ -57,7 +58,6 @@ def _magic(line: str, cell: str | None = None) -> None:
     try:
         from IPython.core.error import UsageError as MagicUsageError
         from IPython.core.getipython import get_ipython
-        from IPython.display import display
     except ImportError as error:
         user = "%%msmemscope"
         raise MissingPackageError(user, "ipython") from error
@@ -82,15 +82,35 @@ def _magic(line: str, cell: str | None = None) -> None:
     region.begin()
     try:
         run.execute()
-    finally:
+    except BaseException:
+        # What filled the memory is wanted most where it ran out: shown above the traceback, which IPython prints.
         region.end()
-    try:
-        from msmemscope.integrations.cell_report import report_of
+        _show(region, top, run.title, was_interrupted=True)
+        raise
+    region.end()
+    _show(region, top, run.title)
 
-        display(report_of(region, top, run.title))
+
+def _show(region: ObservedRegion, top: int, title: str, *, was_interrupted: bool = False) -> None:
+    """Show what a cell did to memory.
+
+    Raises:
+        UsageError: Of IPython, if that is not known; only warned about where the cell has an exception of its own.
+    """
+    from IPython.core.error import UsageError as MagicUsageError
+    from IPython.display import display
+
+    from msmemscope.integrations.cell_report import report_of
+
+    try:
+        report = report_of(region, top, title, was_interrupted=was_interrupted)
     except MsmemscopeError as error:
         message = f"the cell ran, but what it did to memory is not known: {error.message}"
-        raise MagicUsageError(message) from error
+        if not was_interrupted:
+            raise MagicUsageError(message) from error
+        print(f"msmemscope: {message}", file=sys.stderr)  # noqa: T201 - below the cell, where its user looks
+    else:
+        display(report)
 
 
 def _split(line: str) -> tuple[dict[str, str], str]:
