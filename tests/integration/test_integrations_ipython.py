@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,6 +149,39 @@ except RuntimeError:
     assert "asked for at In[3], line 3\n" in after["shown"][0]["text/plain"]
 
 
+def test_analyses_answer_below_the_cell(tmp_path: Path) -> None:
+    """Those that were asked for, with what they need collected, and with the names of cells; after a failure, too."""
+    cell = """%%msmemscope --device=cpu --analysis=decompose
+model = torch.nn.Linear(512, 512)
+optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+model(torch.ones(8, 512)).sum().backward()
+optimizer.step()"""
+    fails = "%%msmemscope --device=cpu --analysis=inefficient,oom:3\ntorch.empty(1 << 60, dtype=torch.uint8)"
+    (first, failed), run = run_cells(tmp_path, cell, fails)
+    assert first["error"] is None
+    _, answer, rest, _ = run.stdout.split("STATE", 3)
+    assert "msmemscope: decompose, of all that was collected up to now" in answer
+    assert "optimizer state  1.00 MiB" in answer
+    assert "msmemscope: leaks" not in answer, "not asked for"
+    assert "can't allocate memory" in failed["error"]
+    assert len(failed["shown"]) == 1
+    answer = rest[: rest.index("Traceback")]
+    assert "msmemscope: inefficient, of all" in answer
+    assert "Inefficient memory: " in answer
+    assert re.search(r"msmemscope: oom, of all.*1.00 EiB asked for.* In\[3\], line 2", answer, re.DOTALL)
+    assert "<ipython-input" not in answer
+
+
+def test_analyses_of_a_collection_that_is_on_are_refused(tmp_path: Path) -> None:
+    """As what they need may not be collected."""
+    states, _ = run_cells(
+        tmp_path,
+        "import msmemscope\nmsmemscope.config(device='cpu', analysis='')\nmsmemscope.start()",
+        "%%msmemscope --analysis=leaks\n1",
+    )
+    assert states[1]["error"] == "UsageError: collection is on already, so its settings hold; leave out analysis"
+
+
 def test_what_is_not_known_hides_no_exception(tmp_path: Path) -> None:
     """The log is gone: a line says so, and the cell's own exception is the one that is shown."""
     cell = "%%msmemscope\ntorch.ones(256)\nimport shutil\nshutil.rmtree(folder)\n1 / 0"
@@ -216,17 +250,21 @@ def test_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path))
     cells = [
         "%load_ext msmemscope.integrations.ipython\nimport torch",
-        "%%msmemscope --device=cpu\nkept = torch.ones(256)\nkept.numel()",
+        "%%msmemscope --device=cpu --analysis=decompose\nkept = torch.ones(256)\nkept.numel()",
         "%%msmemscope\n1 / 0",
         "'not reached'",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="ZeroDivisionError"):
         nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    result, shown = notebook.cells[1].outputs
+    result, shown, answer = notebook.cells[1].outputs
     assert result["data"]["text/plain"] == "256"
     assert "left by the cell: 1.00 KiB in 1 block" in shown["data"]["text/plain"]
     assert "In[2], line 2<br><code>kept = torch.ones(256)</code>" in shown["data"]["text/html"]
+    assert answer["name"] == "stdout", "plain text, in one piece"
+    assert re.search(
+        r"msmemscope: decompose.*Owners on cpu \(HOST\) at the peak of 1.00 KiB", answer["text"], re.DOTALL
+    )
     shown, error = notebook.cells[2].outputs
     assert "msmemscope: memory in In[3]" in shown["data"]["text/plain"]
     assert error["ename"] == "ZeroDivisionError"

@@ -45,8 +45,8 @@ class BlocksBySourceLine:
 
     @property
     def text(self) -> str:
-        """Their sum: `1.00 MiB in 2 blocks`."""
-        return f"{format_bytes(self.size_bytes)} in {counted_blocks(self.count)}"
+        """Their sum: `1.00 MiB in 2 blocks`, or `nothing`."""
+        return "nothing" if not self.count else f"{format_bytes(self.size_bytes)} in {counted_blocks(self.count)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +78,14 @@ class PoolReport:
         Args:
             was_interrupted: Whether the cell ended with an exception, whose traceback keeps what its frames hold.
         """
-        if self.in_use.count:
-            moment = f"when memory ran out: {self.in_use.text}" if self.has_failed else "at the peak"
-            yield f"in use {moment}", self.in_use
+        if self.has_failed:
+            yield f"in use when memory ran out: {self.in_use.text}", self.in_use
+        elif self.in_use.count:
+            yield "in use at the peak", self.in_use
         if self.freed.count:
             yield f"freed by the cell, of what was there before: {self.freed.text}", self.freed
         held = ", with what the traceback holds" if was_interrupted else ""
-        yield f"left by the cell{held}: {self.left.text if self.left.count else 'nothing'}", self.left
+        yield f"left by the cell{held}: {self.left.text}", self.left
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,13 +221,14 @@ def _line_of_cell(label: str) -> tuple[str, str]:
         return label, ""
     text = linecache.getline(match["file"], int(match["line"])).strip()
     text = text if len(text) <= _LONGEST_CODE else f"{text[: _LONGEST_CODE - 1]}…"
-    name = _cell_name(match["file"])
+    name = cell_name(match["file"])
     if name is None:
         return label, text
     return f"{name}, line {match['line']}{match['function'] or ''}", text
 
 
-def _cell_name(file: str) -> str | None:
+def cell_name(file: str) -> str | None:
+    """How the user calls the cell whose code IPython compiled as this file, `In[3]`; None for other files."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
