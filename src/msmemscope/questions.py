@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import polars as pl
-from rich.console import Console
 
 from msmemscope.analysis.findings import found_at_sites, merge_findings
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
@@ -46,7 +45,7 @@ from msmemscope.reports.leaks_report import render_leaks, render_mark_leaks
 from msmemscope.reports.operators_report import changes_by_name, highest_places, render_memory_changes
 from msmemscope.reports.out_of_memory_report import render_out_of_memory
 from msmemscope.reports.peak_report import render_peak
-from msmemscope.reports.report_text import ReportWriter, counted
+from msmemscope.reports.report_text import ReportWriter, console_for, counted
 from msmemscope.reports.result_table import render_result_table
 from msmemscope.reports.watch_report import render_watch
 
@@ -171,7 +170,7 @@ def _render_patterns_alone(result: InefficientResult, out: IO[str]) -> None:
 
 def _render_owners(result: Decomposition, recording: Recording, out: IO[str]) -> None:
     del recording
-    console = Console(file=out, highlight=False, markup=False, emoji=False)
+    console = console_for(out)
     print_decomposition(result, console, with_modules=True)
     if not result.pools:
         ReportWriter(out).line("No memory was in use")

@@ -19,6 +19,9 @@
     torn down and `gc.collect()` was called. Not judged where the test itself fails, as its traceback keeps what it
     held. `ignore`: patterns, as of `fnmatch`, of source lines `file(line): function` that may keep memory.
 
+Where a test with one of the marks fails and memory had run out in it or in its fixtures, its report shows the line that
+asked, and which lines had allocated what was in use then.
+
 `device`: `npu` for each NPU, `npu:0`, `cpu`; without it, what is observed: all NPUs where CANN is set up, else the
 cpu, and the devices that other marks name. Wrong arguments end the run before the first test.
 

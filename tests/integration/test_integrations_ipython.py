@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -68,17 +69,25 @@ scratch()"""
     assert shown["text/plain"].splitlines() == [
         "msmemscope: memory in In[2]",
         "cpu (HOST): peak 3.00 MiB, before 0 bytes; allocated 3.00 MiB in 2 blocks",
-        "  in use at the peak, by source line",
+        "  in use at the peak",
         "    2.00 MiB  1 block  In[2], line 4: scratch",
         "    1.00 MiB  1 block  In[2], line 2",
         "  left by the cell: 1.00 MiB in 1 block",
         "    1.00 MiB  1 block  In[2], line 2",
     ]
     assert "<code>kept = torch.empty(1 &lt;&lt; 20, dtype=torch.uint8)</code>" in shown["text/html"]
-    assert "peak <b>3.00 MiB</b>" in shown["text/html"]
+    assert "<b>cpu (HOST)</b>: peak 3.00 MiB" in shown["text/html"]
     (shown,) = second["shown"]
-    assert "peak 1.00 MiB, before 1.00 MiB; allocated 0 bytes in 0 blocks" in shown["text/plain"]
-    assert "left by the cell: nothing" in shown["text/plain"]
+    assert shown["text/plain"].splitlines() == [
+        "msmemscope: memory in In[3]",
+        "cpu (HOST): peak 1.00 MiB, before 1.00 MiB; allocated 0 bytes in 0 blocks",
+        "  in use at the peak",
+        "    1.00 MiB  1 block  In[2], line 2",
+        "  freed by the cell, of what was there before: 1.00 MiB in 1 block",
+        "    1.00 MiB  1 block  In[2], line 2",
+        "  left by the cell: nothing",
+    ]
+    assert "Freed by the cell, of what was there before: 1.00 MiB in 1 block" in shown["text/html"]
     assert not first["is_tracing"]
     assert not list(tmp_path.glob("memscopeDumpResults*"))
 
@@ -92,13 +101,95 @@ def test_one_statement(tmp_path: Path) -> None:
 
 
 def test_exceptions_go_their_way(tmp_path: Path) -> None:
-    """The cell has failed, collection is off, what ran before holds."""
-    (failed, after), run = run_cells(tmp_path, "%%msmemscope\nbefore = 5\n1 / 0\nbefore = 6", "before")
+    """The cell has failed, collection is off, what ran before holds; what it did is shown above the traceback."""
+    cell = "%%msmemscope\nbefore = torch.ones(256)\nprint('in the cell')\n1 / 0\nbefore = 6"
+    (failed, after), run = run_cells(tmp_path, cell, "before.numel()")
     assert failed["error"] == "ZeroDivisionError: division by zero"
     assert not failed["is_tracing"]
+    (shown,) = failed["shown"]
+    assert shown["text/plain"].splitlines()[-2:] == [
+        "  left by the cell, with what the traceback holds: 1.00 KiB in 1 block",
+        "    1.00 KiB  1 block  In[2], line 2",
+    ]
+    assert "out of memory" not in shown["text/plain"]
+    assert "----> 4 1 / 0" in run.stdout
+    assert after["result"] == "256"
+
+
+def test_a_cell_that_runs_out_of_memory_shows_what_filled_it(tmp_path: Path) -> None:
+    """The line that failed, and what was in use then, not at the peak; also where the cell catches the exception."""
+    cell = """%%msmemscope
+kept = torch.empty(1 << 20, dtype=torch.uint8)
+torch.empty(4 << 20, dtype=torch.uint8)
+def too_much():
+    held = torch.empty(2 << 20, dtype=torch.uint8)
+    return torch.empty(1 << 60, dtype=torch.uint8)
+too_much()"""
+    caught = """%%msmemscope
+try:
+    torch.empty(1 << 60, dtype=torch.uint8)
+except RuntimeError:
+    pass"""
+    (failed, after), _ = run_cells(tmp_path, cell, caught)
+    assert "can't allocate memory" in failed["error"]
+    (shown,) = failed["shown"]
+    assert shown["text/plain"].splitlines() == [
+        "msmemscope: memory in In[2]",
+        "out of memory on cpu: 1.00 EiB asked for at In[2], line 6: too_much",
+        "cpu (HOST): peak 5.00 MiB, before 0 bytes; allocated 7.00 MiB in 3 blocks",
+        "  in use when memory ran out: 3.00 MiB in 2 blocks",
+        "    2.00 MiB  1 block  In[2], line 5: too_much",
+        "    1.00 MiB  1 block  In[2], line 2",
+        "  left by the cell, with what the traceback holds: 3.00 MiB in 2 blocks",
+        "    2.00 MiB  1 block  In[2], line 5: too_much",
+        "    1.00 MiB  1 block  In[2], line 2",
+    ]
+    assert "<p><b>out of memory on cpu" in shown["text/html"]
+    assert after["error"] is None
+    assert "asked for at In[3], line 3\n" in after["shown"][0]["text/plain"]
+
+
+def test_analyses_answer_below_the_cell(tmp_path: Path) -> None:
+    """Those that were asked for, with what they need collected, and with the names of cells; after a failure, too."""
+    cell = """%%msmemscope --device=cpu --analysis=decompose
+model = torch.nn.Linear(512, 512)
+optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+model(torch.ones(8, 512)).sum().backward()
+optimizer.step()"""
+    fails = "%%msmemscope --device=cpu --analysis=inefficient,oom:3\ntorch.empty(1 << 60, dtype=torch.uint8)"
+    (first, failed), run = run_cells(tmp_path, cell, fails)
+    assert first["error"] is None
+    _, answer, rest, _ = run.stdout.split("STATE", 3)
+    assert "msmemscope: decompose, of all that was collected up to now" in answer
+    assert "optimizer state  1.00 MiB" in answer
+    assert "msmemscope: leaks" not in answer, "not asked for"
+    assert "can't allocate memory" in failed["error"]
+    assert len(failed["shown"]) == 1
+    answer = rest[: rest.index("Traceback")]
+    assert "msmemscope: inefficient, of all" in answer
+    assert "Inefficient memory: " in answer
+    assert re.search(r"msmemscope: oom, of all.*1.00 EiB asked for.* In\[3\], line 2", answer, re.DOTALL)
+    assert "<ipython-input" not in answer
+
+
+def test_analyses_of_a_collection_that_is_on_are_refused(tmp_path: Path) -> None:
+    """As what they need may not be collected."""
+    states, _ = run_cells(
+        tmp_path,
+        "import msmemscope\nmsmemscope.config(device='cpu', analysis='')\nmsmemscope.start()",
+        "%%msmemscope --analysis=leaks\n1",
+    )
+    assert states[1]["error"] == "UsageError: collection is on already, so its settings hold; leave out analysis"
+
+
+def test_what_is_not_known_hides_no_exception(tmp_path: Path) -> None:
+    """The log is gone: a line says so, and the cell's own exception is the one that is shown."""
+    cell = "%%msmemscope\ntorch.ones(256)\nimport shutil\nshutil.rmtree(folder)\n1 / 0"
+    folder = "from msmemscope import _native\nfolder = _native.capture_directory()"
+    (_, _, failed), run = run_cells(tmp_path, "%%msmemscope\ntorch.ones(256)", folder, cell)
+    assert failed["error"] == "ZeroDivisionError: division by zero"
     assert failed["shown"] == []
-    assert "----> 3 1 / 0" in run.stdout
-    assert after["result"] == "5"
+    assert "msmemscope: the cell ran, but what it did to memory is not known: " in run.stderr
 
 
 def test_magics_inside_a_cell_work(tmp_path: Path) -> None:
@@ -159,15 +250,22 @@ def test_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path))
     cells = [
         "%load_ext msmemscope.integrations.ipython\nimport torch",
-        "%%msmemscope --device=cpu\nkept = torch.ones(256)\nkept.numel()",
+        "%%msmemscope --device=cpu --analysis=decompose\nkept = torch.ones(256)\nkept.numel()",
         "%%msmemscope\n1 / 0",
         "'not reached'",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="ZeroDivisionError"):
         nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    result, shown = notebook.cells[1].outputs
+    result, shown, answer = notebook.cells[1].outputs
     assert result["data"]["text/plain"] == "256"
     assert "left by the cell: 1.00 KiB in 1 block" in shown["data"]["text/plain"]
     assert "In[2], line 2<br><code>kept = torch.ones(256)</code>" in shown["data"]["text/html"]
+    assert answer["name"] == "stdout", "plain text, in one piece"
+    assert re.search(
+        r"msmemscope: decompose.*Owners on cpu \(HOST\) at the peak of 1.00 KiB", answer["text"], re.DOTALL
+    )
+    shown, error = notebook.cells[2].outputs
+    assert "msmemscope: memory in In[3]" in shown["data"]["text/plain"]
+    assert error["ename"] == "ZeroDivisionError"
     assert notebook.cells[3].execution_count is None

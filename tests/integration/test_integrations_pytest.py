@@ -110,6 +110,7 @@ def test_limits(tmp_path: Path) -> None:
     assert re.search(r"\n +3\.00 MiB +2 blocks +test_memory\.py\(8\): allocate\n", run.stdout)
     assert "the peak of 7.00 MiB exceeds the limit of 6.00 MiB" in run.stdout
     assert "in use before the test function: 5.00 MiB" in run.stdout
+    assert "(no Python stack)" not in run.stdout, "fixtures are collected, too"
     assert "AssertionError: by itself" in run.stdout
     assert run.stderr == "", "no summary, no results: nobody asked for them"
 
@@ -160,6 +161,127 @@ def test_leaks(tmp_path: Path) -> None:
     assert "ERROR at teardown of test_that_leaks" in run.stdout
     assert "cpu (HOST): 3.00 MiB in 2 blocks that the test function allocated are still alive" in run.stdout
     assert re.search(r"\n +3\.00 MiB +2 blocks +test_memory\.py\(8\): allocate\n", run.stdout)
+
+
+OUT_OF_MEMORY = """
+pytestmark = pytest.mark.limit_device_memory("1 GiB", device="cpu")
+
+@pytest.fixture
+def model():
+    return [allocate(4)]
+
+@pytest.fixture
+def fixture_that_fails():
+    held = torch.empty(3 * MIB, dtype=torch.uint8)
+    return torch.empty(1 << 60, dtype=torch.uint8)
+
+def test_fixture(fixture_that_fails):
+    pass
+
+def test_function(model):
+    torch.empty(9 * MIB, dtype=torch.uint8)
+    held = torch.empty(2 * MIB, dtype=torch.uint8)
+    torch.empty(1 << 60, dtype=torch.uint8)
+
+def test_that_catches_it_and_fails():
+    with pytest.raises(RuntimeError):
+        torch.empty(1 << 60, dtype=torch.uint8)
+    assert False
+
+def test_that_catches_it():
+    with pytest.raises(RuntimeError):
+        torch.empty(1 << 60, dtype=torch.uint8)
+
+def test_that_fails_otherwise():
+    assert False
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_a_failure_for_lack_of_memory_shows_what_was_in_use(options: tuple[str, ...], tmp_path: Path) -> None:
+    """At that moment, by line, memory of fixtures too; in fixtures as in functions, also by workers of pytest-xdist."""
+    if options:
+        pytest.importorskip("xdist")
+    run = run_pytest(tmp_path, OUT_OF_MEMORY, *options)
+    assert outcomes(run) == {"passed": 1, "failed": 3, "error": 1}, run.stdout
+    assert run.stdout.count("out of memory on cpu: 1.00 EiB asked for") == 3
+    # Tracebacks of tests that failed before keep memory, too: not all that is in use is this test's.
+    in_function = re.sub(r"\(\d+\)", "", run.stdout)
+    in_function = in_function[in_function.index("asked for at test_memory.py: test_function") :]
+    assert re.match(r".*\ncpu \(HOST\): .* in use then, by source line:\n", in_function)
+    assert re.search(r"\n +4\.00 MiB +1 block +test_memory\.py: allocate\n", in_function)
+    assert re.search(r"\n +2\.00 MiB +1 block +test_memory\.py: test_function\n", in_function)
+    in_fixture = run.stdout[run.stdout.index("Captured msmemscope setup") :]
+    assert re.match(r".*\n.* asked for at test_memory\.py\(\d+\): fixture_that_fails\n", in_fixture)
+    assert re.search(r"\n +3\.00 MiB  1 block  test_memory\.py\(\d+\): fixture_that_fails\n", in_fixture)
+
+
+def test_fixtures_that_fail(tmp_path: Path) -> None:
+    """Their errors are those that show, collection ends with them, and the tests after them are judged as ever."""
+    tests = """
+from msmemscope.capture.session import session
+
+@pytest.fixture
+def fails_at_first():
+    assert False, "at first"
+
+@pytest.fixture
+def fails_at_last():
+    yield
+    assert not session.is_tracing
+    assert False, "at last"
+
+@pytest.mark.no_device_leaks
+def test_setup(fails_at_first):
+    pass
+
+@pytest.mark.no_device_leaks
+def test_teardown(fails_at_last):
+    kept.append(allocate(1))
+
+def test_that_nothing_is_collected():
+    assert not session.is_tracing
+
+@pytest.mark.no_device_leaks
+def test_that_leaks():
+    assert session.is_tracing
+    kept.append(allocate(2))
+"""
+    run = run_pytest(tmp_path, tests)
+    assert outcomes(run) == {"passed": 3, "error": 3}, run.stdout
+    assert "AssertionError: at first" in run.stdout
+    assert "AssertionError: at last" in run.stdout
+    assert "cpu (HOST): 2.00 MiB in 1 block that the test function allocated are still alive" in run.stdout
+
+
+def test_settings_that_fixtures_choose_hold(tmp_path: Path) -> None:
+    """Collection that a fixture begins is on in its test, and ends with it."""
+    tests = """
+import msmemscope
+from msmemscope.capture.session import session
+
+@pytest.fixture
+def observed():
+    msmemscope.config(device="cpu", call_stack="python:3")
+    msmemscope.start()
+    yield
+    msmemscope.stop()
+
+@pytest.mark.limit_device_memory("1 MiB", device="cpu")
+def test_it(observed):
+    assert session.is_tracing
+    assert session.config.python_stack_depth == 3
+    allocate(2)
+"""
+    run = run_pytest(tmp_path, tests)
+    assert outcomes(run) == {"failed": 1}, run.stdout
+    assert "the peak of 2.00 MiB exceeds the limit of 1.00 MiB" in run.stdout
+
+
+def test_fixtures_alone(tmp_path: Path) -> None:
+    """`--setup-only` calls no test."""
+    run = run_pytest(tmp_path, LIMITS, "--setup-only")
+    assert run.returncode == 0, run.stdout
 
 
 def test_wrong_arguments_end_the_run_before_the_first_test(tmp_path: Path) -> None:

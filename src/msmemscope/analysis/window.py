@@ -48,13 +48,21 @@ class MemoryWindow:
 
     def blocks_at_peak(self, pool: PoolWindow) -> pl.DataFrame:
         """The blocks of a pool that were in use at its peak."""
-        begins = pl.col("is_inside").not_() | (pl.col("malloc_sequence") <= pool.peak_sequence)
-        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > pool.peak_sequence)
+        return self.blocks_at(pool, pool.peak_sequence)
+
+    def blocks_at(self, pool: PoolWindow, sequence: int) -> pl.DataFrame:
+        """The blocks of a pool that were in use after an event of the window."""
+        begins = pl.col("is_inside").not_() | (pl.col("malloc_sequence") <= sequence)
+        has_not_ended = pl.col("free_sequence").is_null() | (pl.col("free_sequence") > sequence)
         return self._of(pool).filter(begins & has_not_ended)
 
     def blocks_left(self, pool: PoolWindow) -> pl.DataFrame:
         """The blocks of a pool that were allocated inside and have no FREE, not even after the window."""
         return self._of(pool).filter(pl.col("is_inside") & pl.col("free_sequence").is_null())
+
+    def blocks_freed(self, pool: PoolWindow) -> pl.DataFrame:
+        """The blocks of a pool that were there before the window and were freed inside."""
+        return self._of(pool).filter(pl.col("is_inside").not_() & (pl.col("free_sequence") < self.last))
 
     def _of(self, pool: PoolWindow) -> pl.DataFrame:
         return self.blocks.filter((pl.col("device") == pool.device) & (pl.col("pool") == pool.pool))

@@ -9,19 +9,44 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from msmemscope.integrations.memory_text import counted_blocks, rank_source_lines, ranking_lines, shortened, where
+from msmemscope.integrations.memory_text import (
+    counted_blocks,
+    failure_text,
+    rank_source_lines,
+    ranking_lines,
+    shortened,
+    where,
+)
 from msmemscope.integrations.observed_region import open_capture
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import polars as pl
+
     from msmemscope.analysis.window import PoolWindow
-    from msmemscope.integrations.observed_region import ObservedRegion
+    from msmemscope.integrations.observed_region import FailedAllocation, ObservedRegion
     from msmemscope.recording.block_sets import Ranking, Share
 
 _LINE_TEXT = re.compile(r"(?P<file>.*)\((?P<line>\d+)\)(?P<function>: .*)?", re.DOTALL)
 _LONGEST_CODE = 100
+_MOST_FAILURES = 3
+"""Allocations that failed, the last ones, that get a line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BlocksBySourceLine:
+    """Blocks of a pool, summed up by the line of the program that allocated them."""
+
+    size_bytes: int
+    count: int
+    ranking: Ranking
+
+    @property
+    def text(self) -> str:
+        """Their sum: `1.00 MiB in 2 blocks`, or `nothing`."""
+        return "nothing" if not self.count else f"{format_bytes(self.size_bytes)} in {counted_blocks(self.count)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +54,38 @@ class PoolReport:
     """One memory pool of one device during a cell."""
 
     pool: PoolWindow
-    at_peak: Ranking
-    """Blocks in use at the peak, by source line."""
-    left: Ranking
-    """Blocks that the cell allocated and that are still alive, by source line."""
-    left_bytes: int
-    left_blocks: int
+    in_use: BlocksBySourceLine
+    """At the peak, or when an allocation on the device failed for the last time."""
+    has_failed: bool
+    """Whether it is the latter."""
+    freed: BlocksBySourceLine
+    """Blocks that were there before the cell and that it freed."""
+    left: BlocksBySourceLine
+    """Blocks that the cell allocated and that are still alive."""
+
+    @property
+    def figures(self) -> str:
+        """What happened, in one line."""
+        pool = self.pool
+        return (
+            f"peak {format_bytes(pool.peak_bytes)}, before {format_bytes(pool.before_bytes)}; "
+            f"allocated {format_bytes(pool.allocated_bytes)} in {counted_blocks(pool.allocated_blocks)}"
+        )
+
+    def sections(self, *, was_interrupted: bool) -> Iterator[tuple[str, BlocksBySourceLine]]:
+        """Yield what to show of the pool, each with its heading.
+
+        Args:
+            was_interrupted: Whether the cell ended with an exception, whose traceback keeps what its frames hold.
+        """
+        if self.has_failed:
+            yield f"in use when memory ran out: {self.in_use.text}", self.in_use
+        elif self.in_use.count:
+            yield "in use at the peak", self.in_use
+        if self.freed.count:
+            yield f"freed by the cell, of what was there before: {self.freed.text}", self.freed
+        held = ", with what the traceback holds" if was_interrupted else ""
+        yield f"left by the cell{held}: {self.left.text}", self.left
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +95,10 @@ class CellReport:
     title: str
     """How the user calls the cell: `In[3]`."""
     pools: tuple[PoolReport, ...]
+    failures: tuple[str, ...]
+    """Allocations that failed for lack of memory, a line each."""
+    was_interrupted: bool
+    """Whether the cell ended with an exception."""
     problems: tuple[str, ...]
     """Why the figures may be wrong, one line each."""
     code: dict[str, str]
@@ -60,21 +115,13 @@ class CellReport:
 
     def _text(self) -> Iterator[str]:
         yield f"msmemscope: memory in {self.title}"
+        yield from self.failures
         for report in self.pools:
-            pool = report.pool
-            yield (
-                f"{where(pool)}: peak {format_bytes(pool.peak_bytes)}, before {format_bytes(pool.before_bytes)}; "
-                f"allocated {format_bytes(pool.allocated_bytes)} in {counted_blocks(pool.allocated_blocks)}"
-            )
-            if report.at_peak.shares:
-                yield "  in use at the peak, by source line"
-                yield from ranking_lines(report.at_peak, self.folder)
-            if report.left_blocks:
-                yield f"  left by the cell: {format_bytes(report.left_bytes)} in {counted_blocks(report.left_blocks)}"
-                yield from ranking_lines(report.left, self.folder)
-            else:
-                yield "  left by the cell: nothing"
-        if not self.pools and not self.problems:
+            yield f"{where(report.pool)}: {report.figures}"
+            for heading, blocks in report.sections(was_interrupted=self.was_interrupted):
+                yield f"  {heading}"
+                yield from ranking_lines(blocks.ranking, self.folder)
+        if not (self.pools or self.problems or self.failures):
             yield "no memory of the observed devices was in use"
         yield from (f"not exact: {problem}" for problem in self.problems)
 
@@ -82,28 +129,21 @@ class CellReport:
         return f"<div>{''.join(self._html())}</div>"
 
     def _html(self) -> Iterator[str]:
+        yield from (f"<p><b>{html.escape(failure)}</b></p>" for failure in self.failures)
         for report in self.pools:
-            pool = report.pool
-            yield (
-                f"<p><b>{html.escape(where(pool))}</b>: peak <b>{format_bytes(pool.peak_bytes)}</b>, before the cell "
-                f"{format_bytes(pool.before_bytes)}; allocated {format_bytes(pool.allocated_bytes)} in "
-                f"{counted_blocks(pool.allocated_blocks)}</p>"
-            )
-            yield self._table("In use at the peak", report.at_peak, pool.peak_bytes)
-            if report.left_blocks:
-                heading = f"Left by the cell: {format_bytes(report.left_bytes)}, {counted_blocks(report.left_blocks)}"
-                yield self._table(heading, report.left, report.left_bytes)
-            else:
-                yield "<p>The cell left nothing.</p>"
-        if not self.pools and not self.problems:
+            yield f"<p><b>{html.escape(where(report.pool))}</b>: {report.figures}</p>"
+            for heading, blocks in report.sections(was_interrupted=self.was_interrupted):
+                yield self._table(heading, blocks)
+        if not (self.pools or self.problems or self.failures):
             yield "<p>No memory of the observed devices was in use.</p>"
         yield from (f"<p>Not exact: {html.escape(problem)}</p>" for problem in self.problems)
 
-    def _table(self, heading: str, ranking: Ranking, total_bytes: int) -> str:
-        rows = "".join(self._row(share, total_bytes) for share in ranking.lines())
+    def _table(self, heading: str, blocks: BlocksBySourceLine) -> str:
+        heading = html.escape(heading[0].upper() + heading[1:])
+        rows = "".join(self._row(share, blocks.size_bytes) for share in blocks.ranking.lines())
         if not rows:
-            return ""
-        head = f"<tr><th style='text-align:left'>{html.escape(heading)}</th><th>size</th><th>blocks</th><th></th></tr>"
+            return f"<p>{heading}</p>"
+        head = f"<tr><th style='text-align:left'>{heading}</th><th>size</th><th>blocks</th><th></th></tr>"
         return f"<table>{head}{rows}</table>"
 
     def _row(self, share: Share, total_bytes: int) -> str:
@@ -119,34 +159,49 @@ class CellReport:
         )
 
 
-def report_of(region: ObservedRegion, top: int, title: str) -> CellReport:
+def report_of(region: ObservedRegion, top: int, title: str, *, was_interrupted: bool = False) -> CellReport:
     """Sum up a region that has ended.
 
     Args:
         region: The cell.
         top: Source lines to list by name.
         title: How the user calls it.
+        was_interrupted: Whether it ended with an exception.
 
     Raises:
         EventLogError: If the event log cannot be read.
     """
     window = region.window()
+    failures = region.failures()
     capture = open_capture()
     code: dict[str, str] = {}
-    pools = []
-    for pool in window.pools:
-        left = window.blocks_left(pool)
-        at_peak = rank_source_lines(window.blocks_at_peak(pool), capture, top)
-        of_left = rank_source_lines(left, capture, top)
-        report = PoolReport(
+
+    def sum_up(blocks: pl.DataFrame) -> BlocksBySourceLine:
+        ranking = _with_cell_names(rank_source_lines(blocks, capture, top), code)
+        return BlocksBySourceLine(int(blocks["size"].sum()), blocks.height, ranking)
+
+    failed_at = {failure.device: failure.sequence for failure in failures}
+    pools = tuple(
+        PoolReport(
             pool=pool,
-            at_peak=_with_cell_names(at_peak, code),
-            left=_with_cell_names(of_left, code),
-            left_bytes=int(left["size"].sum()),
-            left_blocks=left.height,
+            in_use=sum_up(window.blocks_at(pool, failed_at.get(pool.device, pool.peak_sequence))),
+            has_failed=pool.device in failed_at,
+            freed=sum_up(window.blocks_freed(pool)),
+            left=sum_up(window.blocks_left(pool)),
         )
-        pools.append(report)
-    return CellReport(title, tuple(pools), region.problems(), code, os.getcwd())  # noqa: PTH109 - text for a prefix
+        for pool in window.pools
+    )
+    folder = os.getcwd()  # noqa: PTH109 - text for a prefix
+    texts = tuple(_failures_text(failures, folder))
+    return CellReport(title, pools, texts, was_interrupted, region.problems(), code, folder)
+
+
+def _failures_text(failures: tuple[FailedAllocation, ...], folder: str) -> Iterator[str]:
+    unseen = len(failures) - _MOST_FAILURES
+    if unseen > 0:
+        yield f"out of memory {unseen:,} times before"
+    for failure in failures[-_MOST_FAILURES:]:
+        yield failure_text(failure, shortened(_line_of_cell(failure.source_line)[0], folder))
 
 
 def _with_cell_names(ranking: Ranking, code: dict[str, str]) -> Ranking:
@@ -166,13 +221,14 @@ def _line_of_cell(label: str) -> tuple[str, str]:
         return label, ""
     text = linecache.getline(match["file"], int(match["line"])).strip()
     text = text if len(text) <= _LONGEST_CODE else f"{text[: _LONGEST_CODE - 1]}…"
-    name = _cell_name(match["file"])
+    name = cell_name(match["file"])
     if name is None:
         return label, text
     return f"{name}, line {match['line']}{match['function'] or ''}", text
 
 
-def _cell_name(file: str) -> str | None:
+def cell_name(file: str) -> str | None:
+    """How the user calls the cell whose code IPython compiled as this file, `In[3]`; None for other files."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()

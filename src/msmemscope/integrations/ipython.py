@@ -8,14 +8,16 @@
     output = model(batch)
 
 `%msmemscope [options] statement` does the same for one statement. Options are those of the command line that say what
-is collected, and `--top`, the number of source lines to show. Where collection is on already, it stays on and the
-options for it are refused by a message.
+is collected, and `--top`, the number of source lines to show. `--analysis` prints the answers of its analyses below,
+about all that was collected in the process up to then. Where collection is on already, it stays on and the
+options for it are refused by a message. A cell that fails shows its memory, too, above its traceback.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from msmemscope.capture.session import session
@@ -57,7 +59,6 @@ def _magic(line: str, cell: str | None = None) -> None:
     try:
         from IPython.core.error import UsageError as MagicUsageError
         from IPython.core.getipython import get_ipython
-        from IPython.display import display
     except ImportError as error:
         user = "%%msmemscope"
         raise MissingPackageError(user, "ipython") from error
@@ -77,20 +78,44 @@ def _magic(line: str, cell: str | None = None) -> None:
             raise MagicUsageError("collection is on already, so its settings hold; leave out " + ", ".join(settings))
     elif "output" not in settings and collect_into_scratch_folder():
         settings = {"events": "alloc,free", "analysis": "", **settings}
+    analyses = [word.partition(":")[0].strip() for word in options.get("analysis", "").split(",") if word]
     region = ObservedRegion(**settings)
     run = _Code(shell, statement, 0) if cell is None else _Code(shell, cell, 1)
     region.begin()
     try:
         run.execute()
-    finally:
+    except BaseException:
+        # What filled the memory is wanted most where it ran out: shown above the traceback, which IPython prints.
         region.end()
-    try:
-        from msmemscope.integrations.cell_report import report_of
+        _show(region, top, run.title, analyses, was_interrupted=True)
+        raise
+    region.end()
+    _show(region, top, run.title, analyses)
 
-        display(report_of(region, top, run.title))
+
+def _show(region: ObservedRegion, top: int, title: str, analyses: list[str], *, was_interrupted: bool = False) -> None:
+    """Show what a cell did to memory, and what the analyses that were asked for say.
+
+    Raises:
+        UsageError: Of IPython, if that is not known; only warned about where the cell has an exception of its own.
+    """
+    from IPython.core.error import UsageError as MagicUsageError
+    from IPython.display import display
+
+    from msmemscope.integrations.cell_report import report_of
+
+    try:
+        display(report_of(region, top, title, was_interrupted=was_interrupted))
+        if analyses:
+            from msmemscope.integrations.cell_answers import answers
+
+            for answer in answers(analyses):
+                print(answer)  # noqa: T201 - the output of the cell
     except MsmemscopeError as error:
         message = f"the cell ran, but what it did to memory is not known: {error.message}"
-        raise MagicUsageError(message) from error
+        if not was_interrupted:
+            raise MagicUsageError(message) from error
+        print(f"msmemscope: {message}", file=sys.stderr)  # noqa: T201 - below the cell, where its user looks
 
 
 def _split(line: str) -> tuple[dict[str, str], str]:

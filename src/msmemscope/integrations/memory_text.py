@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.window import PoolWindow
     from msmemscope.formats.event_log import Capture
+    from msmemscope.integrations.observed_region import FailedAllocation
     from msmemscope.recording.block_sets import Ranking
 
 LIMIT = 5
@@ -28,6 +29,13 @@ def where(pool: PoolWindow) -> str:
 def counted_blocks(count: int) -> str:
     """Write a number of blocks."""
     return f"{format_count(count)} block" if count == 1 else f"{format_count(count)} blocks"
+
+
+def failure_text(failure: FailedAllocation, source_line: str) -> str:
+    """Write what failed for lack of memory, and where; the line as it is to be shown."""
+    least = "at least " if failure.is_piece else ""
+    device = device_name(failure.device)
+    return f"out of memory on {device}: {least}{format_bytes(failure.size_bytes)} asked for at {source_line}"
 
 
 def rank_source_lines(blocks: pl.DataFrame, capture: Capture, limit: int = LIMIT) -> Ranking:

@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log.new_events import NewEvents
 
 
+@dataclasses.dataclass(frozen=True)
+class FailedAllocation:
+    """An allocation for which there was not enough memory, and that was not granted when it was tried again."""
+
+    sequence: int
+    """The event of its last attempt."""
+    device: int
+    size_bytes: int
+    is_piece: bool
+    """Whether memory was asked for in pieces: more of them may have been wanted."""
+    source_line: str
+
+
 class ObservedRegion:
     """A piece of code between `begin` and `end`.
 
@@ -89,6 +102,27 @@ class ObservedRegion:
 
         return memory_window(_ledger.blocks(), self.first, self.last)
 
+    def failures(self) -> tuple[FailedAllocation, ...]:
+        """The allocations that failed inside for lack of memory, in their order. To be called after `window`."""
+        from msmemscope.recording.block_sets import NO_PYTHON_STACK
+        from msmemscope.recording.failed_allocations import is_in_pieces
+        from msmemscope.recording.source_lines import source_lines
+
+        failed = _ledger.failures()
+        failed = failed.filter((failed["sequence"] >= self.first) & (failed["sequence"] < self.last))
+        stacks = open_capture().python_stack_frame(failed["python_stack_id"])
+        lines = dict(source_lines(stacks).iter_rows())
+        return tuple(
+            FailedAllocation(
+                sequence=row["sequence"],
+                device=row["device"],
+                size_bytes=row["size"],
+                is_piece=is_in_pieces(row["function"]),
+                source_line=lines.get(row["python_stack_id"], NO_PYTHON_STACK),
+            )
+            for row in failed.iter_rows(named=True)
+        )
+
 
 class _Ledger:
     """All blocks that are alive, or were when it was asked last; brought up to date by reading new events only."""
@@ -97,6 +131,7 @@ class _Ledger:
         self._directory = ""
         self._events: NewEvents | None = None
         self._kept: pl.DataFrame | None = None
+        self._attempts: list[pl.DataFrame] = []
         self.problems: tuple[str, ...] = ()
 
     def blocks(self) -> pl.DataFrame:
@@ -105,18 +140,33 @@ class _Ledger:
 
         from msmemscope.model.events import MEMORY_KINDS, EventKind
         from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+        from msmemscope.recording.failed_allocations import attempts_among
 
         events = self._events
         if events is None or self._directory != _native.capture_directory():
             events = self._open()
-        new = events.read(tuple(int(kind) for kind in MEMORY_KINDS))
+        new = events.read(tuple(int(kind) for kind in (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)))
+        capture = open_capture()
+        if (new["kind"] == int(EventKind.OOM)).any():
+            self._attempts.append(attempts_among(new, capture.string_frame(new["name_id"])))
         known = new if self._kept is None else pl.concat([self._kept, new])
         blocks = build_blocks(known, STRING_SCHEMA.to_frame())
         alive = blocks.filter(pl.col("free_sequence").is_null()).select(sequence="allocation_id")
         mallocs = known.filter(pl.col("kind") == int(EventKind.MALLOC)).select(EVENT_SCHEMA.names())
         self._kept = mallocs.join(alive, on="sequence", how="semi", maintain_order="left")
-        self.problems = _losses(open_capture())
+        self.problems = _losses(capture)
         return blocks
+
+    def failures(self) -> pl.DataFrame:
+        """Allocations that failed, up to the last call of `blocks`: the last attempt of each (`attempts_among`)."""
+        import polars as pl
+
+        from msmemscope.recording import EVENT_SCHEMA
+
+        if not self._attempts:
+            return pl.DataFrame(schema={**EVENT_SCHEMA, "function": pl.String})
+        last = [attempts.group_by("call", maintain_order=True).last() for attempts in self._attempts]
+        return pl.concat(last).filter(~pl.col("is_served"))
 
     def _open(self) -> NewEvents:
         """Begin with the log of this process; after a fork it is another one."""
@@ -130,6 +180,7 @@ class _Ledger:
             raise EventLogError(message)
         self._events = NewEvents(Path(self._directory))
         self._kept = None
+        self._attempts = []
         return self._events
 
 

@@ -17,18 +17,26 @@ from msmemscope.capture.session import session
 from msmemscope.configuration import observable_devices
 from msmemscope.configuration.settings import ACCEPTED_DEVICES, is_device
 from msmemscope.errors import MsmemscopeError, UsageError
-from msmemscope.integrations.memory_text import counted_blocks, rank_source_lines, ranking_lines, where
+from msmemscope.integrations.memory_text import (
+    counted_blocks,
+    failure_text,
+    rank_source_lines,
+    ranking_lines,
+    shortened,
+    where,
+)
 from msmemscope.integrations.observed_region import ObservedRegion, collect_into_scratch_folder, open_capture
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import Pool
 from msmemscope.units import SIZE_FORMS, format_bytes, parse_size_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     import polars as pl
 
     from msmemscope.analysis.window import MemoryWindow, PoolWindow
+    from msmemscope.integrations.observed_region import FailedAllocation
 
 LIMIT_MARK = "limit_device_memory"
 LEAKS_MARK = "no_device_leaks"
@@ -124,21 +132,34 @@ class MemoryChecks:
     def __init__(self, checks: dict[pytest.Item, _Checks], mistakes: dict[pytest.Item, pytest.UsageError]) -> None:
         self._checks = checks
         self._mistakes = mistakes
+        self._collections: dict[pytest.Item, ObservedRegion] = {}
+        """Of tests that run: from their fixtures to the end of their function, so that stacks of both are known."""
         self._regions: dict[pytest.Item, ObservedRegion] = {}
+        """Their functions alone, which are judged."""
         self._settings: dict[str, Any] = {}
         if collect_into_scratch_folder():
             devices = set(observable_devices()).union(*(check.devices for check in checks.values()))
             self._settings = {"events": "alloc,free", "analysis": "", "device": sorted(devices)}
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Refuse a test whose marks are wrong."""
+    @pytest.hookimpl(wrapper=True, trylast=True)  # within the wrappers of pytest, which expect an end of each beginning
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Refuse a test whose marks are wrong; begin to collect before its fixtures allocate."""
         if item in self._mistakes:
             pytest.fail(f"usage error: {self._mistakes[item]}", pytrace=False)
+        if item not in self._checks:
+            return (yield)
+        collection = self._collections[item] = ObservedRegion(**self._settings)
+        collection.begin()
+        try:
+            return (yield)
+        except BaseException:
+            self._end_collection(item)
+            _explain_failure(item, "setup", collection)
+            raise
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Collect while the test function runs, not its fixtures, and compare the peak with the limit."""
+        """Observe the test function, not its fixtures, and compare the peak with the limit."""
         checks = self._checks.get(item)
         if checks is None:
             return (yield)
@@ -148,8 +169,13 @@ class MemoryChecks:
         region.begin()
         try:
             result = yield
-        finally:
+        except BaseException:
             region.end()
+            self._end_collection(item)
+            _explain_failure(item, "call", region)
+            raise
+        region.end()
+        self._end_collection(item)
         self._regions[item] = region
         _judge_limits(item, checks, region)
         return result
@@ -157,12 +183,41 @@ class MemoryChecks:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         """Look, after the fixtures are gone, at what the test function has left behind."""
-        result = yield
+        self._end_collection(item)  # still on where only fixtures are set up (--setup-only)
         region = self._regions.pop(item, None)
+        result = yield
         checks = self._checks.get(item)
         if checks is not None and region is not None and checks.looks_for_leaks:
             _judge_leaks(item, checks, region)
         return result
+
+    def _end_collection(self, item: pytest.Item) -> None:
+        collection = self._collections.pop(item, None)
+        if collection is not None:
+            collection.end()
+
+
+def _explain_failure(item: pytest.Item, phase: str, region: ObservedRegion) -> None:
+    """Add to the report of a test that failed what was in use where memory ran out; nothing where it did not."""
+    try:
+        window = region.window()
+        failures = region.failures()
+    except MsmemscopeError as error:
+        item.add_report_section(phase, "msmemscope", f"whether memory ran out is not known: {error.message}\n")
+        return
+    if failures:
+        item.add_report_section(phase, "msmemscope", "\n".join(_failure_lines(item, window, failures[-1])) + "\n")
+
+
+def _failure_lines(item: pytest.Item, window: MemoryWindow, failure: FailedAllocation) -> Iterator[str]:
+    folder = str(item.config.rootpath)
+    capture = open_capture()
+    yield failure_text(failure, shortened(failure.source_line, folder))
+    for pool in _judged_pools(window, device_name(failure.device)):
+        blocks = window.blocks_at(pool, failure.sequence)
+        size = f"{format_bytes(int(blocks['size'].sum()))} in {counted_blocks(blocks.height)}"
+        yield f"{where(pool)}: {size} in use then, by source line:"
+        yield from ranking_lines(rank_source_lines(blocks, capture), folder)
 
 
 def _judge_limits(item: pytest.Item, checks: _Checks, region: ObservedRegion) -> None:

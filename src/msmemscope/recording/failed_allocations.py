@@ -114,7 +114,16 @@ def granted_pieces(recording: Recording, failure: Mapping[str, Any], driver_bloc
 
 
 def failed_attempts(recording: Recording) -> pl.DataFrame:
+    """Find every attempt at an allocation that failed; see `attempts_among`."""
+    return attempts_among(recording.events, recording.strings)
+
+
+def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
     """Find every attempt at an allocation that failed.
+
+    Args:
+        events: Of EVENT_SCHEMA, in sequence order; kinds other than MALLOC, OOM and SNAPSHOT are not needed.
+        strings: Of STRING_SCHEMA, with the names of those.
 
     Returns:
         EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
@@ -123,7 +132,7 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
         the next failure on the device; `is_served`, whether the same request was granted when it was made again, as
         it is where an allocator gives its cache back in between: the program has seen no failure then.
     """
-    texts = recording.strings.select(name_id="id", name="text")
+    texts = strings.select(name_id="id", name="text")
     is_failure = pl.col("kind") == EventKind.OOM
     is_inside = ~is_failure & (pl.col("name") == OOM_SNAPSHOT_NAME)
     is_behind = ~is_failure & (pl.col("name") == OOM_SNAPSHOT_AFTER_NAME)
@@ -132,7 +141,7 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
     next_end = end.backward_fill().over("device")
     is_its_own = next_end.is_not_null() & (following.is_null() | (next_end < following))
     found = (
-        recording.events.filter(pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT]))
+        events.filter(pl.col("kind").is_in([EventKind.OOM, EventKind.SNAPSHOT]))
         .join(texts, on="name_id", how="left", maintain_order="left")
         .with_columns(pl.col("name").fill_null(""))
         .filter(is_failure | is_inside | is_behind)
@@ -155,7 +164,7 @@ def failed_attempts(recording: Recording) -> pl.DataFrame:
         .drop("given_up_before")
         .rename({"name": "function"})
     )
-    return _with_served(found, recording.events)
+    return _with_served(found, events)
 
 
 def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,6 @@ from __future__ import annotations
 # which would be half a second for a run that recorded nothing.
 from typing import IO, TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,11 +17,21 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.events import EVENT_WORDS, EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.plain_text import printable, wrapped
-from msmemscope.reports.report_text import HEADING, QUIET, SHORTEST_LABEL, counted, cut_label, relative_path
+from msmemscope.reports.report_text import (
+    HEADING,
+    QUIET,
+    SHORTEST_LABEL,
+    console_for,
+    counted,
+    cut_label,
+    relative_path,
+)
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from msmemscope.analysis.peak.overview import PoolPeak
     from msmemscope.recording.block_sets import BlockSet, Share
@@ -57,7 +66,7 @@ def render_process(process: ProcessSummary, out: IO[str], *, width: int | None =
         out: Where to write it; colours only if it is a terminal.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
-    _ProcessReport(Console(file=out, width=width, highlight=False, markup=False, emoji=False)).write(process)
+    _ProcessReport(console_for(out, width=width)).write(process)
 
 
 class _ProcessReport:

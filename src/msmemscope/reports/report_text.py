@@ -34,6 +34,29 @@ _LEAST_LABEL_ROOM: Final = 40
 """Columns beside the numbers below which a label gets a line of its own."""
 
 
+def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> Console:
+    """Return a console that writes reports as they are, to `out` alone.
+
+    In a notebook rich would show each line as an HTML element of its own, and leave a stream of ours empty.
+
+    Args:
+        out: Where to.
+        width: Columns; by default those of the terminal, 80 where there is none.
+        is_coloured: Whether to colour; by default if `out` is a terminal.
+    """
+    return Console(
+        file=out,
+        width=width,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        force_jupyter=False,
+        force_terminal=is_coloured,
+        color_system="standard" if is_coloured else "auto",
+        legacy_windows=False,
+    )
+
+
 class ReportWriter:
     """Writes the parts of a report.
 
@@ -46,16 +69,7 @@ class ReportWriter:
     def __init__(self, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> None:
         """Prepare the console."""
         self._out = out
-        self._console = Console(
-            file=out,
-            width=width,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            force_terminal=is_coloured,
-            color_system="standard" if is_coloured else "auto",
-            legacy_windows=False,
-        )
+        self._console = console_for(out, width=width, is_coloured=is_coloured)
 
     @property
     def width(self) -> int:

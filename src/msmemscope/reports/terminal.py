@@ -15,7 +15,6 @@ import io
 # which would be half a second for a run that recorded nothing.
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,12 +23,14 @@ from msmemscope.model.pools import Pool
 from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.plain_text import cut_end, printable, wrapped
 from msmemscope.reports.process_report import REPORT_FILE, add_shares, label_width, place_of_peak
-from msmemscope.reports.report_text import ALARM, HEADING, QUIET, SHORTEST_LABEL, counted, relative_path
+from msmemscope.reports.report_text import ALARM, HEADING, QUIET, SHORTEST_LABEL, console_for, counted, relative_path
 from msmemscope.reports.sparkline import sparkline
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from rich.console import Console
 
     from msmemscope.analysis.peak.overview import PoolPeak
     from msmemscope.recording.block_sets import Ranking
@@ -90,7 +91,7 @@ def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -
         out: Where to write it; colours only if it is a terminal.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
-    console = Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    console = console_for(out, width=width)
     summary = dataclasses.replace(summary, processes=_ranks_once(summary.processes))
     for line in _Screen(console, getattr(out, "encoding", None)).lines(summary):
         out.write(f"{line}\n")

@@ -63,6 +63,14 @@ def test_a_block_that_collection_found_was_there_before() -> None:
     assert window.blocks_left(only(window))["size"].to_list() == [10]
 
 
+def test_what_it_freed_of_what_was_there_before() -> None:
+    """Not its own blocks, and not what is freed after it."""
+    old, later, brief = malloc(1, 100), malloc(2, 30), malloc(5, 20)
+    window = memory_window(blocks_of([old, later, brief, free(6, old), free(7, brief), free(9, later)]), 4, 9)
+    assert window.blocks_freed(only(window))["size"].to_list() == [100]
+    assert window.blocks_at(only(window), 6)["size"].to_list() == [30, 20]
+
+
 def test_a_window_that_only_frees_has_its_peak_at_its_beginning() -> None:
     """The peak is what was in use before."""
     old = malloc(1, 100)
@@ -103,6 +111,7 @@ def test_any_window_of_any_history(freed_first: str, actions: list[Action], boun
     alive: dict[int, dict[str, int]] = {}
     use = {int(Pool.HOST): 0, int(Pool.PTA): 0}
     before = dict(use)
+    freed = dict.fromkeys(use, 0)
     peak: dict[int, int] = {}
     allocated = dict.fromkeys(use, 0)
     for sequence, (action, size, pool) in enumerate(actions, start=1):
@@ -119,6 +128,8 @@ def test_any_window_of_any_history(freed_first: str, actions: list[Action], boun
             block = alive.pop(max(alive) if freed_first == "newest" else min(alive))
             events.append(free(sequence, block))
             use[block["pool"]] -= block["size"]
+            if block["sequence"] < first <= sequence < last:
+                freed[block["pool"]] += block["size"]
         if first <= sequence < last:
             peak = {key: max(peak[key], use[key]) for key in use}
     if len(actions) < first:
@@ -134,5 +145,6 @@ def test_any_window_of_any_history(freed_first: str, actions: list[Action], boun
         assert (seen.before_bytes, seen.peak_bytes) == (before[key], peak.get(key, before[key]))
         assert seen.allocated_bytes == allocated[key]
         assert window.blocks_at_peak(seen)["size"].sum() == seen.peak_bytes
+        assert window.blocks_freed(seen)["size"].sum() == freed[key]
         left = [block["size"] for number, block in alive.items() if first <= number < last and block["pool"] == key]
         assert window.blocks_left(seen)["size"].to_list() == left

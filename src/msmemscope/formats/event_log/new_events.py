@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.capture import EVENT_LOG_DIRECTORY
 from msmemscope.formats.event_log.event_frame import event_frame
 from msmemscope.formats.event_log.layout import EVENT_SEGMENT_MAGIC, RECORD, SEGMENT_DATA_OFFSET
@@ -50,10 +51,15 @@ class NewEvents:
             A table of `recording.EVENT_SCHEMA`.
 
         Raises:
-            EventLogError: If a segment cannot be read.
+            EventLogError: If the log is gone, or a segment cannot be read.
         """
         parts = [np.empty(0, dtype=RECORD)]
-        for path in sorted(self._log.iterdir()):
+        try:
+            paths = sorted(self._log.iterdir())
+        except OSError as error:
+            message = f"{self._log} cannot be read: {error.strerror}"
+            raise EventLogError(message) from error
+        for path in paths:
             if _SEGMENT_NAME.fullmatch(path.name):
                 segment = open_segment(path, EVENT_SEGMENT_MAGIC)
                 if segment is not None:
