@@ -18,6 +18,32 @@ by `--level=kernel` (or `op`). With `--` before the program nothing is: `msmemsc
 
 A value that is not accepted is refused before anything is started or written: the message names the option, the value
 and what is accepted, and the exit status is 2.
+
+## Options of a project
+
+Options that hold for every run of a project stand in a file: in `msmemscope.toml`, or in the table `[tool.msmemscope]` of
+`pyproject.toml`.
+
+```toml
+[tool.msmemscope]
+device = ["npu:0", "cpu"]        # a list, or the text of the command line: "npu:0,cpu"
+call-stack = { python = 20 }     # or "python:20"
+analysis = ["leaks", "decompose"]
+max-size = "2G"
+output = "build/memory"          # relative to the folder of this file
+report = true                    # a switch
+```
+
+- Keys are the long options below, without their dashes, except those that compare two results. `msmemscope.toml` has the
+  same keys without a table around them.
+- The file is looked for in the current folder, then in its parents as far as the first with `.git`, the home folder, or the
+  root. The nearest one holds, and only that; of two in one folder, `msmemscope.toml`. A file that another user put into a
+  folder of all users, such as `/tmp`, is not taken.
+- The command line wins, option by option. A switch that the file turns on cannot be turned off there, except by
+  `--no-project-file`, which ignores the file as a whole. No environment variable sets options.
+- An unknown key, or a value that is not accepted, is refused as on the command line; the message names the file and the key.
+- Only `msmemscope program` reads it: not verbs, not `msmemscope.config()`, and nothing in the observed program. With
+  `--verbose`, or `log-level = "info"`, one line says which file was taken.
 """
 
 

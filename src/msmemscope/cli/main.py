@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import io
 import os
@@ -15,6 +16,7 @@ from msmemscope.cli.commands import COMMANDS, run_command
 from msmemscope.cli.commands.compare import COMPARING, compare_by_options
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.patient_stream import make_stderr_patient
+from msmemscope.cli.project_file import read_project_file
 from msmemscope.configuration import Config, with_options
 from msmemscope.errors import (
     EXIT_STATUS_FAILURE,
@@ -29,10 +31,13 @@ from msmemscope.launch.launch import launch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from msmemscope.cli.arguments import LaunchRequest
+    from msmemscope.cli.project_file import ProjectFile
+
 _INTERRUPTED_STATUS = 130
 _NOBODY_READS_STATUS = 141
 """As a shell shows the end by SIGPIPE."""
-_DEPENDENCIES = frozenset({"elftools", "numpy", "polars", "rich"})
+_DEPENDENCIES = frozenset({"elftools", "numpy", "polars", "rich", "tomli"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,7 +114,13 @@ def _run(arguments: Sequence[str]) -> int:
         return status
     if COMPARING & {one.option.name for one in request.given}:
         return compare_by_options(request)
+    project = _project_file(request)
+    if project is not None:
+        request = dataclasses.replace(request, given=(*project.given, *request.given))
     config = with_options(Config(), request.given)
+    messages.print_from(config.log_level)
+    if project is not None:
+        messages.information(f"options of this project from {project.path}")
     if not request.program:
         sys.stderr.write(_help())
         messages.failed("no program was given", hint="msmemscope python train.py")
@@ -123,6 +134,16 @@ def _run(arguments: Sequence[str]) -> int:
             hint = f"did you mean msmemscope {meant[0]}?"
             raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
         raise
+
+
+def _project_file(request: LaunchRequest) -> ProjectFile | None:
+    if not request.program or any(one.option.name == "no-project-file" for one in request.given):
+        return None
+    try:
+        folder = Path.cwd()
+    except OSError:
+        return None  # the current directory is gone
+    return read_project_file(folder)
 
 
 def _help() -> str:

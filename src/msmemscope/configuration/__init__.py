@@ -15,6 +15,7 @@ from msmemscope.configuration.options import (
     GivenOption,
     Option,
     OptionGroup,
+    option_text,
     with_keywords,
     with_options,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "cann_directory",
     "new_session",
     "observable_devices",
+    "option_text",
     "split_list",
     "with_keywords",
     "with_options",

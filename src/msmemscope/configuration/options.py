@@ -278,6 +278,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("quiet", OptionGroup.GENERAL, "Print errors only: --log-level=error.", other_spellings=("-q",)),
     Option("verbose", OptionGroup.GENERAL, "Print what was observed too: --log-level=info."),
     Option("debug", OptionGroup.GENERAL, "Print everything: --log-level=debug."),
+    Option(
+        "no-project-file",
+        OptionGroup.GENERAL,
+        "Take no options from msmemscope.toml or pyproject.toml of the current folder or of its parents.",
+    ),
     Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",)),
     Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v", "-V")),
 )
@@ -363,7 +368,7 @@ def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
             raise ConfigurationError(message, value=keyword, accepted=", ".join(sorted(OPTION_BY_KEYWORD)))
         if value is None:
             continue
-        given.append(GivenOption(option, keyword, _text_of(option, keyword, value)))
+        given.append(GivenOption(option, keyword, option_text(option, keyword, value)))
     try:
         return with_options(base, given)
     except UsageError as error:
@@ -372,8 +377,17 @@ def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
         ) from error
 
 
-def _text_of(option: Option, keyword: str, value: object) -> str:
-    """A value of a Python caller as it would be written on the command line."""
+def option_text(option: Option, keyword: str, value: object) -> str:
+    """A value of a Python caller, or of a project file, as it would be written on the command line.
+
+    Args:
+        option: One that takes a value.
+        keyword: What the caller calls it, for messages.
+        value: As `with_keywords` takes it.
+
+    Raises:
+        ConfigurationError: If a value of this type stands for no text.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -387,7 +401,7 @@ def _text_of(option: Option, keyword: str, value: object) -> str:
     elif isinstance(value, Mapping):
         return ",".join(f"{word}:{number}" for word, number in value.items())
     elif isinstance(value, (list, tuple, set, frozenset)):
-        return ",".join(_text_of(option, keyword, item) for item in value)
+        return ",".join(option_text(option, keyword, item) for item in value)
     message = f"cannot be {'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
     raise ConfigurationError(message, option=keyword, value=repr(value), accepted=option.accepted)
 

@@ -61,7 +61,6 @@ def launch(request: LaunchRequest, config: Config) -> int:
         UsageError: If the output root cannot be used; nothing was started.
         LaunchError: If the program cannot be started; nothing is left on disk.
     """
-    messages.print_from(config.log_level)
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
     if request.taken_from_program:
         taken = ", ".join(request.taken_from_program)

@@ -55,3 +55,9 @@ def note(text: str) -> None:
     """Print what the user may want to know, as long as anything but errors is printed."""
     if are_printed(LogLevel.WARN):
         _print("", text)
+
+
+def information(text: str) -> None:
+    """Print how the tool did something, for those who ask."""
+    if are_printed(LogLevel.INFO):
+        _print("", text)

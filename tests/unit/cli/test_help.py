@@ -54,4 +54,4 @@ def test_every_verb_has_a_file_of_its_own() -> None:
     import msmemscope.cli.commands as package
 
     files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {"__init__"}
-    assert files == {command.name for command in COMMANDS}
+    assert files == {command.name.replace("-", "_") for command in COMMANDS}

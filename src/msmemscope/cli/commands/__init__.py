@@ -7,6 +7,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from msmemscope.cli.commands.analyze import AnalyzeCommand
+from msmemscope.cli.commands.bug_report import BugReportCommand
 from msmemscope.cli.commands.compare import CompareCommand
 from msmemscope.cli.commands.completion import CompletionCommand
 from msmemscope.cli.commands.doctor import DoctorCommand
@@ -58,6 +59,7 @@ COMMANDS: tuple[Command, ...] = (
     LiveCommand(),
     McpCommand(),
     DoctorCommand(),
+    BugReportCommand(),
     EnvCommand(),
     CompletionCommand(),
 )

@@ -12,6 +12,8 @@ from msmemscope.errors import EXIT_STATUS_FAILURE
 if TYPE_CHECKING:
     import argparse
 
+    from msmemscope.capture.findings import Finding
+
 _WIDTH = 80
 _INDENT = " " * 10
 
@@ -41,13 +43,17 @@ class DoctorCommand:
         is_impossible = False
         for finding in diagnose(with_options(Config(), given)):
             is_impossible = is_impossible or finding.is_fatal
-            sys.stdout.write(f"{finding.status.value:8}  {finding.subject}: {finding.detail}\n")
-            if finding.advice:
-                sys.stdout.write(
-                    textwrap.fill(finding.advice, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT) + "\n"
-                )
+            sys.stdout.write(finding_text(finding))
             sys.stdout.flush()
         if is_impossible:
             sys.stdout.write("Nothing can be observed on this machine until that is solved.\n")
             return EXIT_STATUS_FAILURE
         return 0
+
+
+def finding_text(finding: Finding) -> str:
+    """What a check found: a line, and the advice below it."""
+    text = f"{finding.status.value:8}  {finding.subject}: {finding.detail}\n"
+    if finding.advice:
+        text += textwrap.fill(finding.advice, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT) + "\n"
+    return text
