@@ -22,8 +22,13 @@ from msmemscope.analysis.leaks.overview import LeakOverview, LeaksOptions, find_
 from msmemscope.analysis.operators.memory_changes import MemoryChanges, OperatorsOptions, find_memory_changes
 from msmemscope.analysis.options import QuestionOptions, option_words
 from msmemscope.analysis.owners.decomposition import Decomposition, DecompositionOptions, decompose
-from msmemscope.analysis.peak.explanation import PeakOptions, explain_peak
-from msmemscope.analysis.peak.out_of_memory import OutOfMemoryOptions, OutOfMemoryResult, analyze_out_of_memory
+from msmemscope.analysis.peak.explanation import DevicePeak, PeakOptions, explain_peak
+from msmemscope.analysis.peak.out_of_memory import (
+    OutOfMemory,
+    OutOfMemoryOptions,
+    OutOfMemoryResult,
+    analyze_out_of_memory,
+)
 from msmemscope.analysis.watch.verdict import WatchResult, judge_watched_memory
 from msmemscope.errors import ConfigurationError
 from msmemscope.formats.dump.changes_csv import check_new, write_changes
@@ -72,6 +77,10 @@ OptionsType = TypeVar("OptionsType", bound=QuestionOptions)
 ResultType = TypeVar("ResultType", bound=Result)
 
 
+USUALLY_FOLLOWING: Final = "analyze peak"
+"""What to type next where an answer calls for nothing else."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Question(Generic[OptionsType, ResultType]):
     """One question that can be asked of a recording."""
@@ -95,6 +104,8 @@ class Question(Generic[OptionsType, ResultType]):
     """What the HTML report shows of an answer; None for a question that it does not ask."""
     content: Callable[[ResultType, Recording], object] = lambda result, _: result
     """What of the result JSON has."""
+    following: Callable[[ResultType], str] = lambda _: USUALLY_FOLLOWING
+    """What to type next, without `msmemscope` and PATH; empty where the report says it itself."""
     check: Callable[[Recording, OptionsType], None] = lambda *_: None
     """Refuses, before anything is worked out, what does not fit the recording, or what `write` could not do."""
     write: Callable[[ResultType, Recording, OptionsType], Sequence[str]] = lambda *_: ()
@@ -213,6 +224,11 @@ def _failure_findings(result: OutOfMemoryResult) -> pl.DataFrame:
     return found_at_sites(failures, kind=pl.lit("failed allocation"), site="source_line", size="size_bytes")
 
 
+def _names_next(explained: Sequence[DevicePeak] | Sequence[OutOfMemory]) -> bool:
+    """Whether the cause that a report gives comes with a command."""
+    return any(one.cause is not None and one.cause.next_command for one in explained)
+
+
 def _watch_findings(result: WatchResult) -> pl.DataFrame:
     changes = result.unexpected.with_columns(pl.col("changed_bytes").fill_null(0))
     return found_at_sites(changes, kind=pl.lit("unexpected change"), site="call_site", size="changed_bytes")
@@ -227,6 +243,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         _render_leaks,
         findings=_leak_findings,
         tables=leaks_tables,
+        following=lambda result: USUALLY_FOLLOWING if _leak_findings(result).is_empty() else "tree --of=leaked",
     ),
     Question(
         "inefficient",
@@ -243,7 +260,14 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         write=_write_back,
         on_command_line={"patterns": True},
     ),
-    Question("decompose", "What memory is made of, by owner.", DecompositionOptions, decompose, _render_owners),
+    Question(
+        "decompose",
+        "What memory is made of, by owner.",
+        DecompositionOptions,
+        decompose,
+        _render_owners,
+        following=lambda _: "tree",
+    ),
     Question(
         "peak",
         "What filled memory at its peak, or when an allocation failed, and what could be saved.",
@@ -251,6 +275,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         lambda recording, options: explain_peak(recording, device=options.device_number, at=options.at),
         lambda result, _, out: render_peak(result, out),
         tables=peak_tables,
+        following=lambda result: "" if _names_next(result.devices) else "tree",
         check=_check_moment,
     ),
     Question(
@@ -271,6 +296,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         lambda result, _, out: render_out_of_memory(result, out),
         findings=_failure_findings,
         tables=out_of_memory_tables,
+        following=lambda result: "" if _names_next(result.failures) else USUALLY_FOLLOWING,
     ),
     Question(
         "growth",
@@ -293,6 +319,8 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
 
 QUESTIONS: Final[dict[str, Question[Any, Any]]] = {question.name: question for question in _ALL}
 """By name, in the order of help texts."""
+OTHER_NAMES: Final = {"out-of-memory": "oom"}
+"""What a question is also called: its name."""
 
 
 def question_named(name: object) -> Question[Any, Any]:
@@ -301,7 +329,7 @@ def question_named(name: object) -> Question[Any, Any]:
     Raises:
         ConfigurationError: If there is none of this name.
     """
-    found = QUESTIONS.get(name) if isinstance(name, str) else None
+    found = QUESTIONS.get(OTHER_NAMES.get(name, name)) if isinstance(name, str) else None
     if found is None:
         close = difflib.get_close_matches(str(name), QUESTIONS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else None

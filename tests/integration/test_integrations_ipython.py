@@ -176,7 +176,7 @@ def test_analyses_of_a_collection_that_is_on_are_refused(tmp_path: Path) -> None
     """As what they need may not be collected."""
     states, _ = run_cells(
         tmp_path,
-        "import msmemscope\nmsmemscope.config(device='cpu', analysis='')\nmsmemscope.start()",
+        f"import msmemscope\nmsmemscope.config(device='cpu', analysis='', output={str(tmp_path / 'output')!r})\nmsmemscope.start()",
         "%%msmemscope --analysis=leaks\n1",
     )
     assert states[1]["error"] == "UsageError: collection is on already, so its settings hold; leave out analysis"

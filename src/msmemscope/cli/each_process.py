@@ -108,6 +108,7 @@ def show_processes(
     render: Callable[[Found], None],
     *,
     as_json: bool,
+    following: str,
 ) -> int:
     """Show something of every process at a path: all that a verb does which asks for nothing else.
 
@@ -117,6 +118,7 @@ def show_processes(
         examine: Finds what is shown.
         render: Writes what was found to stdout.
         as_json: Whether stdout gets one JSON object instead of text.
+        following: What to type next, without `msmemscope` and PATH.
 
     Returns:
         The exit status.
@@ -124,6 +126,7 @@ def show_processes(
     Raises:
         MsmemscopeError: If that works for not a single process.
     """
+    from msmemscope.cli.next_command import name_next_command
     from msmemscope.reports.analysis_json import result_content
     from msmemscope.reports.coverage_report import render_limits, render_missing
 
@@ -139,6 +142,8 @@ def show_processes(
     contents = [content for _, _, content in each_process(path, folders, shown, as_json=as_json)]
     if as_json:
         write_json({"verb": name, "path": str(path), "processes": contents})
+    else:
+        name_next_command(following, [given])
     return 0
 
 

@@ -26,6 +26,14 @@ def are_printed(level: LogLevel) -> bool:
     return _LEVELS.index(level) >= _LEVELS.index(_least[0])
 
 
+def next_command(command: str) -> None:
+    """Print what to type next, as long as anything but errors is printed."""
+    if are_printed(LogLevel.WARN):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"next: {command}\n")
+            sys.stderr.flush()
+
+
 def _print(kind: str, text: str, hint: str | None = None) -> None:
     # A closed or full stderr must not change the exit status of the observed program.
     with contextlib.suppress(OSError, ValueError):

@@ -42,7 +42,7 @@ class AnalyzeCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the questions with their options."""
         from msmemscope.analysis.options import option_words
-        from msmemscope.questions import QUESTIONS
+        from msmemscope.questions import OTHER_NAMES, QUESTIONS
 
         kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
         for name, question in QUESTIONS.items():
@@ -74,22 +74,38 @@ class AnalyzeCommand:
                     help="exit with status 1 if anything was found, or nothing could be looked at",
                 )
 
+        for other_name, name in OTHER_NAMES.items():
+            kinds.choices[other_name] = kinds.choices[name]  # unlike an alias of argparse, not in help and completion
+
     def run(self, arguments: argparse.Namespace) -> int:
         """Analyse one process after the other."""
-        from msmemscope.questions import QUESTIONS
+        from msmemscope.questions import question_named
 
-        question = QUESTIONS[arguments.kind]
+        question = question_named(arguments.kind)
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
         frames = 1
         if arguments.frames is not None:
             frames = chosen_number(arguments.frames, "--frames", least=1, most=_MOST_FRAMES, of="frames")
         path, folders = chosen_input(arguments.path)
-        findings = _analyze(question, path, folders, options, frames=frames, as_json=arguments.json)
+        asked = _Asked(arguments.path, path, folders)
+        findings = _analyze(question, asked, options, frames=frames, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
         # What could not be looked at has not passed.
         return 0 if findings == 0 else EXIT_STATUS_FAILURE
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What a question is asked about."""
+
+    typed: str | None
+    """PATH, if it was given."""
+    path: Path
+    """What it stands for."""
+    folders: Sequence[Path]
+    """The captures in it, where it is a folder of several."""
 
 
 def _help(words: OptionWords, default: object) -> str:
@@ -116,8 +132,7 @@ def _given(question: Question[Any, Any], arguments: argparse.Namespace) -> dict[
 
 def _analyze(
     question: Question[Any, Any],
-    path: Path,
-    folders: Sequence[Path],
+    asked: _Asked,
     options: QuestionOptions,
     *,
     frames: int,
@@ -127,8 +142,7 @@ def _analyze(
 
     Args:
         question: What is asked.
-        path: What was named.
-        folders: The captures in it, where it is a folder of several.
+        asked: What it is asked about.
         options: Of the question.
         frames: Of call sites that are shown.
         as_json: Whether stdout gets JSON instead of text.
@@ -139,7 +153,9 @@ def _analyze(
     Raises:
         MsmemscopeError: if not a single process could be analysed.
     """
+    from msmemscope.cli.next_command import name_next_command
     from msmemscope.launch import messages
+    from msmemscope.questions import USUALLY_FOLLOWING
     from msmemscope.reports.merged_findings import merged_content, render_merged_findings
     from msmemscope.reports.report_text import ReportWriter
 
@@ -157,9 +173,11 @@ def _analyze(
     contents = []
     found: list[tuple[int, pl.DataFrame]] = []
     answered = 0
-    for recording, result, content in each_process(path, folders, shown, as_json=as_json):
+    following = []
+    for recording, result, content in each_process(asked.path, asked.folders, shown, as_json=as_json):
         contents.append(content)
         answered += result.coverage.is_answered
+        following.append(question.following(result))
         if question.findings is not None:
             found.append((recording.process_id, question.findings(result)))
         for line in question.write(result, recording, options):
@@ -167,10 +185,15 @@ def _analyze(
     merged = question.merge(found)
     if as_json:
         of_all = {"processes": contents, "merged": merged_content(merged)}
-        write_json({"analysis": question.name, "path": str(path), **of_all})
-    elif len(contents) > 1 and not merged.is_empty():
+        write_json({"analysis": question.name, "path": str(asked.path), **of_all})
+        return merged.height if answered else None
+    if len(contents) > 1 and not merged.is_empty():
         ReportWriter(sys.stdout).line()
         render_merged_findings(merged, len(contents), sys.stdout)
+    if answered:
+        # Of several processes, one that leaks calls for more than one that does not.
+        command = next((one for one in following if one != USUALLY_FOLLOWING), USUALLY_FOLLOWING)
+        name_next_command(command, [asked.typed])
     return merged.height if answered else None
 
 

@@ -60,6 +60,7 @@ class ExportCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         """Read one process and write it."""
         from msmemscope.analysis.weights.measures import Measure
+        from msmemscope.cli.next_command import name_next_command
         from msmemscope.formats.export.export_choice import ExportChoice
         from msmemscope.formats.export.export_formats import EXPORT_FORMATS
         from msmemscope.formats.export.writing import check_output, write_export
@@ -84,6 +85,7 @@ class ExportCommand:
             for line in write_export(recording, arguments.to, output, choice):
                 messages.note(line)
         messages.note(f"written: {output} (opens in {chosen.summary})")
+        name_next_command("view", [arguments.path])
         return 0
 
 

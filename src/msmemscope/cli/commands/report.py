@@ -45,6 +45,7 @@ class ReportCommand:
         """Write the page about all processes."""
         target = _target(arguments.output)  # judged before anything is read
         path, folders = chosen_input(arguments.path)
+        from msmemscope.cli.next_command import name_next_command
         from msmemscope.launch import messages
         from msmemscope.launch.html_report import report_parts, report_text, write_report
         from msmemscope.launch.input_notes import note_foreign_owner
@@ -65,6 +66,7 @@ class ReportCommand:
         sys.stdout.flush()
         if arguments.open and not webbrowser.open(written.absolute().as_uri()):
             messages.warning("no browser could be started", hint=f"open {written} in one")
+        name_next_command("view", [arguments.path])
         return 0
 
 

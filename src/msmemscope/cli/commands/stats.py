@@ -41,7 +41,7 @@ class StatsCommand:
         from msmemscope.reports.numbers_report import render_numbers
 
         render = functools.partial(render_numbers, out=sys.stdout)
-        return show_processes(arguments.path, self.name, _numbers, render, as_json=arguments.json)
+        return show_processes(arguments.path, self.name, _numbers, render, as_json=arguments.json, following="top")
 
 
 def _numbers(recording: Recording) -> ProcessNumbers:

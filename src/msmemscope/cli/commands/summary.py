@@ -41,11 +41,13 @@ class SummaryCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         """Sum up all processes."""
         path, folders = chosen_input(arguments.path)
+        from msmemscope.cli.next_command import name_next_command
         from msmemscope.launch import messages
         from msmemscope.launch.input_notes import note_foreign_owner
         from msmemscope.reports.run_summary import RunSummary
         from msmemscope.reports.summary_json import summary_content
         from msmemscope.reports.terminal import render_run
+        from msmemscope.reports.verdict import verdicts
 
         failures: list[MsmemscopeError] = []
         processes = _summaries(folders or [path], failures)
@@ -59,6 +61,8 @@ class SummaryCommand:
             sys.stdout.write(f"{json.dumps(content, ensure_ascii=False, indent=2)}\n")
         else:
             render_run(RunSummary(tuple(processes), recover_command=f"msmemscope recover {path}"), sys.stdout)
+            if not verdicts(processes):  # else the summary says itself what to type next
+                name_next_command("analyze peak", [arguments.path])
         return 0 if any(process.overview is not None for process in processes) else EXIT_STATUS_FAILURE
 
 

@@ -49,6 +49,7 @@ class TopCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Rank the call sites of each process."""
+        from msmemscope.analysis.weights.measures import Measure
         from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
         from msmemscope.reports.ranked_sites_report import render_ranked_sites
 
@@ -61,4 +62,5 @@ class TopCommand:
             functools.partial(rank_sites, ranked_by=ranked_by),
             functools.partial(render_ranked_sites, out=sys.stdout, limit=limit),
             as_json=arguments.json,
+            following=f"tree --of={ranked_by.value}" if ranked_by.value in {one.value for one in Measure} else "tree",
         )

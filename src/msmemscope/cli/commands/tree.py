@@ -82,6 +82,7 @@ class TreeCommand:
             ),
             functools.partial(render_call_tree, out=sys.stdout),
             as_json=arguments.json,
+            following="view",
         )
 
 

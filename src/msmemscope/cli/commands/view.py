@@ -46,6 +46,7 @@ class ViewCommand:
         _check_packages()
         port = chosen_number(arguments.port, "--port", least=0, most=_MOST_PORTS, of="a port")
         paths = [path for given in arguments.paths or [None] for path in _inputs(given)]
+        from msmemscope.cli.next_command import name_next_command
         from msmemscope.launch import messages
         from msmemscope.view.opened import open_processes
 
@@ -64,6 +65,8 @@ class ViewCommand:
             sys.stdout.write(f"{viewer.address}\n")
             sys.stdout.flush()
             messages.note("Ctrl+C ends it")
+            if len(arguments.paths) <= 1:  # a report is about one of them
+                name_next_command("report", arguments.paths)
             if not arguments.no_browser and not webbrowser.open(viewer.address):
                 messages.warning("no browser could be started", hint="open the address in one")
 
