@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
-_RUN: Final = re.compile(r"[^\W_]+")
-"""Letters and digits: `x86`; what stands between them says nothing."""
-_WORD_OF_NATIVE: Final = re.compile(rb"[A-Za-z]{4,}")
+_WORD: Final = re.compile(r"\w+")
+"""An identifier as a whole: two words of ours make no name of ours."""
+_NUMBER_IN_WORD: Final = re.compile(r"(?:^|_)\d+(?=_|$)")
+"""As in `events_0` and `msmemscope_4242_20240101120000_ascend`; digits within hexadecimal ones are none."""
+_WORD_OF_NATIVE: Final = re.compile(rb"\w{4,}", re.ASCII)
+_FILE: Final = re.compile(r"\w/|/\w|\.py\b")
 _QUOTED: Final = re.compile(r"(?<!\w)(['\"`]).*?\1(?!\w)")
 _IN_PATHS: Final = r"[^\s'\"`,;()\[\]{}<>]"
 _PATH: Final = re.compile(rf"(?<![\w.)<])~?/{_IN_PATHS}*(?<![:.])")
@@ -75,7 +78,13 @@ class Redaction:
         text = _QUOTED.sub(lambda found: self._quoted(found[0]), text)
         text = _ADDRESS.sub(lambda found: self.token("address", found[0]), text)
         pieces = re.split(r"(<[a-z]+ \d+>|\s+)", text)
-        return "".join(piece if _is_ours(piece) else self.token("word", piece) for piece in pieces)
+        return "".join(map(self._piece, pieces))
+
+    def _piece(self, piece: str) -> str:
+        if _TOKEN.search(piece) or not _FILE.search(piece):
+            return piece if _is_ours(piece) else self.token("word", piece)
+        is_our_file = _is_ours(piece) and (_PACKAGE / piece.strip("(),").partition(":")[0]).is_file()
+        return piece if is_our_file or piece == "N/A" else self.token("path", piece)
 
     def _private_token(self, found: re.Match[str]) -> str:
         return self.token("path" if "/" in found[0] else "word", found[0])
@@ -105,21 +114,26 @@ class Redaction:
 
 
 def _is_ours(piece: str) -> bool:
-    return bool(_TOKEN.fullmatch(piece)) or all(
-        run.isdecimal() or run.lower() in _vocabulary() for run in _RUN.findall(piece)
-    )
+    if _TOKEN.fullmatch(piece):
+        return True
+    words = (part for word in _WORD.findall(piece) for part in _NUMBER_IN_WORD.split(word))
+    return all(not word or word.isdecimal() or word in _vocabulary() for word in map(_plain, words))
+
+
+def _plain(word: str) -> str:
+    return word.strip("_").lower()
 
 
 @functools.cache
 def _vocabulary() -> frozenset[str]:
     words: set[str] = set()
     for path in _PACKAGE.rglob("*.py"):
-        words.update(run.lower() for run in _RUN.findall(path.read_text(encoding="utf-8", errors="replace")))
+        words.update(map(_plain, _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))))
     for path in _PACKAGE.glob("_native*.so"):
-        words.update(word.decode().lower() for word in _WORD_OF_NATIVE.findall(path.read_bytes()))
+        words.update(_plain(word.decode()) for word in _WORD_OF_NATIVE.findall(path.read_bytes()))
     words.update(name.lower() for name in dir(builtins))
     for number in errno.errorcode:
-        words.update(run.lower() for run in _RUN.findall(os.strerror(number)))
+        words.update(map(_plain, _WORD.findall(os.strerror(number))))
     return frozenset(words)
 
 

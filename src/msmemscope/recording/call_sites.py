@@ -51,7 +51,7 @@ _UNWINDING: Final = re.compile(
 """What stands innermost in each stack that torch takes itself."""
 
 
-def _is_foreign(line: str) -> bool:
+def is_library_frame(line: str) -> bool:
     """Whether a frame of a native stack is torch's, a library's that it needs, or Python's.
 
     Frames are `module(symbol+0xoff) [0xaddr]`; of snapshots of torch `file(symbol)`, or the symbol alone.
@@ -101,7 +101,7 @@ def is_of_program(site: str) -> bool:
     frame = next(iter(stack_frames(site) or stack_frames(f"{site}: ")), None)
     if frame is not None:
         return not is_foreign_file(frame.file)
-    return "(" in site and site != NO_CALL_SITE and not _is_foreign(site)
+    return "(" in site and site != NO_CALL_SITE and not is_library_frame(site)
 
 
 def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
@@ -124,7 +124,7 @@ def _python_site(text: str) -> tuple[str, str] | None:
 
 
 def _native_site(text: str) -> tuple[str, str] | None:
-    return _shown([line for line in text.splitlines() if not _is_foreign(line)])
+    return _shown([line for line in text.splitlines() if not is_library_frame(line)])
 
 
 def _foreign_native_site(text: str) -> tuple[str, str] | None:

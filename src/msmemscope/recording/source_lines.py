@@ -39,6 +39,12 @@ _FOREIGN_FILE = re.compile(
 )
 
 
+def foreign_part(file: str) -> str | None:
+    """Return the part of a path by which it is known to be foreign; None if it belongs to the program."""
+    match = _FOREIGN_FILE.search(file)
+    return None if match is None else match[0]
+
+
 # What of our own package runs inside a program, wherever it is installed.
 _OUR_FILE = re.compile(
     r"/msmemscope/(?:(?:capture|bootstrap|integrations)/|(?:__init__|describe|tracer|watcher)[.]py$)"

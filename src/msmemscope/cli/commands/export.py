@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -23,6 +24,8 @@ _OF: Final = "--of"
 _TO: Final = "--to"
 _MOST_NAMED: Final = 8
 _LONGEST_NAME: Final = 128
+_CAPTURE_NAME: Final = re.compile(r"msmemscope_\d+_\d+_ascend")
+_NAMELESS: Final = "redacted"
 
 
 class ExportCommand:
@@ -57,12 +60,24 @@ class ExportCommand:
             help=f"what a flamegraph is weighted by: {', '.join(one.value for one in Measure)}; default: peak",
         )
 
+        parser.add_argument(
+            "--redact",
+            action="store_true",
+            help="put tokens in the place of names; numbers stay",
+        )
+        parser.add_argument(
+            "--redact-key",
+            metavar="TEXT",
+            help="the same, and the same tokens in all exports with it",
+        )
+
     def run(self, arguments: argparse.Namespace) -> int:
         """Read one process and write it."""
         from msmemscope.analysis.weights.measures import Measure
         from msmemscope.cli.next_command import name_next_command
         from msmemscope.formats.export.export_choice import ExportChoice
         from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+        from msmemscope.formats.export.redaction import Redaction
         from msmemscope.formats.export.writing import check_output, write_export
         from msmemscope.launch import messages
         from msmemscope.launch.faults import faults_as_errors
@@ -74,14 +89,18 @@ class ExportCommand:
         if len(folders) > 1:
             _refuse(path, [str(folder) for folder in folders], arguments.to)
         path = folders[0] if folders else path
+        redaction = None
         name = _name_of(path)
+        if arguments.redact or arguments.redact_key is not None:
+            redaction = Redaction(_key(arguments.redact_key))
+            name = name if _CAPTURE_NAME.fullmatch(name) else _NAMELESS
         output = _output(arguments.output, f"{name}{chosen.suffix}")
         check_output(output)
         with faults_as_errors(during=f"export of {path}", send=str(path)):
             recording = _loaded(path, arguments.to)
             note_problems(recording)
             note_foreign_owner(path)
-            choice = ExportChoice(name, measure=measure or Measure.PEAK)
+            choice = ExportChoice(name, measure=measure or Measure.PEAK, redaction=redaction)
             for line in write_export(recording, arguments.to, output, choice):
                 messages.note(line)
         messages.note(f"written: {output} (opens in {chosen.summary})")
@@ -118,6 +137,13 @@ def _measure(given: str | None, format_name: str, *, takes_measure: bool) -> Mea
         message = f"goes together with {takers}"
         raise UsageError(message, option=_OF, value=given, hint=f"{format_name} is not made of one measure")
     return Measure(given)
+
+
+def _key(given: str | None) -> str | None:
+    if given is not None and not given.strip():
+        message = "is empty, so that everybody knows it"
+        raise UsageError(message, option="--redact-key", value=given, accepted="a text that others do not guess")
+    return given
 
 
 def _name_of(path: Path) -> str:

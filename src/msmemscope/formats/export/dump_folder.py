@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.owners.ownership import owners_of_capture
@@ -13,24 +13,32 @@ from msmemscope.errors import ConfigurationError, EventLogError
 from msmemscope.formats.dump import BlockFindings, write_dumps
 from msmemscope.formats.dump.recorded_events import EventsOfRecording
 from msmemscope.formats.event_log import Capture
+from msmemscope.formats.export.redaction import NAMING_SETTINGS, RedactedEvents
 from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import polars as pl
+
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
+    from msmemscope.formats.export.redaction import Redaction
     from msmemscope.recording import Recording
 
 _EVENT_LOG: Final = "event log"
 
 
-def write_dump_folder(recording: Recording, folder: Path, *, data_format: DataFormat) -> tuple[str, ...]:
+def write_dump_folder(
+    recording: Recording, folder: Path, *, data_format: DataFormat, redaction: Redaction | None = None
+) -> tuple[str, ...]:
     """Write the dump files of a recording into a folder, with every stack and owner that is known.
 
     Args:
         recording: Any. Of an event log the log itself is read: it knows functions by name, and modules by time.
         folder: An empty one.
         data_format: CSV or DB.
+        redaction: Puts tokens in the place of names; without one they stay.
 
     Returns:
         What is left out, one line each.
@@ -49,12 +57,22 @@ def write_dump_folder(recording: Recording, folder: Path, *, data_format: DataFo
         except EventLogError:
             pass  # the log went away after it was read: the tables are still here
         else:
-            write_dumps(capture, settings, BlockFindings(owners=owners), directory=folder)
+            _write(capture, owners, settings, folder, redaction)
             return ()
     blocks, _ = owned_blocks(recording)
     found = blocks.select("malloc_sequence", "owner").drop_nulls().unique("malloc_sequence").sort("malloc_sequence")
-    write_dumps(EventsOfRecording(recording, folder), settings, BlockFindings(owners=found), directory=folder)
+    _write(EventsOfRecording(recording, folder), found, settings, folder, redaction)
     return tuple(_left_out(recording))
+
+
+def _write(
+    events: RecordedEvents, owners: pl.DataFrame, settings: Config, folder: Path, redaction: Redaction | None
+) -> None:
+    if redaction is not None:
+        events, owners = RedactedEvents(events, redaction), redaction.owners(owners)
+        nameless: dict[str, Any] = dict.fromkeys(NAMING_SETTINGS, "")
+        settings = dataclasses.replace(settings, **nameless)
+    write_dumps(events, settings, BlockFindings(owners=owners), directory=folder)
 
 
 write_csv_folder: Final = functools.partial(write_dump_folder, data_format=DataFormat.CSV)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from msmemscope.analysis.weights.measures import Measure
+
+if TYPE_CHECKING:
+    from msmemscope.formats.export.redaction import Redaction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,6 +19,9 @@ class ExportChoice:
     """What the capture or the file is called; a path need not be text."""
     measure: Measure = Measure.PEAK
     """Of formats that hold one only."""
+
+    redaction: Redaction | None = None
+    """Puts tokens in the place of names; the name of the process is the caller's affair."""
 
     @property
     def title(self) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.redaction import Redaction
     from msmemscope.recording import Recording
 
 
@@ -43,12 +44,13 @@ class WriteFile(Protocol):
 class WriteFolder(Protocol):
     """Writes a recording as several files."""
 
-    def __call__(self, recording: Recording, folder: Path) -> tuple[str, ...]:
+    def __call__(self, recording: Recording, folder: Path, *, redaction: Redaction | None = None) -> tuple[str, ...]:
         """Write it.
 
         Args:
             recording: Any.
             folder: An empty one.
+            redaction: Puts tokens in the place of names; without one they stay.
 
         Returns:
             What is left out or not as it seems, one line each.

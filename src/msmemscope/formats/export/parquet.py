@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.formats.export.redaction import redacted_recording
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import pool_word
@@ -19,6 +20,7 @@ from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, has_attributes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from msmemscope.formats.export.redaction import Redaction
     from msmemscope.recording import Recording
 
 EVENTS: Final = "events.parquet"
@@ -28,8 +30,10 @@ _TIME: Final = pl.Datetime("ns", "UTC")
 _ATTRIBUTES: Final = [name for name in ATTRIBUTE_SCHEMA.names() if name != "attribute_id"]
 
 
-def write_parquet(recording: Recording, folder: Path) -> tuple[str, ...]:
+def write_parquet(recording: Recording, folder: Path, *, redaction: Redaction | None = None) -> tuple[str, ...]:
     """Write the tables; nothing is left out."""
+    if redaction is not None:
+        recording = redacted_recording(recording, redaction)
     _event_table(recording).sink_parquet(folder / EVENTS)
     _block_table(recording).sink_parquet(folder / BLOCKS)
     return ()

@@ -13,6 +13,7 @@ import polars as pl
 from msmemscope.errors import DumpError, UsageError
 from msmemscope.formats.dump.output_files import FOLDER_MODE, OutputFolder
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+from msmemscope.formats.export.redaction import redacted_recording
 
 if TYPE_CHECKING:
     from msmemscope.formats.export.export_choice import ExportChoice
@@ -69,11 +70,13 @@ def write_export(recording: Recording, format_name: str, path: Path, choice: Exp
     if chosen.write is not None:
         return _write_file(recording, chosen.write, path, choice)
     if chosen.write_folder is not None:
-        return _write_folder(recording, chosen.write_folder, path)
+        return _write_folder(recording, chosen.write_folder, path, choice)
     return ()
 
 
 def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: ExportChoice) -> tuple[str, ...]:
+    if choice.redaction is not None:
+        recording = redacted_recording(recording, choice.redaction)
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])
         file = folder.create(path.name)
@@ -94,11 +97,11 @@ def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: Exp
     return notes
 
 
-def _write_folder(recording: Recording, writer: WriteFolder, path: Path) -> tuple[str, ...]:
+def _write_folder(recording: Recording, writer: WriteFolder, path: Path, choice: ExportChoice) -> tuple[str, ...]:
     unfinished: Path | None = None
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name[:64]}.", dir=path.absolute().parent))
-        notes = writer(recording, unfinished)
+        notes = writer(recording, unfinished, redaction=choice.redaction)
         unfinished.chmod(FOLDER_MODE)
         check_output(path)
         unfinished.rename(path)

@@ -65,9 +65,9 @@ def failing_file(recording: Recording, write: Callable[[bytes | memoryview], Non
     raise DumpError(message)
 
 
-def failing_folder(recording: Recording, folder: Path) -> NoReturn:
+def failing_folder(recording: Recording, folder: Path, *, redaction: object = None) -> NoReturn:
     """The same of a folder, for lack of room."""
-    del recording
+    del recording, redaction
     (folder / "part").write_bytes(b"x")
     raise OSError(28, "No space left on device")
 
