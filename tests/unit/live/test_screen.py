@@ -154,7 +154,9 @@ def test_the_end_of_the_program(tmp_path: Path) -> None:
 
     async def act(pilot: Any, app: LiveApp) -> None:
         log.state = 2
-        log.write()
+        # As a program writes it: in place, and what is being read is not cut off.
+        with (log.log / "process.header").open("r+b") as header:
+            header.write(log.contents()["process.header"])
         await until(pilot, lambda: "has ended" in shown(app))
         assert "next: msmemscope report" in shown(app)
 
