@@ -271,7 +271,7 @@ def test_a_difference_is_saved(page: BrowserPage, tmp_path: Path) -> None:
     click(page, "[data-action='pin-b']")
     click(page, "[data-tab='difference']")
     click(page, "[data-view='difference'] [data-tool='csv']")
-    file = tmp_path / "msmemscope-difference.csv"
+    file = tmp_path / "difference.csv"
     deadline = time.monotonic() + PATIENCE_S
     while not (file.is_file() and file.stat().st_size):
         assert time.monotonic() < deadline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import UsageError
@@ -44,7 +45,7 @@ _MOST_GROUPS: Final = 40
 _MOST_MARKS: Final = 2000
 _MOST_CALLS: Final = 100_000
 _MOST_DIFFERENCES: Final = 5000
-DOWNLOADS: Final = ("memory", "blocks", "events", "tree", "calls", "segments")
+DOWNLOADS: Final = ("memory", "blocks", "events", "tree", "calls", "segments", "difference")
 
 
 class Answers:
@@ -65,7 +66,9 @@ class Answers:
             "block": lambda given: block_detail(self._process(given), given.number("block", -1, least=-1)),
             "at": self._at,
             "tree": self._tree,
-            "difference": self._difference,
+            "difference": lambda given: self._difference(
+                given, given.number("most", 500, least=1, most=_MOST_DIFFERENCES)
+            ),
             "segments": self._segments,
             "calls": lambda given: self._calls(given, given.number("most", 20_000, least=1, most=_MOST_CALLS)),
             "table": lambda given: table_page(self._process(given), self._page(given)),
@@ -88,6 +91,8 @@ class Answers:
         elif what == "calls":
             process = self._process(given)
             rows = Rows.of(self._calls(given, process.calls.begins.size + 1).table)
+        elif what == "difference":
+            rows = Rows.of(self._difference(given, sys.maxsize).table)
         else:
             rows = Rows.of(self.by_name[what](given).table)
         return download(what, file_format, rows)
@@ -151,7 +156,7 @@ class Answers:
         )
         return weighed_tree(pool, measured, TREES[by, frames], given.number("nodes", 3000, least=1, most=MOST_NODES))
 
-    def _difference(self, given: Parameters) -> Frame:
+    def _difference(self, given: Parameters, most: int) -> Frame:
         process, other = self._process(given), self._process(given, "other_process")
         rows = []
         for one, name in ((process, "row"), (other, "other_row")):
@@ -161,7 +166,6 @@ class Answers:
                 raise UsageError(message, option=name, value="", accepted=f"-1 to {one.row_count - 1}")
             rows.append(row)
         grouping = other.grouping(process.grouping(given.text("by", "owner")))
-        most = given.number("most", 500, least=1, most=_MOST_DIFFERENCES)
         one_pool, other_pool = process.pool(given.number("pool", 0)), other.pool(given.number("other_pool", 0))
         return difference_of_moments((one_pool, rows[0]), (other_pool, rows[1]), grouping, most)
 

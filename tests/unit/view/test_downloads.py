@@ -115,3 +115,18 @@ def test_many_rows_with_few_texts_are_made_presentable_like_few_rows() -> None:
     ones = pl.concat([table_page(process, Page("blocks", number, 1)).table for number in range(every.height)])
     assert ones.equals(every)
     assert every["site"][0] == "/a\ufffd.py(0): f"
+
+
+def test_a_difference_has_all_its_groups() -> None:
+    """The page names the largest ones; the file is the whole answer."""
+    trace = Trace()
+    for line in range(700):
+        trace.malloc(512 * (line + 1), f"/home/me/train.py({line + 1}): load")
+    answers = Answers([viewed(trace.recording())])
+    asked = {"row": "-1", "other_row": "699", "by": "site"}
+    page = answers.by_name["difference"](Parameters(asked))
+    assert (page.table.height, page.info["more"]["groups"]) == (500, 200)
+    file = answers.download(Parameters({**asked, "what": "difference", "format": "parquet"}))
+    rows = pl.read_parquet(io.BytesIO(b"".join(file.content)))
+    assert rows.head(500).equals(page.table)
+    assert rows["difference"].to_list() == [512 * (700 - number) for number in range(700)]

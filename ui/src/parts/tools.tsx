@@ -1,8 +1,6 @@
 /** What every view can do with what it shows: copy it as Python, save it as data or as a picture. */
 import type { JSX } from 'preact';
 import { addressOf, type Parameters } from '../protocol/ask';
-import type { FrameTable } from '../protocol/frame';
-import { csvOf } from '../text/csv';
 import { say } from '../words/say';
 import { copyText, saveBlob, savePicture } from './save';
 
@@ -11,13 +9,11 @@ interface ToolsProps {
   python?: string | undefined;
   /** Parameters of the question, for a download of its whole answer. */
   download?: { what: string; parameters: Parameters } | null | undefined;
-  /** What is shown, where that is the whole answer: saved by the page itself. */
-  table?: FrameTable | null | undefined;
   picture?: () => HTMLCanvasElement | null;
   drawing?: () => string | null;
 }
 
-export function Tools({ name, python, download, table, picture, drawing }: ToolsProps): JSX.Element {
+export function Tools({ name, python, download, picture, drawing }: ToolsProps): JSX.Element {
   const savePng = (): void => {
     const canvas = picture?.();
     if (canvas) savePicture(canvas, `msmemscope-${name}`);
@@ -25,10 +21,6 @@ export function Tools({ name, python, download, table, picture, drawing }: Tools
   const saveSvg = (): void => {
     const text = drawing?.();
     if (text) saveBlob(new Blob([text], { type: 'image/svg+xml' }), `msmemscope-${name}.svg`);
-  };
-  const saveCsv = (shown: FrameTable): void => {
-    const text = csvOf(shown.names, shown.rowCount, (column, row) => shown.cell(column, row));
-    saveBlob(new Blob([text], { type: 'text/csv' }), `msmemscope-${name}.csv`);
   };
   return (
     <span class="tools" role="group" aria-label={say('save')}>
@@ -45,7 +37,6 @@ export function Tools({ name, python, download, table, picture, drawing }: Tools
           {format === 'csv' ? 'CSV' : 'Parquet'}
         </a>
       ))}
-      {table && <button type="button" data-tool="csv" onClick={() => saveCsv(table)}>CSV</button>}
       {picture && <button type="button" data-tool="png" onClick={savePng}>PNG</button>}
       {drawing && <button type="button" data-tool="svg" onClick={saveSvg}>SVG</button>}
     </span>

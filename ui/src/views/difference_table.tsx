@@ -44,7 +44,7 @@ export function DifferenceTable({ pair }: { pair: ReadonlySignal<Pair | null> })
         {frame && <span data-total>{totalText(frame.info)}</span>}
         <span class="spring" />
         <Waiting answer={answer} />
-        <Tools name="difference" python={frame?.info.python} table={frame?.table} />
+        <Tools name="difference" python={frame?.info.python} download={parameters.value && { what: 'difference', parameters: parameters.value }} />
       </div>
       <Trouble answer={answer} />
       {frame && <Rows table={frame.table} info={frame.info} />}
