@@ -49,7 +49,8 @@ def test_what_does_not_fit_is_said(tag: str, where: str, words: str) -> None:
 
 
 def section(text: str, name: str) -> set[str]:
-    """The entries of a list of the conda recipe, without spaces."""
+    """The entries of a list of the conda recipe, without spaces; conditions as pyproject.toml has them."""
+    text = re.sub(r'- if: match\(python, "<([\d.]+)"\)\n +then: (.*)', r"- \2; python_version < '\1'", text)
     body = re.search(rf"^  {name}:\n((?:    - .*\n)+)", text, re.MULTILINE)
     assert body is not None
     return {line.strip().removeprefix("- ").replace(" ", "") for line in body[1].splitlines()}
@@ -59,7 +60,7 @@ def listed(text: str, name: str) -> set[str]:
     """The entries of a list of pyproject.toml."""
     body = re.search(rf"^{name} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     assert body is not None
-    return set(re.findall(r'^    "([^"]+)"', body[1], re.MULTILINE))
+    return {entry.replace(" ", "") for entry in re.findall(r'^    "([^"]+)"', body[1], re.MULTILINE)}
 
 
 def test_the_conda_recipe_says_what_the_package_says() -> None:

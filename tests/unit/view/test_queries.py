@@ -227,12 +227,13 @@ def test_every_row_of_a_table_can_be_reached(recording: Recording, data: st.Data
     filters = data.draw(st.sampled_from(["", json.dumps({"size": {"least": least, "most": most}})]))
     search = data.draw(st.sampled_from(["", "aten", "TRAIN.py", "0x12c000000010"]))
     sort = data.draw(st.sampled_from([None, *columns]))
+    is_descending = sort is None and data.draw(st.booleans())
     found = []
     limit, offset, matching = data.draw(st.integers(1, 7)), 0, 1
     while offset < matching:
         page = table_page(
             process,
-            Page(table, offset, limit, sort, data.draw(st.booleans()) and sort is None, filters, search),
+            Page(table, offset, limit, sort, is_descending, filters, search),
         )
         matching = page.info["matching"]
         found.append(page.table)

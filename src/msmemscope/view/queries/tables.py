@@ -96,17 +96,28 @@ def _kind_labels(_: ProcessView) -> pl.Series:
 
 
 def _place_codes(process: ProcessView, rows: Rows) -> Numbers:
+    places: Numbers = np.searchsorted(_used_places(process), _places(process, rows))
+    return places
+
+
+def _places(process: ProcessView, rows: Rows) -> Numbers:
+    """The device and the pool of events as one number each."""
     devices, pools = (process.index.get(f"events/{name}")[rows] for name in ("devices", "pools"))
     return (devices.astype(np.int32) - _LEAST_DEVICE) << 8 | pools
 
 
 @functools.lru_cache(maxsize=64)
+def _used_places(process: ProcessView) -> Numbers:
+    """Those that there are: few, but a damaged recording can have any number among them."""
+    return np.unique(_places(process, _ALL))
+
+
+@functools.lru_cache(maxsize=64)
 def _event_places(process: ProcessView) -> pl.Series:
-    used = np.unique(_place_codes(process, _ALL))
-    texts = [""] * (int(used.max(initial=0)) + 1)
-    for code in used.tolist():
+    texts = []
+    for code in _used_places(process).tolist():
         device, pool = (code >> 8) + _LEAST_DEVICE, code & 0xFF
-        texts[code] = f"{device_name(device)} {pool_word(pool, device)}" if pool else device_name(device)
+        texts.append(f"{device_name(device)} {pool_word(pool, device)}" if pool else device_name(device))
     return pl.Series(texts, dtype=pl.String)
 
 

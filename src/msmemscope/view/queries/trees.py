@@ -60,6 +60,10 @@ class Measured:
     python: str
 
 
+_MOST_WEIGHT: Final = float(1 << 53)
+"""Byte-seconds of a block, as scripts have numbers: more has only a damaged recording."""
+
+
 def measured_blocks(pool: PoolView, measure: str, window: Window, row: int | None) -> Measured:
     """Return the blocks that a measure counts.
 
@@ -104,8 +108,9 @@ def _byte_seconds(pool: PoolView, places: Numbers, window: Window) -> Numbers:
     begin, end = (process.positions(pool.of_blocks(name)[places], axis) for name in ("begin_rows", "end_rows"))
     lasted = np.maximum(np.minimum(end, last) - np.maximum(begin, first), 0)
     seconds = lasted / NS_PER_SECOND if axis == "time" else lasted
-    weights: Numbers = np.round(pool.of_blocks("sizes")[places] * seconds).astype(np.int64)
-    return weights
+    weights = np.round(pool.of_blocks("sizes")[places] * seconds)
+    whole: Numbers = np.clip(weights, -_MOST_WEIGHT, _MOST_WEIGHT).astype(np.int64)
+    return whole
 
 
 def weighed_tree(pool: PoolView, measured: Measured, tree_name: str, nodes: int) -> Frame:
