@@ -47,7 +47,7 @@ def marks(rows: list[dict[str, Any]]) -> str:
 
 def pages(report: list[dict[str, Any]], implemented: dict[str, str]) -> tuple[str, str]:
     """Return OPERATORS.md, and the block for README.md."""
-    names = [name for name in NAMES.read_text(encoding="utf-8").split() if name.startswith("aclnn")]
+    names = [name for name in NAMES.read_text(encoding="utf-8").split() if name.startswith("acl")]
     by_function: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in report:
         for function in row["functions"]:

@@ -34,6 +34,7 @@ def run_program(
     *arguments: str,
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    limit_s: float = MARGIN_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``vnpu run OPTIONS -- python PROGRAM ARGUMENTS`` and return how it ended.
 
@@ -42,6 +43,7 @@ def run_program(
         arguments: The program's arguments.
         options: Options of ``vnpu run``.
         environment: Variables added to the program's environment.
+        limit_s: How long it may run at most, in seconds.
     """
     command = [
         sys.executable, "-m", "virtual_npu", "run", *options, "--",
@@ -54,7 +56,7 @@ def run_program(
             cwd=folder,
             capture_output=True,
             text=True,
-            timeout=MARGIN_S,
+            timeout=limit_s,
             check=False,
         )
 

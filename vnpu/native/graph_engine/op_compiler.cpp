@@ -23,11 +23,14 @@
 
 namespace {
 
-// The tensors of one call as a kernel takes them. An input that the caller leaves out has no data.
+// The tensors of one call as a kernel takes them. An input that the caller leaves out has no data and no data type; a
+// tensor without elements has no data either.
 class Arguments {
 public:
     void add(const aclTensorDesc& description, const aclDataBuffer& buffer) {
-        if (buffer.data == nullptr || description.data_type < 0) {
+        const bool has_elements =
+            std::find(description.sizes.begin(), description.sizes.end(), 0) == description.sizes.end();
+        if ((buffer.data == nullptr && has_elements) || description.data_type < 0) {
             pointers_.push_back(nullptr);
             return;
         }

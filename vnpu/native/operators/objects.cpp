@@ -24,6 +24,7 @@ size_t value_bytes(int data_type) {
         case kFloat:
         case kInt32:
         case kUint32:
+        case kComplex32:
             return 4;
         case kDouble:
         case kInt64:

@@ -48,6 +48,8 @@ at::ScalarType element_type(int32_t data_type) {
             return at::kDouble;
         case kBool:
             return at::kBool;
+        case kComplex32:
+            return at::kComplexHalf;
         case kComplex64:
             return at::kComplexFloat;
         case kComplex128:
@@ -79,6 +81,8 @@ int32_t data_type_of(at::ScalarType type) {
             return kDouble;
         case at::kBool:
             return kBool;
+        case at::kComplexHalf:
+            return kComplex32;
         case at::kComplexFloat:
             return kComplex64;
         case at::kComplexDouble:

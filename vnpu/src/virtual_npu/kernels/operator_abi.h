@@ -39,6 +39,7 @@ enum DataType : int32_t {
     kComplex64 = 16,
     kComplex128 = 17,
     kBfloat16 = 27,
+    kComplex32 = 33,
 };
 
 }  // namespace virtual_npu

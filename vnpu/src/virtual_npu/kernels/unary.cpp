@@ -23,7 +23,7 @@ Tensor replace_non_finite(const Tensor& self, float nan, float positive_infinity
 // Signs and rounding.
 UNARY(aclnnAbs, at::abs)
 UNARY(aclnnNeg, at::neg)
-UNARY(aclnnSign, at::sign)
+UNARY(aclnnSign, at::sgn)  // that of a complex number too
 UNARY(aclnnSignbit, at::signbit)
 UNARY(aclnnFloor, at::floor)
 UNARY_INPLACE(aclnnInplaceFloor, at::floor)
