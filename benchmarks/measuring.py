@@ -23,6 +23,14 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
 }
 
+LEFT_OUT = frozenset(
+    {
+        "LD_PRELOAD",
+        "PYTHONDONTWRITEBYTECODE",  # modules are compiled once, as where they are installed
+    }
+)
+"""Variables of the caller that must not change what is measured."""
+
 
 class MeasurementError(Exception):
     """A measured command failed."""
@@ -131,7 +139,7 @@ def _run(variant: Variant) -> tuple[float, dict[str, float]]:
     """Run a variant once; return its value and further figures."""
     with tempfile.TemporaryDirectory(prefix="bench_") as scratch:
         words = [word.replace("{scratch}", scratch) for word in variant.command]
-        environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"} | ENVIRONMENT
+        environment = {key: value for key, value in os.environ.items() if key not in LEFT_OUT} | ENVIRONMENT
         run = subprocess.run(words, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
         lines = [line for line in run.stdout.splitlines() if line.startswith("{")]
         if run.returncode != 0 or len(lines) != 1:

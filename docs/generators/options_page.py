@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from generators import chinese
 from msmemscope.configuration.options import OPTIONS, Option, OptionGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEAD = """\
 # Options
@@ -49,25 +55,35 @@ report = true                    # a switch
 
 def page() -> str:
     """The page as Markdown."""
-    parts = [HEAD]
+    return _page(HEAD, str)
+
+
+def chinese_page() -> str:
+    """The same in Chinese."""
+    example = HEAD.partition("```toml\n")[2].partition("```")[0]
+    return _page(chinese.OPTIONS_HEAD.replace("{example}", example), chinese.text)
+
+
+def _page(head: str, text: Callable[[str], str]) -> str:
+    parts = [head]
     for group in OptionGroup:
         options = [option for option in OPTIONS if option.group is group]
         if options:
-            parts.append(f"\n## {group.value}\n")
-            parts.extend(_section(option) for option in options)
+            parts.append(f"\n## {text(group.value)}\n")
+            parts.extend(_section(option, text) for option in options)
     return "".join(parts)
 
 
-def _section(option: Option) -> str:
+def _section(option: Option, text: Callable[[str], str]) -> str:
     value = f"={option.metavar}" if option.metavar else ""
-    lines = [f"\n### `{option.spelling}{value}`\n", f"\n{option.summary}\n"]
+    lines = [f"\n### `{option.spelling}{value}`\n", f"\n{text(option.summary)}\n"]
     facts = []
     if option.accepted:
-        facts.append(f"- Accepted: {_literal(option.accepted)}")
+        facts.append(f"- {text('Accepted')}: {_literal(text(option.accepted))}")
     if option.default:
-        facts.append(f"- Default: {_literal(option.default)}")
+        facts.append(f"- {text('Default')}: {_literal(text(option.default))}")
     if option.other_spellings:
-        facts.append("- Also written: " + ", ".join(f"`{spelling}`" for spelling in option.other_spellings))
+        facts.append(f"- {text('Also written')}: " + ", ".join(f"`{spelling}`" for spelling in option.other_spellings))
     if facts:
         lines.append("\n" + "\n".join(facts) + "\n")
     return "".join(lines)

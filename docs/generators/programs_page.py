@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from generators import chinese, chinese_programs
 from tests.battery.catalogue import CATALOGUE, Place, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEAD = """\
 # Programs that were tried
@@ -24,13 +30,14 @@ A program without torch allocates through a stand-in for torch's allocator on th
 the virtual NPU. Programs that need something that a machine does not have are skipped there, and the test says so.
 """
 
-COLUMNS = "| Program | What it does | CPU | NPU | With torch | Needs |\n|---|---|---|---|---|---|\n"
+COLUMNS = ("Program", "What it does", "CPU", "NPU", "With torch", "Needs")
 
 DIFFERENCES = """
 ## What differs
 
-- An exception out of an operator has one more entry in its traceback where operators are observed:
-  `msmemscope/capture/torch_operators.py`, and one of torch. Its type, its text and the other entries are the same.
+- Where a program has a dispatch mode of its own, or a torch that lets operators be dispatched in Python alone, an exception out
+  of an operator has one more entry in its traceback: `msmemscope/capture/torch_operators.py`, and one of torch. Its type, its
+  text and the other entries are the same.
 - torch.profiler counts an operator twice where a dispatch mode sees it, as the tool's does: once before the mode, once when
   it runs. The operators, their times and their memory are the same.
 - Memray's tracker with native traces writes the line `Memray WARNING: Correcting symbol for dlopen`, as it does wherever a
@@ -40,19 +47,29 @@ DIFFERENCES = """
 
 def page() -> str:
     """The page as Markdown."""
-    parts = [HEAD.format(count=sum(not program.nightly for program in CATALOGUE))]
+    return _page(HEAD, DIFFERENCES, str)
+
+
+def chinese_page() -> str:
+    """The same in Chinese; the names of programs are those of their tests."""
+    return _page(chinese_programs.HEAD, chinese_programs.DIFFERENCES, chinese.text)
+
+
+def _page(head: str, differences: str, text: Callable[[str], str]) -> str:
+    parts = [head.format(count=sum(not program.nightly for program in CATALOGUE))]
+    columns = f"| {' | '.join(map(text, COLUMNS))} |\n{'|---' * len(COLUMNS)}|\n"
     for family in sorted({program.family for program in CATALOGUE}):
-        rows = (_row(program) for program in CATALOGUE if program.family == family)
-        parts.append(f"\n## {family}\n\n{COLUMNS}{''.join(rows)}")
-    parts.append(DIFFERENCES)
-    parts.extend(f"- {program.name}: {program.differs}.\n" for program in CATALOGUE if program.differs)
+        rows = (_row(program, text) for program in CATALOGUE if program.family == family)
+        parts.append(f"\n## {text(family)}\n\n{columns}{''.join(rows)}")
+    parts.append(differences)
+    parts.extend(f"- {program.name}: {text(program.differs)}.\n" for program in CATALOGUE if program.differs)
     return "".join(parts)
 
 
-def _row(program: Program) -> str:
-    places = " | ".join("yes" if place in program.places else "" for place in Place)
+def _row(program: Program, text: Callable[[str], str]) -> str:
+    places = " | ".join(text("yes") if place in program.places else "" for place in Place)
     needs = ", ".join(need.removeprefix("module ") for need in program.needs)
     if program.nightly:
         needs = "; ".join(filter(None, (needs, "`make test-nightly`")))
-    torch = "yes" if program.with_torch else ""
-    return f"| {program.name} | {program.does} | {places} | {torch} | {needs} |\n"
+    torch = text("yes") if program.with_torch else ""
+    return f"| {program.name} | {text(program.does)} | {places} | {torch} | {needs} |\n"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from generators import chinese
 from msmemscope.analysis.options import option_words
 from msmemscope.questions import QUESTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from msmemscope.questions import Question
 
 HEAD = """\
@@ -35,10 +38,16 @@ they end with what was found at each call site of all of them (`merged` in JSON)
 
 def page() -> str:
     """The page as Markdown."""
-    return HEAD + "".join(_section(question) for question in QUESTIONS.values())
+    return HEAD + "".join(_section(question, str) for question in QUESTIONS.values())
 
 
-def _section(question: Question[Any, Any]) -> str:
+def chinese_page() -> str:
+    """The same in Chinese."""
+    head = chinese.QUESTIONS_HEAD.replace("{example}", HEAD.partition("```python\n")[2].partition("```")[0])
+    return head + "".join(_section(question, chinese.text) for question in QUESTIONS.values())
+
+
+def _section(question: Question[Any, Any], text: Callable[[str], str]) -> str:
     words_of = option_words(question.options)
     usage = [f"msmemscope analyze {question.name}"]
     usage += [
@@ -47,11 +56,14 @@ def _section(question: Question[Any, Any]) -> str:
         if words.spelling
     ]
     gate = "" if question.findings is None else " [--fail-on-findings]"
-    parts = [f"\n## `{question.name}`\n\n{question.summary}\n\n```text\n{' '.join(usage)} [--json]{gate} PATH\n```\n"]
+    parts = [
+        f"\n## `{question.name}`\n\n{text(question.summary)}\n\n```text\n{' '.join(usage)} [--json]{gate} PATH\n```\n"
+    ]
     if words_of:
-        parts.append("\n| in Python | default | on the command line | |\n|---|---|---|---|\n")
+        headings = map(text, ("in Python", "default", "on the command line"))
+        parts.append(f"\n| {' | '.join(headings)} | |\n|---|---|---|---|\n")
     for field in dataclasses.fields(question.options):
         words = words_of[field.name]
         spelling = f"`{words.spelling}`" if words.spelling else ""
-        parts.append(f"| `{field.name}` | `{field.default!r}` | {spelling} | {words.summary} |\n")
+        parts.append(f"| `{field.name}` | `{field.default!r}` | {spelling} | {text(words.summary)} |\n")
     return "".join(parts)

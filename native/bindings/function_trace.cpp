@@ -1,7 +1,6 @@
 #include "function_trace.h"
 
 #include <frameobject.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "code_table.h"
+#include "core/writer/fast_clock.h"
 #include "core/writer/recorder.h"
 #include "python_frames.h"
 
@@ -25,6 +25,7 @@ struct OpenCall {
 };
 
 struct ThreadCalls {
+    FastClock clock{};
     std::vector<OpenCall> open;
     // Depth of calls below a function that is left out with all that it calls; 0 outside.
     std::uint32_t suppressed = 0;
@@ -43,8 +44,21 @@ struct BuiltinHash {
     }
 };
 
+// A Python function that was called before.
+struct KnownCode {
+    PyCodeObject* code;
+    std::uint32_t id;
+    bool is_left_out;
+};
+
 // All of it is used under the GIL only.
 struct Trace {
+    // Functions by the address of their code: the one that was called last of those that share a place. Whose code is
+    // destroyed leaves it.
+    static constexpr std::size_t kKnownCodes = 1UL << 12U;
+    KnownCode known_codes[kKnownCodes] = {};
+    // See recorder.h; as long as a trace was never started, null.
+    const std::atomic<std::uint64_t>* recorder_epoch = nullptr;
     bool on = false;
     // Calls are written also while events are not collected: the program has asked for this trace by itself.
     bool unconditional = false;
@@ -59,43 +73,48 @@ struct Trace {
     std::vector<ThreadCalls*> threads;
 };
 
-Trace& trace() {
-    static auto* const instance = new Trace();  // never destroyed: daemon threads outlive exit
-    return *instance;
-}
+Trace* const the_trace = new Trace();  // never destroyed: daemon threads outlive exit
+
+Trace& trace() { return *the_trace; }
 
 __thread ThreadCalls* calls_of_thread = nullptr;
-
-std::uint64_t now_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-ThreadCalls& calls() {
-    if (calls_of_thread == nullptr) {
-        calls_of_thread = new ThreadCalls();  // in Trace::threads for as long as the process lives
-        calls_of_thread->open.reserve(256);
-        trace().threads.push_back(calls_of_thread);
-    }
-    if (calls_of_thread->epoch != recorder::epoch()) {
-        calls_of_thread->open.clear();  // ids of a parent mean nothing in a forked child
-        calls_of_thread->epoch = recorder::epoch();
-    }
-    return *calls_of_thread;
-}
-
-std::uint32_t intern(const std::string& text) {
-    const RecordingScope scope(false);
-    return scope ? recorder::intern_string(scope, text.data(), text.size()) : 0;
-}
 
 void forget_names_of_other_epochs() {
     if (trace().epoch != recorder::epoch()) {
         trace().builtin_names.clear();
         trace().module_names.clear();
+        std::memset(trace().known_codes, 0, sizeof(trace().known_codes));
         trace().epoch = recorder::epoch();
     }
+}
+
+// For a thread that is new here, or whose ids are those of a parent, which mean nothing in a forked child.
+__attribute__((noinline)) ThreadCalls& calls_anew() {
+    if (calls_of_thread == nullptr) {
+        calls_of_thread = new ThreadCalls();  // in Trace::threads for as long as the process lives
+        calls_of_thread->open.reserve(256);
+        trace().threads.push_back(calls_of_thread);
+    }
+    static_cast<bool>(RecordingScope(false));  // a child makes itself ready
+    if (calls_of_thread->epoch != recorder::epoch()) {
+        calls_of_thread->open.clear();
+        calls_of_thread->epoch = recorder::epoch();
+    }
+    forget_names_of_other_epochs();
+    return *calls_of_thread;
+}
+
+ThreadCalls& calls() {
+    ThreadCalls* const thread = calls_of_thread;
+    const std::atomic<std::uint64_t>* const epoch = trace().recorder_epoch;
+    const bool is_known = thread != nullptr && epoch != nullptr && thread->epoch != 0 &&
+                          thread->epoch == epoch->load(std::memory_order_relaxed);
+    return __builtin_expect(is_known, 1) ? *thread : calls_anew();
+}
+
+std::uint32_t intern(const std::string& text) {
+    const RecordingScope scope(false);
+    return scope ? recorder::intern_string(scope, text.data(), text.size()) : 0;
 }
 
 // As str() shows a C function, without the address, which would make every object's methods different.
@@ -145,29 +164,10 @@ std::uint32_t module_name(PyFrameObject* frame, PyCodeObject* code) {
     return id;
 }
 
-bool calls_are_written() { return trace().unconditional || recorder::is_selected(kSelectTraceback); }
-
 void write_call(const OpenCall& call, std::uint64_t end_ns) {
-    if ((call.name_id == 0 && call.code_id == 0) || !calls_are_written()) {
-        return;
+    if (call.name_id != 0 || call.code_id != 0) {
+        recorder::append_call(FunctionCall{call.start_ns, end_ns, call.name_id, call.code_id}, trace().unconditional);
     }
-    const RecordingScope scope(true);
-    if (!scope) {
-        return;
-    }
-    Event event{format::EventKind::kFunctionCall};
-    event.name_id = call.name_id;
-    event.attribute_id = call.code_id;
-    event.extra = end_ns;
-    event.timestamp_ns = call.start_ns;
-    if (call.start_ns == 0) {
-        event.flags |= format::kFlagStartUnknown;
-        event.timestamp_ns = end_ns != 0 ? end_ns : now_ns();
-    }
-    if (end_ns == 0) {
-        event.flags |= format::kFlagEndUnknown;
-    }
-    recorder::append(scope, event);
 }
 
 bool is_own(PyCodeObject* code) {
@@ -183,25 +183,55 @@ bool is_left_out(const PyCodeObject* code) {
     return std::find(codes.begin(), codes.end(), code) != codes.end();
 }
 
-OpenCall describe_python_call(PyFrameObject* frame, PyCodeObject* code) {
-    OpenCall call{0, module_name(frame, code), 0};
-    if (call.name_id == 0 && !is_own(code)) {
+KnownCode& place_of(const PyCodeObject* code) {
+    const auto address = reinterpret_cast<std::uintptr_t>(code);
+    return trace().known_codes[(address >> 4U ^ address >> 16U) % Trace::kKnownCodes];
+}
+
+__attribute__((noinline)) void look_up(PyCodeObject* code) {
+    KnownCode found{code, 0, is_left_out(code)};
+    if (!found.is_left_out && !is_own(code)) {
         const RecordingScope scope(false);
-        call.code_id = scope ? code_id_of(scope, code) : 0;
+        if (!scope) {
+            return;  // in a signal handler that interrupted us: its calls are not written
+        }
+        found.id = code_id_of(scope, code);
     }
-    return call;
+    place_of(code) = found;
+}
+
+// What is to be written of a call of a function; an id of 0 says nothing.
+KnownCode known(PyCodeObject* code) {
+    const KnownCode& place = place_of(code);
+    if (__builtin_expect(place.code != code, 0)) {
+        look_up(code);
+    }
+    return place.code == code ? place : KnownCode{code, 0, false};
+}
+
+// Written where it is to stay: put together elsewhere and copied, it would be read before it has left the processor's
+// store buffer.
+void open_call(ThreadCalls& thread, std::uint32_t name_id, std::uint32_t code_id) {
+    thread.open.emplace_back();
+    OpenCall& call = thread.open.back();
+    call.name_id = name_id;
+    call.code_id = code_id;
+    call.start_ns = thread.clock.now_ns();
 }
 
 void python_call_begins(PyFrameObject* frame) {
-    PyCodeObject* const code = code_of_frame(frame);
     ThreadCalls& thread = calls();
-    if (thread.suppressed > 0 || is_left_out(code)) {
+    if (thread.suppressed > 0) {
         ++thread.suppressed;
         return;
     }
-    OpenCall call = describe_python_call(frame, code);
-    call.start_ns = now_ns();
-    thread.open.push_back(call);
+    const KnownCode called = known(code_of_frame(frame));
+    if (called.is_left_out) {
+        ++thread.suppressed;
+        return;
+    }
+    const std::uint32_t name_id = module_name(frame, called.code);
+    open_call(thread, name_id, name_id == 0 ? called.id : 0);
 }
 
 void call_ends(PyFrameObject* frame, bool of_python) {
@@ -210,13 +240,16 @@ void call_ends(PyFrameObject* frame, bool of_python) {
         --thread.suppressed;
         return;
     }
+    const std::uint64_t end_ns = thread.clock.now_ns();
     if (!thread.open.empty()) {
         const OpenCall call = thread.open.back();
         thread.open.pop_back();
-        write_call(call, now_ns());
+        write_call(call, end_ns);
     } else if (of_python) {
         // Running since before the trace began, on a thread whose stack was not read then.
-        write_call(describe_python_call(frame, code_of_frame(frame)), now_ns());
+        const KnownCode called = known(code_of_frame(frame));
+        const std::uint32_t name_id = module_name(frame, called.code);
+        write_call(OpenCall{0, name_id, name_id == 0 ? called.id : 0}, end_ns);
     }
 }
 
@@ -233,9 +266,7 @@ int profile(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
             if (thread.suppressed > 0) {
                 ++thread.suppressed;
             } else {
-                forget_names_of_other_epochs();
-                const std::uint32_t name_id = builtin_name(argument);
-                thread.open.push_back(OpenCall{now_ns(), name_id, 0});
+                open_call(thread, builtin_name(argument), 0);
             }
             break;
         }
@@ -281,12 +312,12 @@ void open_running_calls() {
     thread.open.clear();
     thread.suppressed = 0;
     for (auto code = running.rbegin(); code != running.rend(); ++code) {
-        if (thread.suppressed > 0 || is_left_out(*code)) {
+        const KnownCode called = known(*code);
+        if (thread.suppressed > 0 || called.is_left_out) {
             ++thread.suppressed;
             continue;
         }
-        const RecordingScope scope(false);
-        thread.open.push_back(OpenCall{0, 0, scope && !is_own(*code) ? code_id_of(scope, *code) : 0});
+        thread.open.push_back(OpenCall{0, 0, called.id});
     }
 }
 
@@ -320,12 +351,14 @@ PyObject* describe_program(PyObject*, PyObject* arguments) {
         trace().module_call_code = reinterpret_cast<PyCodeObject*>(module_call);
     }
     trace().package = package;
+    std::memset(trace().known_codes, 0, sizeof(trace().known_codes));  // judged by the above
     Py_RETURN_NONE;
 }
 
 PyObject* start_function_trace(PyObject*, PyObject*) {
     if (!trace().on) {
         trace().on = true;
+        trace().recorder_epoch = recorder::epoch_place();
         forget_names_of_other_epochs();
         open_running_calls();
         profile_all_threads(true);
@@ -372,7 +405,7 @@ PyObject* record_function(PyObject*, PyObject* const* arguments, Py_ssize_t coun
         Event event{format::EventKind::kFunctionCall};
         event.name_id = string_id_of(scope, arguments[0]);
         event.timestamp_ns = start_ns;
-        event.extra = now_ns();
+        event.extra = calls().clock.now_ns();
         recorder::append(scope, event);
     }
     Py_RETURN_NONE;
@@ -399,6 +432,13 @@ PyObject* trace_this_thread(PyObject*, PyObject* arguments) {
 }
 
 }  // namespace
+
+void forget_traced_code(const PyCodeObject* code) noexcept {
+    KnownCode& place = place_of(code);
+    if (place.code == code) {
+        place.code = nullptr;
+    }
+}
 
 PyMethodDef kFunctionTraceMethods[] = {
     {"describe_program", describe_program, METH_VARARGS, "Tells the trace which functions are not the program's."},

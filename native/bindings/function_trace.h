@@ -18,4 +18,7 @@ namespace msmemscope {
 //   record_function(name, start_ns) -> None               one record, whether a trace is on or not
 extern PyMethodDef kFunctionTraceMethods[];
 
+// To be called when a code object is destroyed: its address may come back as another one. Holds the GIL.
+void forget_traced_code(const PyCodeObject* code) noexcept;
+
 }  // namespace msmemscope

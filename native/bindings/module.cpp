@@ -18,6 +18,7 @@
 #include "core/observe/out_of_memory.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/attributes.h"
+#include "core/writer/rank_choice.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "core/writer/steps.h"
@@ -27,10 +28,12 @@
 #include "function_trace.h"
 #include "interpose/patcher.h"
 #include "operator_collector.h"
+#include "packed_block.h"
 #include "plain_pickle.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "reference_search.h"
+#include "replay.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
@@ -51,6 +54,21 @@ constexpr const char* kBuiltWith = "by " MSMEMSCOPE_COMPILER " for Python " PY_V
 
 // Without it code ids could be wrong, so there are neither stacks nor traces then.
 bool code_objects_are_watched = false;
+
+void forget_everywhere(PyCodeObject* code) {
+    forget_code(code);
+    forget_traced_code(code);
+}
+
+bool is_left_out(const std::string& settings_text, std::vector<std::string> environment) {
+    std::vector<char*> variables;
+    variables.reserve(environment.size() + 1);
+    for (std::string& variable : environment) {
+        variables.push_back(variable.data());
+    }
+    variables.push_back(nullptr);
+    return recorder::is_left_out(settings_text.c_str(), variables.data());
+}
 
 bool configure(const std::string& settings_text) {
     if (!recorder::configure(settings_text.c_str())) {
@@ -179,11 +197,13 @@ void note_fact(const std::string& key, const std::string& value) { recorder::not
 }  // namespace
 
 NB_MODULE(_native, module) {
-    code_objects_are_watched = watch_code_objects(&forget_code) != 0;
+    code_objects_are_watched = watch_code_objects(&forget_everywhere) != 0;
     module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
     module.attr("built_with") = kBuiltWith;
     module.def("configure", &configure, nb::arg("settings_text"),
                "Takes the settings (lines of key=value). False if they cannot be used.");
+    module.def("is_left_out", &is_left_out, nb::arg("settings_text"), nb::arg("environment"),
+               "Whether a process with these variables (name=value) runs unobserved: its rank was not chosen.");
     module.def("is_configured", &recorder::is_configured,
                "Whether the process has settings, from here or the launcher.");
     module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
@@ -249,7 +269,9 @@ NB_MODULE(_native, module) {
     define_block_stack(module);
     define_dump_rows(module);
     define_dump_writing(module);
+    define_packed_block(module);
     define_plain_pickle(module);
+    define_replay(module);
     define_watch(module);
     module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||

@@ -1,5 +1,6 @@
 #include "operator_collector.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "core/stacks/python_stack.h"
 #include "core/writer/recorder.h"
+#include "operator_dispatch.h"
+#include "tensor_layout.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
 
@@ -18,6 +21,8 @@ struct KeywordUse {
     PyObject* name;  // interned
     Use use;
 };
+
+}  // namespace
 
 struct OperatorPlan {
     std::string name;
@@ -31,6 +36,8 @@ struct OperatorPlan {
     std::uint64_t epoch = 0;
     std::uint32_t name_id = 0;
 };
+
+namespace {
 
 // Looked up and extended under the GIL only. Python runs in the middle of an operator, where it is watched, and another
 // thread may add a plan meanwhile: plans never move.
@@ -48,137 +55,65 @@ Use keyword_use(const OperatorPlan& plan, PyObject* name) {
     return Use::kNone;
 }
 
-void write_accesses(const RecordingScope& scope, const OperatorPlan& plan, const std::vector<Access>& accesses,
-                    std::uint8_t flags, std::uint32_t python_stack_id) {
-    for (const Access& access : accesses) {
-        if (access.use == Use::kNone) {
-            continue;
-        }
-        Event event{access.use == Use::kWrite ? format::EventKind::kAccessWrite : format::EventKind::kAccessRead};
-        event.pool = access.device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
-        event.device = access.device;
-        event.flags = flags;
-        event.address = access.address;
-        event.size = access.size_bytes;
-        event.name_id = plan.name_id;
-        event.attribute_id = access.attribute_id;
-        event.python_stack_id = python_stack_id;
-        event.extra = access.block_sequence;
-        recorder::append(scope, event);
-    }
-}
+// What the records of one moment of an operator have in common.
+struct Moment {
+    std::uint64_t timestamp_ns;
+    std::uint32_t python_stack_id;
+    std::uint8_t flags;
+};
 
 std::uint32_t stack_for_columns(const RecordingScope& scope) {
     const Settings& settings = recorder::settings();
     return settings.write_python_stack ? take_python_stack(scope, settings.python_stack_depth) : 0;
 }
 
-void write_operator(const RecordingScope& scope, format::EventKind kind, format::Device device, std::uint32_t name_id,
-                    std::uint8_t flags, std::uint32_t python_stack_id) {
+Event event_of(format::EventKind kind, format::Device device, const OperatorPlan& plan, const Moment& moment) {
     Event event{kind};
     event.device = device;
-    event.flags = flags;
-    event.name_id = name_id;
-    event.python_stack_id = python_stack_id;
-    recorder::append(scope, event);
+    event.flags = moment.flags;
+    event.name_id = plan.name_id;
+    event.python_stack_id = moment.python_stack_id;
+    event.timestamp_ns = moment.timestamp_ns;
+    return event;
 }
 
-// The device of each operator that has begun on this thread, to end with the same one; empty where
-// nothing was written.
+void write_accesses(const RecordingScope& scope, const OperatorPlan& plan, const std::vector<Access>& accesses,
+                    const Moment& moment) {
+    for (const Access& access : accesses) {
+        if (access.use == Use::kNone) {
+            continue;
+        }
+        const auto kind = access.use == Use::kWrite ? format::EventKind::kAccessWrite : format::EventKind::kAccessRead;
+        Event event = event_of(kind, access.device, plan, moment);
+        event.pool = access.device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
+        event.address = access.address;
+        event.size = access.size_bytes;
+        event.attribute_id = access.attribute_id;
+        event.extra = access.block_sequence;
+        recorder::append(scope, event);
+    }
+}
+
+// The device and the stack of each operator that has begun on this thread, to end with the same ones; empty where
+// nothing was written. Frames of Python stay where they are while an operator runs.
 struct RunningOperator {
     format::Device device;
     bool written;
+    std::uint32_t python_stack_id;
+    std::uint64_t epoch;  // of the stack
 };
 constexpr std::uint32_t kDeepestOperator = 64;
 __thread RunningOperator running[kDeepestOperator];
 
-OperatorPlan* plan_of(PyObject* number) {
-    const Py_ssize_t index = PyLong_AsSsize_t(number);
-    if (index < 0 || static_cast<std::size_t>(index) >= plans().size()) {
-        PyErr_SetString(PyExc_IndexError, "no such operator plan");
-        return nullptr;
-    }
-    return &plans()[static_cast<std::size_t>(index)];
-}
+// What operators of this thread have begun and not ended. Owned: coroutines of the program may switch within operators,
+// which end in another order then.
+struct BegunOperator {
+    PyObject* func;
+    PyObject* args;
+};
+__thread BegunOperator begun[kDeepestOperator];
 
 WatchedCall watched_call(const OperatorPlan& plan) { return WatchedCall{&plan.name, plan.calls}; }
-
-PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, args, kwargs, pass)");
-        return nullptr;
-    }
-    OperatorPlan* const plan = plan_of(arguments[0]);
-    if (plan == nullptr) {
-        return nullptr;
-    }
-    const std::uint32_t depth = operator_depth++;
-    {
-        const RecordingScope scope(false);  // also makes a forked child's state ready
-        if (!scope) {
-            Py_RETURN_NONE;
-        }
-        if (plan->epoch != recorder::epoch()) {
-            plan->name_id = recorder::intern_string(scope, plan->name.data(), plan->name.size());
-            plan->epoch = recorder::epoch();
-        }
-    }
-    if (depth == 0) {
-        recorder::set_current_operator(plan->name_id);
-        recorder::set_pass(static_cast<recorder::Pass>(PyLong_AsLong(arguments[3])));
-    }
-    if (depth < kDeepestOperator) {
-        running[depth].written = false;
-    }
-    if (depth == 0) {
-        ++plan->calls;
-        if (__builtin_expect(watch::is_active(), 0)) {
-            watch_operator_begins(watched_call(*plan), plan->written, arguments[1], arguments[2]);
-        }
-    }
-    const bool with_access = recorder::is_selected(kSelectAccess);
-    if (!with_access && !recorder::is_selected(kSelectLaunch)) {
-        Py_RETURN_NONE;
-    }
-    std::vector<Access>& accesses = accesses_of_thread();
-    PyObject* const args = arguments[1];
-    PyObject* const kwargs = arguments[2];
-    const Py_ssize_t args_count = PyTuple_GET_SIZE(args);
-    for (Py_ssize_t index = 0; index < args_count; ++index) {
-        const auto position = static_cast<std::size_t>(index);
-        const Use use = position < plan->inputs.size() ? plan->inputs[position] : Use::kNone;
-        gather(PyTuple_GET_ITEM(args, index), use, with_access, accesses);
-    }
-    if (kwargs != Py_None && !plan->keyword_inputs.empty()) {
-        PyObject* name = nullptr;
-        PyObject* value = nullptr;
-        Py_ssize_t place = 0;
-        while (PyDict_Next(kwargs, &place, &name, &value) != 0) {
-            gather(value, keyword_use(*plan, name), with_access, accesses);
-        }
-    }
-    const int device = accesses.empty() ? device_argument(kwargs) : accesses.front().device;
-    if (device == kNotObserved) {
-        Py_RETURN_NONE;
-    }
-    const RecordingScope scope(true);
-    if (!scope) {
-        Py_RETURN_NONE;
-    }
-    const std::uint32_t stack = stack_for_columns(scope);
-    const std::uint8_t flags = recorder::pass_flags();
-    if (recorder::is_selected(kSelectLaunch)) {
-        write_operator(scope, format::EventKind::kAtenStart, static_cast<format::Device>(device), plan->name_id, flags,
-                       stack);
-    }
-    if (depth < kDeepestOperator) {
-        running[depth] = RunningOperator{static_cast<format::Device>(device), true};
-    }
-    if (with_access) {
-        write_accesses(scope, *plan, accesses, flags, stack);
-    }
-    Py_RETURN_NONE;
-}
 
 // Several results of the schema come as a tuple; a single one comes as it is, also when it is a list.
 void gather_results(const OperatorPlan& plan, PyObject* result, std::vector<Access>& accesses) {
@@ -200,17 +135,90 @@ void gather_results(const OperatorPlan& plan, PyObject* result, std::vector<Acce
     }
 }
 
-PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "operator_ends(plan, result)");
+}  // namespace
+
+OperatorPlan* plan_of(PyObject* number) {
+    const Py_ssize_t index = PyLong_AsSsize_t(number);
+    if (index < 0 || static_cast<std::size_t>(index) >= plans().size()) {
+        PyErr_SetString(PyExc_IndexError, "no such operator plan");
         return nullptr;
     }
-    OperatorPlan* const plan = plan_of(arguments[0]);
-    if (plan == nullptr) {
-        return nullptr;
+    return &plans()[static_cast<std::size_t>(index)];
+}
+
+void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject* kwargs, recorder::Pass pass) {
+    const std::uint32_t depth = operator_depth++;
+    if (depth < kDeepestOperator) {
+        begun[depth] = BegunOperator{Py_NewRef(func), Py_NewRef(args)};
     }
-    if (operator_depth > 0) {
-        --operator_depth;
+    {
+        const RecordingScope scope(false);  // also makes a forked child's state ready
+        if (!scope) {
+            return;
+        }
+        if (plan.epoch != recorder::epoch()) {
+            plan.name_id = recorder::intern_string(scope, plan.name.data(), plan.name.size());
+            plan.epoch = recorder::epoch();
+        }
+    }
+    if (depth == 0) {
+        recorder::set_current_operator(plan.name_id);
+        recorder::set_pass(pass);
+    }
+    if (depth < kDeepestOperator) {
+        running[depth].written = false;
+    }
+    if (depth == 0) {
+        ++plan.calls;
+        if (__builtin_expect(watch::is_active(), 0)) {
+            watch_operator_begins(watched_call(plan), plan.written, args, kwargs);
+        }
+    }
+    const bool with_access = recorder::is_selected(kSelectAccess);
+    if (!with_access && !recorder::is_selected(kSelectLaunch)) {
+        return;
+    }
+    std::vector<Access>& accesses = accesses_of_thread();
+    const Py_ssize_t args_count = PyTuple_GET_SIZE(args);
+    for (Py_ssize_t index = 0; index < args_count; ++index) {
+        const auto position = static_cast<std::size_t>(index);
+        const Use use = position < plan.inputs.size() ? plan.inputs[position] : Use::kNone;
+        gather(PyTuple_GET_ITEM(args, index), use, with_access, accesses);
+    }
+    if (kwargs != Py_None && !plan.keyword_inputs.empty()) {
+        PyObject* name = nullptr;
+        PyObject* value = nullptr;
+        Py_ssize_t place = 0;
+        while (PyDict_Next(kwargs, &place, &name, &value) != 0) {
+            gather(value, keyword_use(plan, name), with_access, accesses);
+        }
+    }
+    const int device = accesses.empty() ? device_argument(kwargs) : accesses.front().device;
+    if (device == kNotObserved) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    const Moment moment{recorder::now_ns(), stack_for_columns(scope), recorder::pass_flags()};
+    if (recorder::is_selected(kSelectLaunch)) {
+        recorder::append(scope,
+                         event_of(format::EventKind::kAtenStart, static_cast<format::Device>(device), plan, moment));
+    }
+    if (depth < kDeepestOperator) {
+        running[depth] =
+            RunningOperator{static_cast<format::Device>(device), true, moment.python_stack_id, recorder::epoch()};
+    }
+    if (with_access) {
+        write_accesses(scope, plan, accesses, moment);
+    }
+}
+
+void end_operator(OperatorPlan& plan, PyObject* result) {
+    if (operator_depth > 0 && --operator_depth < kDeepestOperator) {
+        Py_DECREF(begun[operator_depth].args);
+        Py_DECREF(begun[operator_depth].func);
     }
     const std::uint32_t depth = operator_depth;
     if (depth == 0) {
@@ -222,24 +230,68 @@ PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count)
         recorder::set_pass(recorder::Pass::kForward);
     }
     if (depth == 0 && __builtin_expect(watch::is_active(), 0)) {
-        watch_operator_ends(watched_call(*plan), plan->written, plan->outputs, arguments[1]);
+        watch_operator_ends(watched_call(plan), plan.written, plan.outputs, result);
     }
     if (depth >= kDeepestOperator || !running[depth].written) {
-        Py_RETURN_NONE;
+        return;
     }
     std::vector<Access>& accesses = accesses_of_thread();
     if (recorder::is_selected(kSelectAccess)) {
-        gather_results(*plan, arguments[1], accesses);
+        gather_results(plan, result, accesses);
     }
     const RecordingScope scope(true);
     if (!scope) {
-        Py_RETURN_NONE;
+        return;
     }
-    const std::uint32_t stack = stack_for_columns(scope);
-    write_accesses(scope, *plan, accesses, flags, stack);
+    const bool has_stack = running[depth].epoch == recorder::epoch();
+    const Moment moment{recorder::now_ns(), has_stack ? running[depth].python_stack_id : stack_for_columns(scope),
+                        flags};
+    write_accesses(scope, plan, accesses, moment);
     if (recorder::is_selected(kSelectLaunch)) {
-        write_operator(scope, format::EventKind::kAtenEnd, running[depth].device, plan->name_id, flags, stack);
+        recorder::append(scope, event_of(format::EventKind::kAtenEnd, running[depth].device, plan, moment));
     }
+}
+
+namespace {
+
+PyObject* operator_begins(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "operator_begins(plan, func, args, kwargs, pass)");
+        return nullptr;
+    }
+    OperatorPlan* const plan = plan_of(arguments[0]);
+    if (plan == nullptr) {
+        return nullptr;
+    }
+    begin_operator(*plan, arguments[1], arguments[2], arguments[3],
+                   static_cast<recorder::Pass>(PyLong_AsLong(arguments[4])));
+    Py_RETURN_NONE;
+}
+
+PyObject* running_operators(PyObject*, PyObject*) {
+    const std::uint32_t count = std::min(operator_depth, kDeepestOperator);
+    PyObject* const all = PyTuple_New(static_cast<Py_ssize_t>(count));
+    for (std::uint32_t depth = 0; all != nullptr && depth < count; ++depth) {
+        PyObject* const each = PyTuple_Pack(2, begun[depth].func, begun[depth].args);
+        if (each == nullptr) {
+            Py_DECREF(all);
+            return nullptr;
+        }
+        PyTuple_SET_ITEM(all, static_cast<Py_ssize_t>(depth), each);
+    }
+    return all;
+}
+
+PyObject* operator_ends(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "operator_ends(plan, result)");
+        return nullptr;
+    }
+    OperatorPlan* const plan = plan_of(arguments[0]);
+    if (plan == nullptr) {
+        return nullptr;
+    }
+    end_operator(*plan, arguments[1]);
     Py_RETURN_NONE;
 }
 
@@ -304,7 +356,18 @@ PyMethodDef kOperatorMethods[] = {
      "Records the start of an operator and what it reads and writes."},
     {"operator_ends", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&operator_ends)), METH_FASTCALL,
      "Records what an operator returned and its end."},
+    {"running_operators", running_operators, METH_NOARGS,
+     "The operators of the calling thread that run now, outermost first, each with its positional arguments."},
     {"set_tensor_access", set_tensor_access, METH_VARARGS, "Tells how to recognise and read tensors."},
+    {"learn_tensor_layout", learn_tensor_layout, METH_VARARGS,
+     "Finds out where torch keeps what of a tensor; false if that did not succeed."},
+    {"forget_tensor_layout", forget_tensor_layout, METH_NOARGS, "Lets tensors be read through Python."},
+    {"tensor_memory", tensor_memory, METH_O, "What is read of a tensor without Python; None if it is not."},
+    {"set_dispatch", set_dispatch, METH_VARARGS,
+     "Tells how operators are called; false if they can only be dispatched in Python."},
+    {"dispatch_function", dispatch_function, METH_O, "The dispatch function of a mode."},
+    {"dispatch_depth", dispatch_depth, METH_NOARGS, "How many dispatch modes the calling thread has."},
+    {"set_operator_visitor", set_operator_visitor, METH_O, "Tells what is called after some operators, or None."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,7 +1,5 @@
 #include "program_errors.h"
 
-#include <Python.h>
-
 #include <cstring>
 
 namespace msmemscope {
@@ -70,5 +68,13 @@ void end_exception() {
         Py_DECREF(exception);
     }
 }
+
+#if PY_VERSION_HEX >= 0x030C0000
+HeldException::HeldException() : exception_(PyErr_GetRaisedException()) {}
+HeldException::~HeldException() { PyErr_SetRaisedException(exception_); }
+#else
+HeldException::HeldException() { PyErr_Fetch(&type_, &value_, &traceback_); }
+HeldException::~HeldException() { PyErr_Restore(type_, value_, traceback_); }
+#endif
 
 }  // namespace msmemscope

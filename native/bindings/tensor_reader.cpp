@@ -1,10 +1,12 @@
 #include "tensor_reader.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "code_table.h"
 #include "core/writer/recorder.h"
 #include "program_errors.h"
+#include "tensor_layout.h"
 
 namespace msmemscope {
 namespace {
@@ -107,6 +109,98 @@ std::uint32_t attribute_id(PyObject* dtype, PyObject* shape) {
     return id;
 }
 
+// Attribute ids by torch's own numbers, the latest of each place.
+struct KnownAttribute {
+    std::uint64_t epoch;
+    std::uint32_t id;
+    std::uint16_t type_code;
+    std::uint16_t dimensions;
+    std::int64_t sizes[kMostDimensions];
+};
+constexpr std::size_t kKnownAttributes = 1024;
+KnownAttribute known_attributes[kKnownAttributes];
+
+// 0 with an error possibly set on failure.
+std::uint32_t attribute_of(PyObject* tensor, const TensorMemory& memory) {
+    std::uint64_t hash = memory.type_code + 31U * memory.dimensions;
+    for (std::uint32_t place = 0; place < memory.dimensions; ++place) {
+        hash = (hash ^ static_cast<std::uint64_t>(memory.sizes[place])) * 0x9E3779B97F4A7C15ULL;
+    }
+    KnownAttribute& known = known_attributes[hash >> 32U & (kKnownAttributes - 1)];
+    if (known.epoch == recorder::epoch() && known.id != 0 && known.type_code == memory.type_code &&
+        known.dimensions == memory.dimensions &&
+        std::equal(memory.sizes, memory.sizes + memory.dimensions, known.sizes)) {
+        return known.id;
+    }
+    PyObject* shape = PyObject_GetAttr(tensor, text_shape);
+    PyObject* dtype = shape == nullptr ? nullptr : PyObject_GetAttr(tensor, text_dtype);
+    const std::uint32_t id = dtype == nullptr ? 0 : attribute_id(dtype, shape);
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    known.epoch = recorder::epoch();
+    known.id = id;
+    known.type_code = memory.type_code;
+    known.dimensions = static_cast<std::uint16_t>(memory.dimensions);
+    std::copy(memory.sizes, memory.sizes + memory.dimensions, known.sizes);
+    return id;
+}
+
+// Numbers of devices by torch's own.
+struct KnownDevice {
+    std::uint16_t code;
+    int number;
+};
+constexpr std::size_t kKnownDevices = 32;
+KnownDevice known_devices[kKnownDevices];
+std::size_t known_device_count = 0;
+
+const KnownDevice* find_device(std::uint16_t code) {
+    for (std::size_t place = 0; place < known_device_count; ++place) {
+        if (known_devices[place].code == code) {
+            return &known_devices[place];
+        }
+    }
+    return nullptr;
+}
+
+// device: as Python has it. Only one whose number holds for good is remembered.
+void learn_device(PyObject* tensor, PyObject* device, int number) {
+    TensorMemory memory{};
+    if (known_device_count < kKnownDevices && read_tensor(tensor, memory) &&
+        find_device(memory.device_code) == nullptr && PyDict_GetItemWithError(device_numbers, device) != nullptr) {
+        known_devices[known_device_count++] = KnownDevice{memory.device_code, number};
+    }
+}
+
+// A tensor that is read where torch keeps it; false if it must be read through Python. An error may be set afterwards.
+bool gather_directly(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
+    TensorMemory memory{};
+    if (!read_tensor(tensor, memory)) {
+        return false;
+    }
+    const KnownDevice* const device = find_device(memory.device_code);
+    if (device == nullptr) {
+        return false;
+    }
+    const int number = device->number;
+    if (number == kNotObserved) {
+        met_unobserved = true;
+        return true;
+    }
+    Access access{use, static_cast<format::Device>(number), 0, 0, 0, 0};
+    if (memory.storage_address == 0 || !with_access) {
+        access.use = with_access ? Use::kNone : use;
+    } else if (use != Use::kNone) {
+        access.size_bytes = memory.elements * memory.item_bytes;
+        access.address = memory.storage_address + static_cast<std::uint64_t>(memory.offset) * memory.item_bytes;
+        access.attribute_id = attribute_of(tensor, memory);
+        access.block_sequence = recorder::live_block_sequence(
+            number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, memory.storage_address);
+    }
+    accesses.push_back(access);
+    return true;
+}
+
 // Where the tensor's storage begins, which for most is where a block begins. 0 if it has none; errors may be set.
 std::uint64_t storage_address(PyObject* tensor) {
     PyObject* number = PyObject_CallOneArg(storage_address_function, tensor);
@@ -132,6 +226,29 @@ std::uint64_t offset_in_storage(PyObject* tensor) {
     return elements * element_bytes;
 }
 
+// Of a kind of tensor that is not known yet: the next ones may be read where torch keeps them. An error may be set
+// afterwards.
+void learn(PyObject* tensor, PyObject* shape, std::uint64_t storage, std::uint64_t offset_bytes,
+           std::int64_t size_bytes) {
+    PyObject* size = PyObject_GetAttr(tensor, text_itemsize);
+    const long item_bytes = size == nullptr ? 0 : PyLong_AsLong(size);
+    Py_XDECREF(size);
+    if (item_bytes <= 0 || item_bytes > UINT8_MAX || !PyTuple_Check(shape)) {
+        return;
+    }
+    ToldTensor told{storage,
+                    static_cast<std::int64_t>(offset_bytes) / item_bytes,
+                    size_bytes / item_bytes,
+                    static_cast<std::uint32_t>(item_bytes),
+                    {}};
+    for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(shape); ++place) {
+        told.sizes.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(shape, place)));
+    }
+    if (PyErr_Occurred() == nullptr) {
+        learn_from(tensor, told);
+    }
+}
+
 // Appends the tensor's access. An error may be set afterwards. Python runs here, and with it possibly
 // the garbage collector, which frees tensors: no recording scope may be open, or those would be missed.
 void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
@@ -140,6 +257,9 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         return;
     }
     const int number = device_number(device);
+    if (PyErr_Occurred() == nullptr) {
+        learn_device(tensor, device, number);
+    }
     Py_DECREF(device);
     if (number == kNotObserved || PyErr_Occurred() != nullptr) {
         met_unobserved = true;
@@ -159,9 +279,13 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         PyObject* dtype = shape == nullptr ? nullptr : PyObject_GetAttr(tensor, text_dtype);
         PyObject* bytes = dtype == nullptr ? nullptr : PyObject_GetAttr(tensor, text_nbytes);
         if (bytes != nullptr) {
+            const std::uint64_t offset = offset_in_storage(tensor);
             access.size_bytes = PyLong_AsLongLong(bytes);
             access.attribute_id = attribute_id(dtype, shape);
-            access.address = storage + offset_in_storage(tensor);
+            access.address = storage + offset;
+            if (may_learn_from(tensor) && PyErr_Occurred() == nullptr) {
+                learn(tensor, shape, storage, offset, access.size_bytes);
+            }
             access.block_sequence = recorder::live_block_sequence(
                 number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, storage);
         }
@@ -175,7 +299,9 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
 // A tensor, or lists of lists of them.
 void gather_to_depth(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses, int depth) {
     if (PyObject_TypeCheck(value, tensor_type)) {
-        gather_tensor(value, use, with_access, accesses);
+        if (!gather_directly(value, use, with_access, accesses)) {
+            gather_tensor(value, use, with_access, accesses);
+        }
         if (PyErr_Occurred() != nullptr) {
             swallow_error();
         }
@@ -216,6 +342,12 @@ void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& acc
 bool is_tensor(PyObject* value) { return tensor_type != nullptr && PyObject_TypeCheck(value, tensor_type); }
 
 std::uint64_t first_byte_of(PyObject* tensor) {
+    TensorMemory memory{};
+    if (read_tensor(tensor, memory)) {
+        return memory.storage_address == 0
+                   ? 0
+                   : memory.storage_address + static_cast<std::uint64_t>(memory.offset) * memory.item_bytes;
+    }
     const std::uint64_t storage = storage_address(tensor);
     const std::uint64_t address = storage == 0 ? 0 : storage + offset_in_storage(tensor);
     if (PyErr_Occurred() != nullptr) {
@@ -273,6 +405,7 @@ PyObject* set_tensor_access(PyObject*, PyObject* arguments) {
         text_storage_offset = PyUnicode_InternFromString("storage_offset");
     } else {
         PyDict_Clear(device_numbers);  // what is observed may have changed
+        known_device_count = 0;
     }
     if (device_numbers == nullptr || attribute_numbers == nullptr) {
         return nullptr;

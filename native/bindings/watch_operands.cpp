@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program_errors.h"
+#include "tensor_layout.h"
 
 namespace msmemscope {
 namespace {
@@ -25,6 +26,14 @@ bool read_numbers(PyObject* tensor, const char* name, bool is_method, std::vecto
 }
 
 bool content_of_tensor(PyObject* tensor, watch::Content& content) {
+    TensorMemory memory{};
+    if (read_tensor(tensor, memory)) {
+        const std::int64_t* const sizes_end = memory.sizes + memory.dimensions;
+        return memory.storage_address != 0 &&
+               content_of_view(memory.storage_address + static_cast<std::uint64_t>(memory.offset) * memory.item_bytes,
+                               memory.item_bytes, {memory.sizes, sizes_end},
+                               {memory.strides, memory.strides + memory.dimensions}, content);
+    }
     const std::uint64_t address = first_byte_of(tensor);
     if (address == 0) {
         return false;

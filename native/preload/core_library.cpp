@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/writer/ledger.h"
+#include "core/writer/rank_choice.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "interpose/elf_image.h"
@@ -35,15 +36,6 @@ void note_start() noexcept {
     msmemscope::append_to_ledger("start", line);
 }
 
-void begin(const char* settings) noexcept {
-    msmemscope::remember_stderr();
-    if (settings != nullptr && msmemscope::recorder::configure(settings)) {
-        msmemscope::watch::apply_settings();
-        note_start();
-        msmemscope::install_hooks();
-    }
-}
-
 // The settings that a launcher passed on, null if there are none. The C library has not set up environ yet.
 const char* settings_in(char** environment) noexcept {
     const std::size_t name_bytes = std::strlen(msmemscope::kSettingsVariable);
@@ -54,6 +46,19 @@ const char* settings_in(char** environment) noexcept {
         }
     }
     return nullptr;
+}
+
+void begin(char** environment) noexcept {
+    const char* const settings = settings_in(environment);
+    if (settings != nullptr && msmemscope::recorder::is_left_out(settings, environment)) {
+        return;
+    }
+    msmemscope::remember_stderr();
+    if (settings != nullptr && msmemscope::recorder::configure(settings)) {
+        msmemscope::watch::apply_settings();
+        note_start();
+        msmemscope::install_hooks();
+    }
 }
 
 // Whether the program brings the runtime of a sanitizer with it, whose functions then stand in front of the C library's
@@ -80,7 +85,7 @@ __attribute__((constructor)) void load(int, char**, char** environment) {
     if (program_defines("__tsan_init") || program_defines("__msan_init")) {
         postponed_environment = environment;
     } else {
-        begin(settings_in(environment));
+        begin(environment);
     }
 }
 
@@ -96,11 +101,11 @@ void msmemscope::begin_if_postponed() noexcept {
     if (__builtin_expect(postponed_environment == nullptr, 1)) {
         return;
     }
-    const char* const settings = settings_in(postponed_environment);
+    char** const environment = postponed_environment;
     postponed_environment = nullptr;
     if (!program_defines("__msan_init")) {
-        begin(settings);
-    } else if (settings != nullptr) {
+        begin(environment);
+    } else if (settings_in(environment) != nullptr) {
         msmemscope::remember_stderr();
         static const char line[] =
             "msmemscope: a program with MemorySanitizer cannot be observed, because it takes what other libraries "

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "core/format/packed_block.h"
+#include "core/format/packing.h"
 #include "tests/check.h"
 
 namespace msmemscope::tests {
@@ -27,16 +29,56 @@ void check_segment_header(const std::string& bytes, std::uint64_t magic) {
     CHECK_EQUAL(header.format_version, format::kFormatVersion);
 }
 
-std::vector<format::Record> read_records(const std::string& bytes) {
-    check_segment_header(bytes, format::kEventSegmentMagic);
-    std::vector<format::Record> records;
-    for (std::size_t place = format::kSegmentDataOffset; place + sizeof(format::Record) <= bytes.size();
-         place += sizeof(format::Record)) {
+void add_committed(const std::string& bytes, std::size_t place, std::size_t end, std::vector<format::Record>& records) {
+    for (; place + sizeof(format::Record) <= std::min(end, bytes.size()); place += sizeof(format::Record)) {
         format::Record record{};
         std::memcpy(&record, bytes.data() + place, sizeof(record));
         if (record.sequence != 0) {
             records.push_back(record);
         }
+    }
+}
+
+void add_block(const std::string& bytes, std::size_t place, const format::PackedBlockHeader& block,
+               std::vector<format::Record>& records) {
+    static format::PackingState state;
+    state.clear();
+    const auto* in = reinterpret_cast<const unsigned char*>(bytes.data()) + place + sizeof(block);
+    const unsigned char* const end = in + block.payload_bytes;
+    for (std::uint32_t index = 0; index < block.record_count; ++index) {
+        format::Record record{};
+        in = state.unpack(in, end, record);
+        CHECK(in != nullptr);
+        records.push_back(record);
+    }
+    CHECK(in == end);
+}
+
+std::vector<format::Record> read_records(const std::string& bytes) {
+    std::vector<format::Record> records;
+    if (bytes.compare(0, 8, "MSEVENTS") == 0) {
+        check_segment_header(bytes, format::kEventSegmentMagic);
+        add_committed(bytes, format::kSegmentDataOffset, bytes.size(), records);
+        return records;
+    }
+    check_segment_header(bytes, format::kPackedSegmentMagic);
+    format::SegmentHeader header{};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    bool tail_counts = true;
+    for (std::size_t place = format::kPackedBlocksOffset; place + sizeof(format::PackedBlockHeader) <= bytes.size();) {
+        format::PackedBlockHeader block{};
+        std::memcpy(&block, bytes.data() + place, sizeof(block));
+        if (block.commit != format::kPackedBlockCommit) {
+            place += format::kPackedBlockAlignment;
+            continue;
+        }
+        tail_counts = tail_counts && place != header.tail_position;
+        add_block(bytes, place, block, records);
+        place += (sizeof(block) + block.payload_bytes + format::kPackedBlockAlignment - 1) /
+                 format::kPackedBlockAlignment * format::kPackedBlockAlignment;
+    }
+    if (tail_counts) {
+        add_committed(bytes, format::kSegmentDataOffset, format::kSegmentDataOffset + header.tail_bytes, records);
     }
     return records;
 }

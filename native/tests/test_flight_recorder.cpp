@@ -14,7 +14,7 @@ using namespace msmemscope;
 
 namespace {
 
-constexpr std::uint64_t kCap = 4UL << 20U;
+constexpr std::uint64_t kCap = 1UL << 20U;
 constexpr int kRounds = 300000;
 
 void* allocate(std::size_t bytes) {

@@ -120,21 +120,64 @@ void everybody_who_follows_a_page_is_told() {
     CHECK_EQUAL(taken(part).size(), 1U);
 }
 
-void one_that_ends_makes_the_others_begin_again() {
+void one_that_ends_makes_what_is_amid_it_begin_again() {
     const Mapping memory;
+    WrittenPages part;
+    CHECK(part.follow(memory.address() + kBytes / 4, memory.address() + kBytes / 2));
+    {
+        WrittenPages whole;
+        CHECK(whole.follow(memory.address(), memory.address() + kBytes));
+    }
+    memory.bytes()[kBytes / 4] = 2;
+    Vector<Range> written;
+    CHECK(!part.take(written));
+    CHECK(!part.is_following());
+    CHECK(part.follow(memory.address() + kBytes / 4, memory.address() + kBytes / 2));
+    memory.bytes()[kBytes / 4] = 3;
+    CHECK_EQUAL(taken(part).size(), 1U);
+}
+
+void one_that_ends_leaves_its_neighbours_alone() {
+    const Mapping memory;
+    const std::uint64_t page = page_bytes();
+    const std::uint64_t part = kBytes / 4;
+    WrittenPages first;
+    WrittenPages last;
+    CHECK(first.follow(memory.address(), memory.address() + part + page));
+    CHECK(last.follow(memory.address() + 2 * part - page, memory.address() + kBytes));
     WrittenPages whole;
     CHECK(whole.follow(memory.address(), memory.address() + kBytes));
     {
-        WrittenPages part;
-        CHECK(part.follow(memory.address(), memory.address() + kBytes / 2));
+        WrittenPages between;
+        CHECK(between.follow(memory.address() + part, memory.address() + 2 * part));
     }
-    memory.bytes()[0] = 2;
-    Vector<Range> written;
-    CHECK(!whole.take(written));
-    CHECK(!whole.is_following());
-    CHECK(whole.follow(memory.address(), memory.address() + kBytes));
-    memory.bytes()[0] = 3;
-    CHECK_EQUAL(taken(whole).size(), 1U);
+    memory.bytes()[part] = 2;
+    memory.bytes()[part + page] = 2;
+    memory.bytes()[2 * part - page] = 2;
+    CHECK_EQUAL(taken(first).size(), 1U);
+    CHECK_EQUAL(taken(last).size(), 1U);
+    CHECK_EQUAL(taken(whole).size(), 3U);
+    whole = WrittenPages();
+    memory.bytes()[part] = 3;
+    memory.bytes()[2 * part - page] = 3;
+    CHECK_EQUAL(taken(first).size(), 1U);
+    CHECK_EQUAL(taken(last).size(), 1U);
+}
+
+void who_asks_seldom_keeps_little() {
+    const Mapping memory;
+    WrittenPages seldom;
+    WrittenPages often;
+    CHECK(seldom.follow(memory.address(), memory.address() + kBytes));
+    CHECK(often.follow(memory.address(), memory.address() + kBytes));
+    for (int turn = 0; turn < 5000; ++turn) {
+        memory.bytes()[static_cast<std::uint64_t>(turn % 7) * 2 * page_bytes()] = 2;
+        CHECK_EQUAL(taken(often).size(), 1U);
+    }
+    const auto written = taken(seldom);
+    CHECK(written.size() <= 1024U);
+    CHECK(written.front().begin <= memory.address());
+    CHECK(written.front().end >= memory.address() + 13 * page_bytes());
 }
 
 void one_question_is_enough_for_all_parts() {
@@ -294,7 +337,9 @@ int main() {
     the_kernel_writes_too();
     many_pieces_are_in_order();
     everybody_who_follows_a_page_is_told();
-    one_that_ends_makes_the_others_begin_again();
+    one_that_ends_makes_what_is_amid_it_begin_again();
+    one_that_ends_leaves_its_neighbours_alone();
+    who_asks_seldom_keeps_little();
     one_question_is_enough_for_all_parts();
     it_can_be_moved();
     other_memory_at_the_same_place_is_not_known();

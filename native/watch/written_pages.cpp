@@ -68,6 +68,7 @@ constexpr unsigned long kScan = _IOWR('f', 16, PageScan);
 // --- of this process --------------------------------------------------------------------------------------------
 
 constexpr std::size_t kRegionsAtOnce = 128;
+constexpr std::size_t kMostRanges = 1024;
 // Each can cut a mapping of the program into three, of which a process may have 65,530.
 constexpr std::size_t kMostFollowers = 8192;
 // A write to a protected page takes about as long as reading eight pages: where more than one in eight is written
@@ -141,7 +142,29 @@ Followers::iterator place_of(const WrittenPages* follower, std::uint64_t begin) 
     return place;
 }
 
+// Those who can follow a part of a range are from here on, by the beginning of what they follow.
+Followers::iterator first_that_reaches(const Range& range) noexcept {
+    Kernel& one = kernel();
+    return one.followers.lower_bound(range.begin > one.longest ? range.begin - one.longest : 0);
+}
+
 }  // namespace
+
+// Without its ends that others follow: blocks share their first and last page with their neighbours. Who follows a part
+// in the middle is not spared, and begins again.
+Range WrittenPages::followed_by_nobody(Range range) noexcept {
+    const auto& followers = kernel().followers;
+    for (auto other = first_that_reaches(range); other != followers.end() && other->first <= range.begin; ++other) {
+        range.begin = std::max(range.begin, other->second->end_);
+    }
+    for (auto other = followers.lower_bound(range.end); other != first_that_reaches(range);) {
+        --other;
+        if (other->second->end_ >= range.end) {
+            range.end = std::min(range.end, other->first);
+        }
+    }
+    return range;
+}
 
 WrittenPages::WrittenPages(WrittenPages&& other) noexcept { *this = std::move(other); }
 
@@ -170,9 +193,10 @@ void WrittenPages::stop() noexcept {
         return;
     }
     kernel().followers.erase(place_of(this, begin_));
-    if (kernel().process == getpid() && kernel().faults >= 0) {
-        // Where it is unmapped already there is nothing to do; another one that follows a part of it begins again.
-        UserfaultRange range{begin_, end_ - begin_};
+    const Range alone = followed_by_nobody({begin_, end_});
+    if (alone.begin < alone.end && kernel().process == getpid() && kernel().faults >= 0) {
+        // Where it is unmapped already there is nothing to do.
+        UserfaultRange range{alone.begin, alone.end - alone.begin};
         ioctl(kernel().faults, kUnregister, &range);
     }
     begin_ = end_ = 0;
@@ -250,19 +274,19 @@ void WrittenPages::note(const Range& range) noexcept {
     if (own.begin >= own.end) {
         return;
     }
-    if (!written_.empty() && written_.back().end == own.begin) {
-        written_.back().end = own.end;
-    } else {
+    if (!written_.empty() && written_.back().begin <= own.begin && own.begin <= written_.back().end) {
+        written_.back().end = std::max(written_.back().end, own.end);
+    } else if (written_.size() < kMostRanges) {
         written_.push_back(own);
+    } else {
+        written_.assign(1, Range{begin_, end_});  // who asks seldom is told again and again by those who ask often
     }
 }
 
 // Tells everybody who follows a part of what was written.
 void WrittenPages::tell(const Range& range) noexcept {
     const auto& followers = kernel().followers;
-    const std::uint64_t longest = kernel().longest;
-    for (auto one = followers.lower_bound(range.begin > longest ? range.begin - longest : 0);
-         one != followers.end() && one->first < range.end; ++one) {
+    for (auto one = first_that_reaches(range); one != followers.end() && one->first < range.end; ++one) {
         one->second->note(range);
     }
 }

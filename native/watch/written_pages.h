@@ -51,6 +51,7 @@ private:
     bool is_answered() const noexcept;
     void note(const Range& range) noexcept;
     static void tell(const Range& range) noexcept;
+    static Range followed_by_nobody(Range range) noexcept;
     void stop() noexcept;
 
     std::uint64_t begin_ = 0;  // of the pages that are followed; equal where none are

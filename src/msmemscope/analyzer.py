@@ -108,7 +108,7 @@ def analyze(
     question.check(recording, options)
     result = question.examine(recording, options)
     if not quiet:
-        note_problems(recording)
+        note_problems(recording.source, recording.problems)
         question.report(result, recording, sys.stdout)
     for line in question.write(result, recording, options):
         if not quiet:

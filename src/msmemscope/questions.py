@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import polars as pl
 
+from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
 from msmemscope.analysis.leaks.between_marks import MarkLeaks, find_leaks_between_marks
@@ -34,6 +35,7 @@ from msmemscope.errors import ConfigurationError
 from msmemscope.formats.dump.changes_csv import check_new, write_changes
 from msmemscope.formats.write_back import check_writable, dumps_at, write_findings_back
 from msmemscope.reports.analysis_json import result_content
+from msmemscope.reports.card_report import render_card
 from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.expanded_sites import with_frames
@@ -98,8 +100,8 @@ class Question(Generic[OptionsType, ResultType]):
     """Writes what can be said where the question itself has no answer."""
     findings: Callable[[ResultType], pl.DataFrame] | None = None
     """What was found that should not be, of `analysis.findings.FINDING_SCHEMA`; None where a result only describes."""
-    merge: Callable[[Sequence[tuple[int, pl.DataFrame]]], pl.DataFrame] = merge_findings
-    """Puts the findings of several processes, each with its id, together: `analysis.findings.MERGED_SCHEMA`."""
+    merge: Callable[[Sequence[tuple[int, pl.DataFrame]], Sequence[int | None]], pl.DataFrame] = merge_findings
+    """Puts the findings of several processes, each with its id, and their ranks, together: `analysis.findings.MERGED_SCHEMA`."""
     tables: Callable[[ResultType], Sequence[ReportTable]] | None = None
     """What the HTML report shows of an answer; None for a question that it does not ask."""
     content: Callable[[ResultType, Recording], object] = lambda result, _: result
@@ -267,6 +269,14 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         decompose,
         _render_owners,
         following=lambda _: "tree",
+    ),
+    Question(
+        "card",
+        "What the memory of a whole device went into: pools, modules, other processes, and what nothing explains.",
+        QuestionOptions,
+        account_for_card,
+        lambda result, _, out: render_card(result, out),
+        following=lambda _: "analyze decompose",
     ),
     Question(
         "peak",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+import msmemscope
+from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.owners.decomposition import decompose_capture
 from msmemscope.model.owners import without_module
 from msmemscope.model.pools import Pool
@@ -41,6 +43,9 @@ def test_training(observe: Observe) -> None:
         assert 0 <= unknown < 1 << 20
         pools = dict(parts.filter(pl.col("part") == "pool").select("name", "size_bytes").rows())
         assert pools["PTA"] >= node_bytes(result, step or 1, Pool.PTA)["PTA"]
+    card = account_for_card(msmemscope.load(observation.run.capture.directory))
+    assert card.total_bytes(0) == result.devices.filter(pl.col("step").is_null())["process_bytes"].item()
+    assert 0 <= card.unknown_bytes(0) < card.total_bytes(0) / 100
     owners = {row["attributes"]["owner"] for row in observation.of(0, event="MALLOC")}
     assert {without_module(owner) for owner in owners} >= {
         "PTA@model@weight",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.reports.terminal import MOST_LINES
+from msmemscope.reports.summary_screen import MOST_LINES
 from tests.support import tool
 from tests.support.summaries import REPOSITORY, check
 

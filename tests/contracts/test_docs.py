@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.cli.commands import COMMANDS
+from msmemscope.cli.commands import VERBS, command_named
 from msmemscope.configuration.options import OPTIONS, Option
 from tests.support.nightly import NIGHT
+from tests.support.small_snapshot import write_snapshot
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
-STORIES = ROOT / "docs" / "stories.md"
-"""Its commands are run by tests/integration/test_stories.py."""
+STORIES = (ROOT / "docs" / "stories.md", ROOT / "docs" / "stories.zh.md")
+"""Their commands are run by tests/integration/test_stories.py; both have the same fences, says test_site.py."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "native").glob("*.md")])
 # The pages of vnpu/ are tested beside it, in vnpu/tests/test_documents.py.
 
@@ -58,6 +59,14 @@ for _ in range(3):
 EARLIER = "msmemscope python train.py"
 
 
+ARCHIVE = "train.msmemscope"
+"""Of the earlier run, where a command reads it."""
+
+
+SNAPSHOT = "snapshot.pickle"
+"""Of torch, where a command reads it."""
+
+
 def commands_of(page: Path) -> list[str]:
     """The commands in fences tagged `console` (after `$ `) or `sh` (every line)."""
     found = []
@@ -72,7 +81,7 @@ def commands_of(page: Path) -> list[str]:
     return found
 
 
-ALL_COMMANDS = sorted({command for page in PAGES if page != STORIES for command in commands_of(page)})
+ALL_COMMANDS = sorted({command for page in PAGES if page not in STORIES for command in commands_of(page)})
 TOOL_COMMANDS = [command for command in ALL_COMMANDS if command.startswith("msmemscope ")]
 
 
@@ -127,6 +136,10 @@ def test_commands_of_the_tool_work_as_written(command: str, tmp_path: Path, earl
         return  # it was run by the fixture
     if "memscopeDumpResults" in command:
         shutil.copytree(earlier_run, tmp_path, dirs_exist_ok=True)
+    elif ARCHIVE in command:
+        run_as_written(f"msmemscope export {earlier_run}/memscopeDumpResults --to=archive -o {ARCHIVE}", tmp_path)
+    elif SNAPSHOT in command:
+        write_snapshot(tmp_path)
     else:
         uses_torch = NIGHT or "--watch" in command
         (tmp_path / "train.py").write_text(TRAIN if uses_torch else TRAIN_WITHOUT_TORCH, encoding="utf-8")
@@ -153,15 +166,24 @@ def _spellings(parser: argparse.ArgumentParser) -> set[str]:
 def test_options_in_the_text_exist() -> None:
     """A page does not speak of an option that the tool does not have."""
     known = {spelling for option in OPTIONS for spelling in (option.spelling, *option.other_spellings)}
-    for command in COMMANDS:
+    for verb in VERBS:
         parser = argparse.ArgumentParser()
-        command.prepare_parser(parser)
+        command_named(verb).prepare_parser(parser)
         known.update(_spellings(parser))
     # What bash reads of the command.
     known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, of the examples, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}
-    others |= {"--toolchain", "--leak", "--memory", "--most-answers", "--most-words", "--steps"}
+    others |= {
+        "--toolchain",
+        "--leak",
+        "--memory",
+        "--most-answers",
+        "--most-words",
+        "--steps",
+        "--standalone",
+        "--nproc-per-node",
+    }
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FORMAT = Path(__file__).parents[2] / "native" / "core" / "format"
-HEADERS = ("record.h", "process_header.h", "definition.h", "attribute.h")
+HEADERS = ("record.h", "packed_block.h", "process_header.h", "definition.h", "attribute.h")
 
 ENUMS: dict[str, type[Enum]] = {
     "EventKind": events.EventKind,
@@ -36,6 +36,7 @@ STRUCTS: dict[str, np.dtype[Any]] = {
     "Record": layout.RECORD,
     "ProcessHeader": layout.PROCESS_HEADER,
     "SegmentHeader": layout.SEGMENT_HEADER,
+    "PackedBlockHeader": layout.PACKED_BLOCK_HEADER,
     "DefinitionHeader": layout.DEFINITION_HEADER,
     "CodePayload": layout.CODE_PAYLOAD,
     "PythonFrame": layout.PYTHON_FRAME,
@@ -48,6 +49,10 @@ CONSTANTS = {
     "kByteOrderMark": layout.BYTE_ORDER_MARK,
     "kProcessMagic": layout.PROCESS_MAGIC,
     "kEventSegmentMagic": layout.EVENT_SEGMENT_MAGIC,
+    "kPackedSegmentMagic": layout.PACKED_SEGMENT_MAGIC,
+    "kPackedBlocksOffset": layout.PACKED_BLOCKS_OFFSET,
+    "kPackedBlockAlignment": layout.PACKED_BLOCK_ALIGNMENT,
+    "kPackedBlockCommit": layout.PACKED_BLOCK_COMMIT,
     "kDefinitionSegmentMagic": layout.DEFINITION_SEGMENT_MAGIC,
     "kSegmentDataOffset": layout.SEGMENT_DATA_OFFSET,
     "kDefinitionCommit": layout.DEFINITION_COMMIT,

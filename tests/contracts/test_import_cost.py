@@ -65,13 +65,82 @@ def test_import_loads_few_modules_of_our_own(name: str) -> None:
     assert own - ALLOWED - {"msleaks"} == set()
 
 
-def test_a_run_without_events_reads_no_tables(tmp_path: Path) -> None:
-    """The launcher of a program that recorded nothing ends without what results are made with."""
-    command = [sys.executable, "-X", "importtime", "-m", "msmemscope", "--device=cpu", "--", "/bin/true"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    loaded = {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
-    assert "msmemscope.launch.launch" in loaded
-    assert not loaded & {"numpy", "polars", "elftools", "secrets", "ssl", "ctypes", "tempfile", "sqlite3"}
+NOT_FOR_NOTHING = frozenset(
+    {
+        "numpy", "polars", "elftools", "rich", "tomllib", "tomli",
+        "argparse", "ctypes", "datetime", "difflib", "json", "logging", "secrets", "sqlite3", "ssl", "subprocess", "tempfile",
+    }
+)  # fmt: skip
+"""What a command does not load that has no results to show, and no mistake to explain."""
+
+NOT_IN_EVERY_PROGRAM = frozenset(
+    {
+        "collections", "contextlib", "ctypes", "dataclasses", "enum", "functools", "importlib.abc", "importlib.util", "inspect",
+        "pathlib", "re", "shutil", "subprocess", "tempfile", "threading", "typing", "weakref", *NOT_FOR_NOTHING,
+    }
+)  # fmt: skip
+"""What an observed Python without torch does not load: a training starts hundreds of them."""
+
+
+LOADED_BY_COMMAND = """
+import sys
+from msmemscope.cli.main import main
+status = main()
+sys.stderr.write(" ".join(sys.modules))
+sys.exit(status)
+"""
+
+
+def modules_of_command(folder: Path, *words: str) -> set[str]:
+    """The modules that are there when a command line of the tool has ended."""
+    command = [sys.executable, "-c", LOADED_BY_COMMAND, *words]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return set(run.stderr.splitlines()[-1].split())
+
+
+def modules_imported_by(command: list[str], folder: Path) -> set[str]:
+    """The modules that a command, which ends with a Python under `-X importtime`, imports."""
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in run.stderr.splitlines() if line.startswith("import time:")}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--device=cpu", "--", "/bin/true"),
+        ("--device=npu", "--", "/bin/true"),
+        ("--log-level=error", "/bin/true"),
+        ("--help",),
+    ],
+    ids=" ".join,
+)
+def test_a_command_without_results_loads_little(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Neither what results are made with nor the verbs, of which the first word was none."""
+    loaded = modules_of_command(tmp_path, *words)
+    assert "msmemscope.cli.main" in loaded
+    assert {name.partition(".")[0] for name in loaded} & NOT_FOR_NOTHING == set()
+    assert {name for name in loaded if name.startswith("msmemscope.cli.commands.")} == set()
+    assert ("msmemscope.launch.launch" in loaded) == (words != ("--help",))
+
+
+def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
+    """Each is imported when it was typed."""
+    loaded = modules_of_command(tmp_path, "env")
+    assert {name for name in loaded if name.startswith("msmemscope.cli.commands.")} == {"msmemscope.cli.commands.env"}
+
+
+def test_an_observed_python_loads_next_to_nothing(tmp_path: Path) -> None:
+    """Besides the core, only what waits for torch: no module of the standard library that takes a while."""
+    python = [sys.executable, "-X", "importtime", "-c", "pass"]
+    # What finds the modules of an editable install brings this along; of a wheel there is no such thing.
+    is_editable = any(type(finder).__module__.startswith("_editable_skbc_") for finder in sys.meta_path)
+    brought = "import importlib.util" if is_editable else "pass"
+    alone = modules_imported_by([*python[:-1], brought], tmp_path)
+    loaded = modules_imported_by([sys.executable, "-m", "msmemscope", "--device=cpu", "--", *python], tmp_path) - alone
+    assert "msmemscope._native" in loaded
+    assert loaded & NOT_IN_EVERY_PROGRAM == set()
+    own = {name for name in loaded if name.partition(".")[0] == "msmemscope"}
+    assert own - ALLOWED == {"msmemscope.capture.launched", "msmemscope.capture.import_hook"}
 
 
 def test_import_is_quick() -> None:

@@ -22,6 +22,8 @@ OWNER = 53
 SHADOW, BACKWARD, RECOMPUTED = 1, 8, 64
 
 _DATA_OFFSET = 4096
+_BLOCKS_OFFSET = _DATA_OFFSET + (1 << 18)
+_BLOCK_HEADER = "IIIIQQ"
 _RECORD = "QQQqIBBBBIIIIQ"
 _FIRST_VERSION_WITH_KINDS = 5
 _SEGMENT_HEADER = "QQII40x"
@@ -70,6 +72,10 @@ class EventLogBuilder:
     kept: dict[int, list[Event | bytes]] = field(default_factory=dict)
     segment_bytes: int = 1 << 16
     """Chunks are allocated whole: what is not used yet reads as zeros, up to here."""
+    tail_records: int | None = None
+    """If given, segments of events are packed: so many records are a block, and the rest is the tail."""
+    is_cut_off_between: bool = False
+    """Of packed segments whose records are whole blocks: the last one was written, and the tail not cleared yet."""
     _definitions: dict[int, list[bytes]] = field(default_factory=dict)
     _ids: dict[str, int] = field(default_factory=dict)
     _strings: dict[str, int] = field(default_factory=dict)
@@ -212,7 +218,9 @@ class EventLogBuilder:
         for family, segments in (("events", self.events), ("kept", self.kept)):
             for number, slots in segments.items():
                 content = b"".join(slot if isinstance(slot, bytes) else self.record(slot) for slot in slots)
-                files[f"{family}_{number}.segment"] = self._segment(family, number, content)
+                is_packed = family == "events" and self.tail_records is not None
+                segment = self._packed_segment(number, slots) if is_packed else self._segment(family, number, content)
+                files[f"{family}_{number}.segment"] = segment
         for number, entries in self._definitions.items():
             files[f"definitions_{number}.segment"] = self._segment("definitions", number, b"".join(entries))
         return files
@@ -221,6 +229,30 @@ class EventLogBuilder:
         fields = (self._magic(family), _BYTE_ORDER_MARK, self.format_version, number)
         header = self._pack(_SEGMENT_HEADER, *fields).ljust(_DATA_OFFSET, b"\0")
         return (header + content).ljust(self.segment_bytes, b"\0")
+
+    def _packed_segment(self, number: int, slots: list[Event | bytes]) -> bytes:
+        from msmemscope import _native
+
+        size = self.tail_records
+        assert size is not None
+        records = [self.record(slot) if isinstance(slot, Event) else slot for slot in slots]
+        blocks, position = bytearray(), 0
+        while position + size <= len(records):
+            unpacked = b"".join(records[position : position + size])
+            if self.big_endian:
+                unpacked = struct.pack("<" + _RECORD * size, *struct.unpack(">" + _RECORD * size, unpacked))
+            block = _native.pack_block(unpacked, position)
+            header = self._pack(_BLOCK_HEADER, *struct.unpack_from("<" + _BLOCK_HEADER, block))
+            before = len(blocks)
+            blocks += header + block[len(header) :]
+            position += size
+        tail = records[position:]
+        tail_position = _BLOCKS_OFFSET + len(blocks)
+        if self.is_cut_off_between and not tail and blocks:
+            tail, tail_position = records[-size:], _BLOCKS_OFFSET + before
+        fields = (int.from_bytes(b"MSPACKED", "little"), _BYTE_ORDER_MARK, 8, number, tail_position, size * 64)
+        content = self._pack("QQIIQQ24x", *fields).ljust(_DATA_OFFSET, b"\0") + b"".join(tail)
+        return content.ljust(_BLOCKS_OFFSET, b"\0") + bytes(blocks)
 
     def _process_header(self) -> bytes:
         names = (

@@ -62,6 +62,8 @@ def random_run(rng: random.Random) -> dict[str, bytes]:
         format_version=rng.choice((1, 2, 3, 4, 5, 6, 6)),
         state=rng.choice((1, 2, 2, 3)),
         segment_bytes=0,
+        tail_records=rng.choice((None, None, 1, 4, 30)),
+        is_cut_off_between=rng.random() < 0.3,
         header_fields={name: values.bits(rng, size) for name, size in _HEADER_FIELDS if rng.random() < 0.05},
     )
     _Run(rng, builder, oddity=rng.choice((0.0, 0.02, 0.1, 0.4))).record(rng.choice((3, 10, 40, 120)))

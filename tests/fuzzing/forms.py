@@ -8,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, STEP, EventLogBuilder
 from tests.fuzzing import values
+from tests.fuzzing.archives import archived_log
 from tests.fuzzing.event_logs import damaged_log, random_run
 from tests.fuzzing.inputs import LOAD, FuzzInput, kept_inputs
 from tests.fuzzing.snapshots import snapshot
@@ -55,6 +57,21 @@ def event_log(rng: random.Random) -> FuzzInput:
         command = rng.choice((("recover", "{0}"), ("analyze", "leaks", "{0}"), (LOAD, "{0}")))
         return FuzzInput("event log", below, (command,))
     return FuzzInput("event log", below, (_command(rng, path, below),))
+
+
+def archive(rng: random.Random) -> FuzzInput:
+    """The archive of a capture: damaged, or with other members than it had."""
+    content = archived_log(rng, damaged_log(rng, _healthy_log()) if rng.random() < 0.15 else random_run(rng))
+    files = {f"{_CAPTURE}{ARCHIVE_SUFFIX}": content}
+    path = "{0}/" + next(iter(files))
+    choice = rng.random()
+    if choice < 0.15:
+        return FuzzInput("archive", files, (("events", path, *rng.choice(((), ("--definitions",)))),))
+    if choice < 0.3:
+        return FuzzInput("archive", files, (("recover", path, *rng.choice(_RECOVERIES)),))
+    if choice < 0.4:
+        return FuzzInput("archive", files, (("export", path, "--to=archive", "-o", "{0}/again"),))
+    return FuzzInput("archive", files, (_command(rng, path, files),))
 
 
 def csv_file(rng: random.Random) -> FuzzInput:
@@ -107,6 +124,7 @@ def kept(rng: random.Random) -> FuzzInput:
 
 FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
     "event log": event_log,
+    "archive": archive,
     "csv": csv_file,
     "db": database,
     "snapshot": torch_snapshot,
@@ -115,7 +133,7 @@ FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
 }
 """How an input of each form is made."""
 
-SHARES: Final = {"event log": 0.3, "csv": 0.2, "db": 0.15, "snapshot": 0.2, "other": 0.05, "kept": 0.1}
+SHARES: Final = {"event log": 0.2, "archive": 0.1, "csv": 0.2, "db": 0.15, "snapshot": 0.2, "other": 0.05, "kept": 0.1}
 """What part of all inputs each form gets."""
 
 

@@ -34,6 +34,14 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 torch.manual_seed(1)
 """
 
+# A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to forget
+# the tensors of the last collective.
+LEAVE = """
+import time
+time.sleep(0.3)
+dist.destroy_process_group()
+"""
+
 FSDP2 = f"""
 {GROUP}
 from torch.distributed.fsdp import fully_shard
@@ -45,7 +53,7 @@ fully_shard(model)
 for _ in range({STEPS}):
     model(torch.randn({BATCH}, {IN})).square().mean().backward()
 print("result=" + ",".join(repr(float(each.grad.full_tensor().double().sum())) for each in model.parameters()))
-dist.destroy_process_group()
+{LEAVE}
 """
 
 FSDP1 = f"""
@@ -60,7 +68,7 @@ model = FullyShardedDataParallel(module, device_id=torch.device("cpu"))
 for _ in range({STEPS}):
     model(torch.randn({BATCH}, {IN})).square().mean().backward()
 print("result=" + ",".join(repr(float(each.grad.double().sum())) for each in model.parameters()))
-dist.destroy_process_group()
+{LEAVE}
 """
 
 COMPILED = f"""
@@ -76,7 +84,7 @@ for _ in range({STEPS}):
     loss = compiled(torch.randn({BATCH}, {IN})).square().mean()
     loss.backward()
 print(f"loss={{loss.item()!r}} breaks={{sum(counters['graph_break'].values())}}")
-dist.destroy_process_group()
+{LEAVE}
 """
 
 EVERY_TARGET = """

@@ -14,13 +14,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from msmemscope.formats.event_log import Capture
     from tests.conftest import RunUnderTool
     from tests.support.tool import ToolRun
 
+COMES_AND_GOES = """
+for number in range(600):
+    names = {}
+    exec(compile(f"def function_{number}(): return {number}", f"file_{number}.py", "exec"), names)
+    for _ in range(number % 3 + 1):
+        assert names[f"function_{number}"]() == number
+"""
 
-def traced(run: ToolRun) -> pl.DataFrame:
-    """All rows of the trace, with the function's name and times as numbers."""
-    files = sorted(run.capture.directory.glob("device_cpu/dump/python_trace_*.csv"))
+FORKS = """
+import os, sys
+def before(): pass
+def both(): pass
+def in_child(): pass
+before()
+both()
+child = os.fork()
+if child == 0:
+    for _ in range(7): in_child()
+    both()
+    sys.exit(0)
+os.waitpid(child, 0)
+both()
+print(child)
+"""
+
+TELLS_THE_TIME = """
+import time
+def told():
+    return time.time_ns()
+print(*(told() for _ in range(20000)))
+"""
+
+
+def traced(run: ToolRun, capture: Capture | None = None) -> pl.DataFrame:
+    """All rows of the trace of a process, by default of the only one, with the function's name and times as numbers."""
+    directory = (capture or run.capture).directory
+    files = sorted(directory.glob("device_cpu/dump/python_trace_*.csv"))
     for file in files:
         thread = file.name.removeprefix("python_trace_").partition("_")[0]
         assert set(pl.read_csv(file, infer_schema=False)["Thread Id"]) == {thread}
@@ -103,3 +137,45 @@ def test_the_trace_is_in_either_format(
         (rows,) = connection.execute(f"SELECT COUNT(*) FROM python_trace_{run.capture.header.process_id}").fetchone()
     connection.close()
     assert rows > 500
+
+
+def test_functions_that_come_and_go_keep_their_names(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """The code of a new function often lies where that of an old one was."""
+    run = run_under_tool([python_target("function_calls")[0], "-c", COMES_AND_GOES], "--events=traceback")
+    assert run.returncode == 0, run.stderr
+    rows = traced(run).filter(pl.col("name").str.starts_with("function_"))
+    found = dict(rows.group_by("name").len().iter_rows())
+    assert found == {f"function_{number}": number % 3 + 1 for number in range(600)}
+    number = rows["name"].str.strip_prefix("function_")
+    assert rows["FuncInfo"].str.starts_with("file_" + number + ".py(").all()
+
+
+def test_a_forked_child_has_its_own_calls(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """Not those of its parent, from its first one on, and by their names."""
+    run = run_under_tool([python_target("function_calls")[0], "-c", FORKS], "--events=traceback")
+    assert run.returncode == 0, run.stderr
+    child = int(run.stdout)
+    counted = []
+    for capture in run.captures:
+        names = dict(traced(run, capture).group_by("name").len().iter_rows())
+        own = {name: names[name] for name in ("before", "both", "in_child") if name in names}
+        counted.append((capture.header.process_id == child, own))
+    assert sorted(counted) == [(False, {"before": 1, "both": 2}), (True, {"both": 1, "in_child": 7})]
+
+
+def test_calls_are_when_the_program_says(
+    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
+) -> None:
+    """Within what two readings of a clock may be apart, the time lies within the call that asked for it."""
+    run = run_under_tool([python_target("function_calls")[0], "-c", TELLS_THE_TIME], "--events=traceback")
+    assert run.returncode == 0, run.stderr
+    rows = traced(run).filter(pl.col("name") == "told").sort("start")
+    told = pl.Series("told", map(int, run.stdout.split()), pl.Int64)
+    apart_ns = 100_000
+    assert rows.height == len(told)
+    assert (rows["start"] - apart_ns <= told).all()
+    assert (told <= rows["end"] + apart_ns).all()

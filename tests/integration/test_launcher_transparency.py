@@ -123,6 +123,11 @@ def test_arguments_and_environment(command: list[str]) -> None:
     assert result.stdout == "['a b', '--level=0', '', '*'] blue /somewhere\n"
 
 
+def test_a_variable_without_a_name_keeps_nothing_from_starting(command: list[str]) -> None:
+    """`env =1` makes one, and Python starts no program with it."""
+    assert finished(["env", "=1", *command, "echo", "started"]).stdout == "started\n"
+
+
 def test_dispositions_of_signals_are_as_without_us(command: list[str]) -> None:
     """What Python ignores for itself, and what the launcher ignores, is not ignored in the program."""
     program = [sys.executable, "-S", "-c", DISPOSITIONS]

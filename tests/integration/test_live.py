@@ -160,7 +160,7 @@ def test_the_flight_recorder(target_builder: Builder, output: Path) -> None:
         (directory,) = output.glob("msmemscope_*")
         capture = FollowedCapture(directory)
         capture.refresh()
-        target.does(f"allocate {4 * MIB}", "churn 60000", f"allocate {8 * MIB}", "free", f"allocate {MIB}")
+        target.does(f"allocate {4 * MIB}", "churn 200000", f"allocate {8 * MIB}", "free", f"allocate {MIB}")
         capture.refresh()
         now = capture.now()
         assert now.pools[0].in_use_bytes == 7 * MIB

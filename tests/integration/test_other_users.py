@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.capture.output_root import prepare_output_root
+from msmemscope.cluster.capture_task import TaskOptions, summarise_capture
+from msmemscope.cluster.captures import find_captures
+from tests.fakes.event_log_builder import EventLogBuilder
 from tests.support import tool
 from tests.support.targets import environment
 
@@ -232,3 +235,21 @@ def test_a_program_that_gives_up_its_rights(
     assert (run.returncode, run.stdout) == (0, f"euid={NOBODY}\n"), run.stderr
     assert "recording stopped early: Permission denied" in words(run.stderr)
     assert "Peak on cpu (HOST)" in run.stderr
+
+
+@needs_root
+def test_a_capture_of_another_user_is_a_line_of_the_answer_about_a_job(open_folder: Path) -> None:
+    """It is found, and whoever may not read it is told so."""
+    log = EventLogBuilder(open_folder / "job", 1)
+    log.malloc(0x1000, 64)
+    (open_folder / "job").mkdir(mode=0o755)
+    log.write().chmod(0o700)
+
+    def look() -> None:
+        (location,) = find_captures([str(open_folder / "job")]).locations
+        outcome = summarise_capture(location, TaskOptions(cache=None))
+        assert "Permission denied" in outcome.failure, outcome.failure
+        assert not outcome.content
+
+    assert summarise_capture(str(log.directory), TaskOptions(cache=None)).content
+    as_nobody(look)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from msmemscope.cli.main import main
-from msmemscope.reports.terminal import MOST_LINES, MOST_LINES_OF_SEVERAL
+from msmemscope.reports.summary_screen import MOST_LINES, MOST_LINES_OF_SEVERAL
 from tests.support import tool
 from tests.support.nightly import nightly
 from tests.support.recorded_runs import write_run

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 import tempfile
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -270,6 +271,9 @@ def ddp() -> None:
                 known["gradient"] += buckets
                 moment(f"step {step}", **known, activation=saved, program=[loss])
                 msmemscope.step()
+            # A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to
+            # forget the tensors of the last collective.
+            time.sleep(0.3)
             dist.destroy_process_group()
         finally:
             if other == 0:

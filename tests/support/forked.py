@@ -28,6 +28,7 @@ def run_forked(
     folder: Path,
     options: Sequence[str] | None = None,
     variables: Mapping[str, str] | None = None,
+    device: str = "cpu",
 ) -> dict[str, ToolRun]:
     """Run programs, and return what came of each, by name.
 
@@ -36,13 +37,14 @@ def run_forked(
         folder: An empty folder: programs are put into it, and results of the tool into `output` below it.
         options: Of the tool; None runs the programs without it.
         variables: Changes of the environment.
+        device: What the tool observes.
     """
     output = folder / "output"
     for name, text in programs.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     command: list[object] = [sys.executable, SOURCES / "forked.py", folder, *programs]
     if options is not None:
-        command = [*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", *command]
+        command = [*tool.TOOL, f"--device={device}", f"--output={output}", *options, "--", *command]
     whole = tool.run(command, output=output, variables=variables, timeout_s=TIMEOUT_S)
     ended = re.findall(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", whole.stdout, re.MULTILINE)
     assert [name for name, _, _ in ended] == list(programs), f"{whole.stdout}\n{whole.stderr}"

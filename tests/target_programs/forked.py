@@ -7,6 +7,7 @@ printed as `program=NAME pid=NUMBER status=NUMBER`. See tests/support/forked.py.
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import importlib
 import os
 import runpy
@@ -22,11 +23,13 @@ LIMIT_S = 120
 
 def run_program(folder: Path, name: str) -> int:
     """Run one program in this process, which is a child; return its status."""
-    signal.alarm(LIMIT_S)  # a program that hangs is ended, and found by its status
     for descriptor, stream in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / f"{name}.{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(file, descriptor)
         os.close(file)
+    # A program that hangs writes where it does, is ended, and found by its status.
+    faulthandler.register(signal.SIGALRM, chain=True)
+    signal.alarm(LIMIT_S)
     sys.argv = [f"{name}.py"]
     try:
         runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +143,14 @@ def sparse_and_quantized() -> Any:
     return [sparse @ torch.ones(4, 2), quantized.dequantize(), nested.to_padded_tensor(0.0)]
 
 
+def _leave(dist: Any) -> None:
+    """Leave the group; it is destroyed when nobody refers to it."""
+    # That is done with the interpreter's lock held, and waits for threads of the group, which need that lock to forget
+    # the tensors of the last collective.
+    time.sleep(0.3)
+    dist.destroy_process_group()
+
+
 @feature
 def distributed_tensor() -> Any:
     """DTensor on one process."""
@@ -155,7 +164,7 @@ def distributed_tensor() -> Any:
     mesh = init_device_mesh("cpu", (1,))
     x = DTensor.from_local(torch.randn(4, 4), mesh, [Replicate()])
     result = (x @ x).sum().full_tensor()
-    dist.destroy_process_group()
+    _leave(dist)
     return result
 
 
@@ -171,7 +180,7 @@ def data_parallel_training() -> Any:
         optimizer.zero_grad()
         model(torch.randn(4, 8)).square().mean().backward()
         optimizer.step()
-    dist.destroy_process_group()
+    _leave(dist)
     return list(model.parameters())
 
 

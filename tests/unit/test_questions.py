@@ -118,13 +118,14 @@ def test_findings_of_several_processes() -> None:
             (7, found(("leak", "a.py(1): f", 0, 100, 1), ("leak", "a.py(1): f", 1, 10, 2), ("leak", None, 0, 5, 1))),
             (7, found(("leak", "a.py(1): f", 0, 100, 1), ("growth", "a.py(1): f", 0, 500, 3))),
             (8, found()),
-        ]
+        ],
+        [3, 5, None],
     )
     assert merged.schema == MERGED_SCHEMA
     assert merged.rows() == [
-        ("growth", "a.py(1): f", 500, 3, [7], [0]),
-        ("leak", "a.py(1): f", 210, 4, [7, 7], [0, 1]),
-        ("leak", None, 5, 1, [7], [0]),
+        ("growth", "a.py(1): f", 500, 3, [7], [5], [0]),
+        ("leak", "a.py(1): f", 210, 4, [7, 7], [3, 5], [0, 1]),
+        ("leak", None, 5, 1, [7], [3], [0]),
     ]
     assert merge_findings([]).schema == MERGED_SCHEMA
 
@@ -146,6 +147,7 @@ def test_ranks_that_leak_at_one_line_are_one_finding(tmp_path: Path, capsys: pyt
         "bytes": 8 * 4 * KEPT_BYTES,
         "count": 32,
         "processes": list(range(1001, 1009)),
+        "ranks": [],
         "devices": ["cpu"],
     }
 

@@ -8,19 +8,23 @@
 namespace msmemscope::format {
 
 // Raised by one for every change that an older reader would misread.
-inline constexpr std::uint32_t kFormatVersion = 7;
+inline constexpr std::uint32_t kFormatVersion = 8;
 
 inline constexpr std::uint64_t kByteOrderMark = 0x0102030405060708ULL;
 
 // "MSMSCOPE" when read as bytes on a little-endian machine.
 inline constexpr std::uint64_t kProcessMagic = 0x45504f43534d534dULL;
-// "MSEVENTS".
+// "MSEVENTS": records as they are, of a file of the flight recorder, and of events until version 7.
 inline constexpr std::uint64_t kEventSegmentMagic = 0x53544e455645534dULL;
+// "MSPACKED": a tail of records as they are, and blocks of packed ones.
+inline constexpr std::uint64_t kPackedSegmentMagic = 0x44454b434150534dULL;
 // "MSDEFINE".
 inline constexpr std::uint64_t kDefinitionSegmentMagic = 0x454e49464544534dULL;
 
 // Entries of a segment start here; what lies before is its SegmentHeader and zeros.
 inline constexpr std::size_t kSegmentDataOffset = 4096;
+// In a packed segment the tail starts there, and the blocks here; the tail is never larger than the room between.
+inline constexpr std::size_t kPackedBlocksOffset = 266240;  // 256 KiB behind it
 
 enum class CaptureState : std::uint32_t {
     kOpen = 1,    // still recording, or ended without a chance to say so
@@ -72,7 +76,12 @@ struct SegmentHeader {
     std::uint64_t byte_order_mark;
     std::uint32_t format_version;
     std::uint32_t segment_number;
-    std::uint64_t reserved[5];
+    // Packed segments: where in the file the records of the tail will stand as a block. If a committed block stands
+    // there already, the tail's are those, and do not count.
+    std::uint64_t tail_position;
+    // Packed segments: the most bytes that the tail can hold until it becomes a block.
+    std::uint64_t tail_bytes;
+    std::uint64_t reserved[3];
 };
 static_assert(sizeof(SegmentHeader) == 64);
 

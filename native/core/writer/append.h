@@ -2,18 +2,12 @@
 // they are never put together in memory first.
 #pragma once
 
-#include <time.h>
-
 #include "core/writer/process_state.h"
 #include "core/writer/texts.h"
 
 namespace msmemscope {
 
-inline std::uint64_t clock_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1000000000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
+inline std::uint64_t clock_ns() noexcept { return thread_handle.clock.now_ns(); }
 
 __attribute__((always_inline)) inline void write_record(format::Record& record, const Event& event,
                                                         std::uint64_t sequence) noexcept {
@@ -45,8 +39,6 @@ __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& st
         count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
         return 0;
     }
-    // Fresh pages are not in the cache; a prefetch past the end of the chunk does no harm.
-    __builtin_prefetch(thread->events.cursor + 4 * sizeof(format::Record), 1);
     const std::uint64_t sequence = state.sequence.fetch_add(numbers, std::memory_order_relaxed);
     write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
     thread->events.cursor += sizeof(format::Record);

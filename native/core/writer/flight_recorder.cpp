@@ -1,5 +1,5 @@
-// The flight recorder: under --max-size the oldest full chunk is given back to the disk
-// before a new one is taken. MALLOC records of blocks that are still alive are copied to a
+// The flight recorder: under --max-size the oldest block is given back to the disk
+// before more is taken. MALLOC records of blocks that are still alive are copied to a
 // `kept` segment first; such a copy is withdrawn when the FREE record of its block goes.
 #include <algorithm>
 #include <cerrno>
@@ -11,14 +11,15 @@
 namespace msmemscope {
 namespace {
 
-constexpr std::size_t kMostRecords = kLargestChunkBytes / sizeof(format::Record);
+using format::kMostPackedRecords;
 
 bool prepare(FlightRecorderState& flight) noexcept {
-    if (flight.full_chunks == nullptr) {
-        flight.full_chunks = static_cast<Chunk*>(map_wiped_memory(FlightRecorderState::kCapacity * sizeof(Chunk)));
-        flight.freed = static_cast<std::uint64_t*>(map_wiped_memory(kMostRecords * sizeof(std::uint64_t)));
+    if (flight.blocks == nullptr) {
+        flight.blocks = static_cast<Chunk*>(map_wiped_memory(FlightRecorderState::kCapacity * sizeof(Chunk)));
+        flight.freed = static_cast<std::uint64_t*>(map_wiped_memory(kMostPackedRecords * sizeof(std::uint64_t)));
+        flight.unpacking = static_cast<format::PackingState*>(map_wiped_memory(sizeof(format::PackingState)));
     }
-    return flight.full_chunks != nullptr && flight.freed != nullptr;
+    return flight.blocks != nullptr && flight.freed != nullptr && flight.unpacking != nullptr;
 }
 
 int keep(ProcessState& state, const format::Record& record) noexcept {
@@ -69,9 +70,24 @@ void withdraw(ProcessState& state, const std::uint64_t* freed, std::size_t count
     }
 }
 
+// What becomes of a record whose block goes. Returns 0 or an errno.
+int let_go(ProcessState& state, const format::Record& record, std::size_t& freed_count,
+           std::uint64_t& dropped) noexcept {
+    LiveBlock block{};
+    if (record.kind == format::EventKind::kMalloc && state.live_blocks.find(record.pool, record.address, block) &&
+        block.sequence == record.sequence) {
+        return keep(state, record);
+    }
+    ++dropped;
+    if (record.kind == format::EventKind::kFree && record.extra != 0) {
+        state.flight.freed[freed_count++] = record.extra;
+    }
+    return 0;
+}
+
 int recycle_oldest(ProcessState& state) noexcept {
     FlightRecorderState& flight = state.flight;
-    const Chunk chunk = flight.full_chunks[flight.first];
+    const Chunk chunk = flight.blocks[flight.first];
     std::size_t freed_count = 0;
     std::uint64_t dropped = 0;
     {
@@ -80,24 +96,22 @@ int recycle_oldest(ProcessState& state) noexcept {
         if (mapped.data() == nullptr) {
             return errno != 0 ? errno : ENOENT;
         }
-        const auto* records = reinterpret_cast<const format::Record*>(mapped.data());
-        for (std::uint64_t index = 0; index < chunk.bytes / sizeof(format::Record); ++index) {
-            const format::Record& record = records[index];
-            if (record.sequence == 0) {
-                continue;
+        format::PackedBlockHeader header{};
+        std::memcpy(&header, mapped.data(), sizeof(header));
+        const unsigned char* in = mapped.data() + sizeof(header);
+        const unsigned char* const end =
+            in + std::min<std::uint64_t>(header.payload_bytes, chunk.bytes - sizeof(header));
+        const std::size_t count = std::min<std::size_t>(header.record_count, kMostPackedRecords);
+        flight.unpacking->clear();
+        format::Record record{};
+        for (std::size_t index = 0; index < count; ++index) {
+            in = flight.unpacking->unpack(in, end, record);
+            if (in == nullptr) {
+                break;  // somebody else wrote to the file
             }
-            LiveBlock block{};
-            if (record.kind == format::EventKind::kMalloc &&
-                state.live_blocks.find(record.pool, record.address, block) && block.sequence == record.sequence) {
-                const int error = keep(state, record);
-                if (error != 0) {
-                    return error;
-                }
-                continue;
-            }
-            ++dropped;
-            if (record.kind == format::EventKind::kFree && record.extra != 0) {
-                flight.freed[freed_count++] = record.extra;
+            const int error = let_go(state, record, freed_count, dropped);
+            if (error != 0) {
+                return error;
             }
         }
     }
@@ -124,7 +138,7 @@ std::size_t largest_chunk_bytes() noexcept {
     if (cap == 0) {
         return kLargestChunkBytes;
     }
-    // At least sixteen chunks under the cap, so that recycling one loses little.
+    // At least sixteen blocks under the cap, so that recycling one loses little.
     std::size_t bytes = kFirstChunkBytes;
     while (bytes * 2 <= kLargestChunkBytes && bytes * 32 <= cap) {
         bytes *= 2;
@@ -147,7 +161,7 @@ int make_room(ProcessState& state, std::uint64_t bytes) noexcept {
     return 0;
 }
 
-void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept {
+void note_block(ProcessState& state, const Chunk& block) noexcept {
     if (recorder::settings().maximum_size_bytes == 0) {
         return;
     }
@@ -155,7 +169,7 @@ void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept {
     if (!prepare(flight) || flight.count == FlightRecorderState::kCapacity) {
         return;  // never recycled then: the log outgrows its cap rather than losing what it has
     }
-    flight.full_chunks[(flight.first + flight.count) % FlightRecorderState::kCapacity] = chunk;
+    flight.blocks[(flight.first + flight.count) % FlightRecorderState::kCapacity] = block;
     ++flight.count;
 }
 

@@ -68,36 +68,14 @@ bool ensure_capture(ProcessState& state, ThreadState& thread) noexcept {
     return state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen || open_capture(state, thread);
 }
 
-// Maps the next chunk of one of the thread's segments. Called with the growth lock held.
-bool grow(ProcessState& state, SegmentFile& segment, bool& created, SegmentFamily family, std::uint32_t number,
-          std::size_t minimum_bytes) noexcept {
-    const std::uint64_t file_bytes_before = created ? segment.file_bytes() : 0;
-    const std::size_t mapped_before = created ? segment.mapped_bytes() : 0;
-    int error = created ? 0 : segment.create(state.event_log_directory, family, number);
-    if (error == 0) {
-        created = true;
-        const Chunk full = segment.current_chunk();
-        const bool had_chunk = segment.has_chunk();
-        error = family == SegmentFamily::kEvents ? make_room(state, minimum_bytes) : 0;
-        if (error == 0) {
-            error = segment.advance(state.event_log_directory, minimum_bytes, largest_chunk_bytes());
-            if (error == ENOMEM && had_chunk) {
-                // A program that runs out of address space is just the one whose last events are wanted: a small chunk
-                // takes the place of the full one.
-                segment.unmap();
-                error = segment.advance(state.event_log_directory, minimum_bytes, kFirstChunkBytes);
-            }
-        }
-        if (error == 0 && had_chunk && family == SegmentFamily::kEvents) {
-            note_full_chunk(state, full);
-        }
-    }
+// What the log has grown by, if it has. Called with the growth lock held.
+bool account(ProcessState& state, int error, std::uint64_t file_bytes, std::uint64_t mapped_bytes) noexcept {
     if (error != 0) {
         fail(state, error, "growing the event log");
         return false;
     }
-    state.log_bytes += segment.file_bytes() - file_bytes_before;
-    state.mapped_log_bytes += segment.mapped_bytes() - mapped_before;
+    state.log_bytes += file_bytes;
+    state.mapped_log_bytes += mapped_bytes;
     update_sizes(state);
     return true;
 }
@@ -167,13 +145,43 @@ void report_losses(ProcessState& state) noexcept {
 
 bool grow_events(ProcessState& state, ThreadState& thread) noexcept {
     const KeepErrno keep_errno;
+    EventFile& events = thread.events;
+    const std::uint64_t file_bytes_before = thread.events_created ? events.file_bytes() : 0;
+    const std::uint64_t mapped_before = events.mapped_bytes();
+    const std::uint64_t block_before = events.last_block().offset;
+    std::size_t largest_tail_bytes = 0;
+    std::uint64_t claimed = 0;
+    {
+        const BoundedLockGuard guard(state.growth_lock);
+        if (!guard) {
+            report_held_log(state);
+            return false;
+        }
+        if (!ensure_capture(state, thread)) {
+            return false;
+        }
+        int error = thread.events_created ? 0 : events.create(state.event_log_directory, thread.number);
+        thread.events_created = error == 0;
+        largest_tail_bytes = largest_chunk_bytes();
+        claimed = events.next_tail_bytes(largest_tail_bytes);
+        error = error != 0 ? error : make_room(state, claimed);
+        if (error != 0) {
+            return account(state, error, 0, 0);
+        }
+        state.log_bytes += claimed;  // before others ask for room
+    }
+    // Other threads need not wait while this one packs.
+    const int error = events.advance(state.event_log_directory, largest_tail_bytes, thread.packing);
     const BoundedLockGuard guard(state.growth_lock);
     if (!guard) {
         report_held_log(state);
-        return false;
+        return error == 0;  // only the sums are not what they should be
     }
-    return ensure_capture(state, thread) && grow(state, thread.events, thread.events_created, SegmentFamily::kEvents,
-                                                 thread.number, sizeof(format::Record));
+    state.log_bytes -= claimed;
+    if (events.last_block().offset != block_before) {
+        note_block(state, events.last_block());
+    }
+    return account(state, error, events.file_bytes() - file_bytes_before, events.mapped_bytes() - mapped_before);
 }
 
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept {
@@ -187,10 +195,30 @@ bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t byte
         return grow_definitions(state, thread, bytes, true);
     }
     // Opening the capture defines things itself, and may have mapped a chunk already.
-    return ensure_capture(state, thread) &&
-           (static_cast<std::size_t>(thread.definitions.end - thread.definitions.cursor) >= bytes ||
-            grow(state, thread.definitions, thread.definitions_created, SegmentFamily::kDefinitions, thread.number,
-                 bytes));
+    if (!ensure_capture(state, thread)) {
+        return false;
+    }
+    SegmentFile& segment = thread.definitions;
+    if (static_cast<std::size_t>(segment.end - segment.cursor) >= bytes) {
+        return true;
+    }
+    const std::uint64_t file_bytes_before = thread.definitions_created ? segment.file_bytes() : 0;
+    const std::uint64_t mapped_before = segment.mapped_bytes();
+    int error = 0;
+    if (!thread.definitions_created) {
+        error = segment.create(state.event_log_directory, SegmentFamily::kDefinitions, thread.number);
+        thread.definitions_created = error == 0;
+    }
+    if (error == 0) {
+        error = segment.advance(state.event_log_directory, bytes, largest_chunk_bytes());
+    }
+    if (error == ENOMEM && segment.has_chunk()) {
+        // A program that runs out of address space is just the one whose last events are wanted: a small chunk takes
+        // the place of the full one.
+        segment.unmap();
+        error = segment.advance(state.event_log_directory, bytes, kFirstChunkBytes);
+    }
+    return account(state, error, segment.file_bytes() - file_bytes_before, segment.mapped_bytes() - mapped_before);
 }
 
 }  // namespace msmemscope

@@ -10,6 +10,8 @@
 
 #include "core/format/process_header.h"
 #include "core/writer/bounded_lock.h"
+#include "core/writer/event_file.h"
+#include "core/writer/fast_clock.h"
 #include "core/writer/intern_table.h"
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
@@ -31,7 +33,7 @@ struct NativeChain {
 inline constexpr std::size_t kNativeChains = 64;
 
 struct ThreadState {
-    SegmentFile events;
+    EventFile events;
     SegmentFile definitions;
     bool events_created;
     bool definitions_created;
@@ -40,6 +42,7 @@ struct ThreadState {
     std::uint64_t stack_scratch[kMaximumStackDepth];
     StackCacheEntry stack_cache[kStackCacheEntries];
     NativeChain native_chains[kNativeChains];
+    Packing packing;
     // The thread's own stack, from its lowest address to the first after it; end 0 while it is not known.
     std::uint64_t stack_start;
     std::uint64_t stack_end;
@@ -56,17 +59,18 @@ struct DropCounters {
     std::atomic<std::uint64_t> untracked_blocks;
 };
 
-// Chunks of event segments that are full, oldest first; and the records kept from recycled ones.
+// Blocks of event segments, oldest first; and the records kept from recycled ones.
 struct FlightRecorderState {
     static constexpr std::size_t kCapacity = 1UL << 16U;
 
-    Chunk* full_chunks;  // ring of kCapacity
+    Chunk* blocks;  // ring of kCapacity
     std::size_t first;
     std::size_t count;
     SegmentFile kept;
     bool kept_created;
     std::uint32_t kept_number;
-    std::uint64_t* freed;  // scratch, one entry per record of the largest chunk
+    std::uint64_t* freed;             // scratch, one entry per record of the largest block
+    format::PackingState* unpacking;  // likewise
 };
 
 struct ProcessState {
@@ -111,6 +115,7 @@ struct ThreadHandle {
     std::uint32_t flags;
     // Number of the text of the labels in force, see texts.h.
     std::uint32_t labels;
+    FastClock clock;
 };
 extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
 
@@ -120,7 +125,6 @@ extern ProcessState* process_state;
 // What is collected, for children: their state starts as zeros.
 extern std::atomic<std::uint32_t> collecting_across_fork;
 
-std::uint64_t now_ns() noexcept;
 std::uint32_t python_version_hex() noexcept;
 
 // --- thread_states.cpp -------------------------------------------------------------------------
@@ -148,7 +152,7 @@ void show_counted(ProcessState& state) noexcept;
 
 // Recording stops for good: one line on stderr, and the reason in the header.
 void fail(ProcessState& state, int error, const char* action) noexcept;
-// Room for one more event record. Takes the growth lock. False after a failure.
+// Room for one more event record. Takes the growth lock, and not while it packs. False after a failure.
 bool grow_events(ProcessState& state, ThreadState& thread) noexcept;
 // Room for a definition of so many bytes. With `locked`, the caller holds the growth lock.
 bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t bytes, bool locked) noexcept;
@@ -179,9 +183,9 @@ bool open_capture(ProcessState& state, ThreadState& thread) noexcept;
 
 // Makes room for `bytes` more under the size cap. Returns 0 or an errno.
 int make_room(ProcessState& state, std::uint64_t bytes) noexcept;
-// A chunk of an event segment is full and will not be written again.
-void note_full_chunk(ProcessState& state, const Chunk& chunk) noexcept;
-// Largest chunk under the size cap.
+// A block of an event segment was written and will not be written again.
+void note_block(ProcessState& state, const Chunk& block) noexcept;
+// Largest chunk, and tail, under the size cap.
 std::size_t largest_chunk_bytes() noexcept;
 
 }  // namespace msmemscope

@@ -19,8 +19,6 @@ std::atomic<std::uint32_t> known_python_version{0};
 
 }  // namespace
 
-std::uint64_t now_ns() noexcept { return clock_ns(); }
-
 std::uint32_t python_version_hex() noexcept { return known_python_version.load(std::memory_order_relaxed); }
 
 RecordingScope::RecordingScope(bool count_drop) noexcept : entered_(false) {
@@ -153,6 +151,31 @@ std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept {
     return append_here(*process_state, event);
 }
 
+void append_call(const FunctionCall& call, bool always) noexcept {
+    if (!always && !is_selected(kSelectTraceback)) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    Event event{format::EventKind::kFunctionCall};
+    event.name_id = call.name_id;
+    event.attribute_id = call.code_id;
+    event.extra = call.end_ns;
+    event.timestamp_ns = call.start_ns;
+    if (call.start_ns == 0) {
+        event.flags |= format::kFlagStartUnknown;
+        event.timestamp_ns = call.end_ns;  // or now, if that is not known either
+    }
+    if (call.end_ns == 0) {
+        event.flags |= format::kFlagEndUnknown;
+    }
+    append_here(*process_state, event);
+}
+
+std::uint64_t now_ns() noexcept { return clock_ns(); }
+
 std::uint64_t reserve_numbers(const RecordingScope& scope, std::uint64_t count) noexcept {
     static_cast<void>(scope);
     return process_state->sequence.fetch_add(count, std::memory_order_relaxed);
@@ -208,6 +231,10 @@ void set_thread_labels(std::uint32_t labels) noexcept { thread_handle.labels = l
 
 std::uint64_t epoch() noexcept {
     return process_state == nullptr ? 0 : process_state->epoch.load(std::memory_order_acquire);
+}
+
+const std::atomic<std::uint64_t>* epoch_place() noexcept {
+    return process_state == nullptr ? nullptr : &process_state->epoch;
 }
 
 std::uint64_t next_sequence() noexcept {

@@ -8,6 +8,7 @@
 // at its first event, and opens a capture of its own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,6 +35,15 @@ struct Event {
     std::uint64_t extra = 0;
     // 0: now.
     std::uint64_t timestamp_ns = 0;
+};
+
+// A call of a function that has ended, or will not be followed any further.
+struct FunctionCall {
+    std::uint64_t start_ns;  // 0: before it could be seen
+    std::uint64_t end_ns;    // 0: it had not ended
+    // One of them: what was called, or the id of its code.
+    std::uint32_t name_id;
+    std::uint32_t code_id;
 };
 
 // What a thread remembers of stacks it has seen: a hash of whatever identifies the stack -> its id.
@@ -105,6 +115,13 @@ void take_back(const RecordingScope& scope) noexcept;
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
+// Writes the record of a call of a function, in a scope of its own, if such calls are collected. always: or if they are
+// not.
+void append_call(const FunctionCall& call, bool always) noexcept;
+
+// The time that records carry, for several that are made at once.
+std::uint64_t now_ns() noexcept;
+
 // Sequence numbers for records of this thread that are written later, in their order and before any other of this
 // thread. Returns the first one.
 std::uint64_t reserve_numbers(const RecordingScope& scope, std::uint64_t count) noexcept;
@@ -173,6 +190,10 @@ void set_thread_labels(std::uint32_t labels) noexcept;
 
 // Numbers every configuration change and fork: caches of ids are valid for one epoch only.
 std::uint64_t epoch() noexcept;
+
+// Where epoch() stands, for those who look at every call: 0 in a forked child until it enters a scope. Null before
+// anything was configured.
+const std::atomic<std::uint64_t>* epoch_place() noexcept;
 
 // The next sequence number to be given.
 std::uint64_t next_sequence() noexcept;

@@ -1,36 +1,17 @@
 // One append-only segment of the event log: a file that grows by chunks and of
-// which only the current chunk is mapped.
-//
-// No file descriptor is held between calls: programs close descriptors they do not
-// know and reuse the numbers, and growing a file through such a number would destroy
-// somebody's data. All calls except reading cursor() need the growth lock of the recorder.
+// which only the current chunk is mapped. All calls except reading cursor() need
+// the growth lock of the recorder.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/writer/log_file.h"
+
 namespace msmemscope {
 
 inline constexpr std::size_t kFirstChunkBytes = 16UL * 1024UL;
 inline constexpr std::size_t kLargestChunkBytes = 256UL * 1024UL;
-
-enum class SegmentFamily : std::uint8_t { kEvents, kDefinitions, kKept };
-
-// Which file a name led to when it was created. In a folder that others can write to, the name may lead to another one
-// later: a link to a file of the user, which must not be written.
-struct FileIdentity {
-    std::uint64_t device;
-    std::uint64_t inode;
-};
-
-// A stretch of a segment, by position in the file.
-struct Chunk {
-    SegmentFamily family;
-    std::uint32_t segment_number;
-    std::uint64_t offset;
-    std::uint64_t bytes;
-    FileIdentity file;
-};
 
 class SegmentFile {
 public:
@@ -59,31 +40,5 @@ private:
     std::uint64_t file_bytes_;
     Chunk chunk_;
 };
-
-// A chunk of an existing segment mapped for reading and changing, for the flight recorder.
-class MappedChunk {
-public:
-    MappedChunk(const char* directory, const Chunk& chunk) noexcept;
-    ~MappedChunk();
-    MappedChunk(const MappedChunk&) = delete;
-    MappedChunk& operator=(const MappedChunk&) = delete;
-
-    // Null if the chunk could not be mapped.
-    unsigned char* data() const noexcept { return data_; }
-
-private:
-    unsigned char* data_;
-    void* mapping_;
-    std::size_t mapping_bytes_;
-};
-
-// Gives the chunk's disk space back; it then reads as zeros. Returns 0 or an errno.
-int punch_out(const char* directory, const Chunk& chunk) noexcept;
-
-// Creates a file of exactly one page, mapped shared. Null and errno on failure.
-void* create_mapped_page(const char* directory, const char* name) noexcept;
-
-// Creates a directory of the given mode whatever the umask is. Returns 0 or an errno (EEXIST included).
-int create_directory(const char* path, unsigned mode) noexcept;
 
 }  // namespace msmemscope

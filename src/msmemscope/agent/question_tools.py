@@ -49,6 +49,7 @@ def _asked(question: Question[Any, Any], recordings: LoadedRecordings, given: Ma
     processes: list[object] = []
     failures: list[MsmemscopeError] = []
     found = []
+    ranks: list[int | None] = []
     for recording in recordings.chosen(given["path"], given.get("process")):
         try:
             with faults_as_errors(during=f"{question.name} of {recording.source}", send=recording.source):
@@ -57,12 +58,14 @@ def _asked(question: Question[Any, Any], recordings: LoadedRecordings, given: Ma
                 content = question.content(result, recording)
                 if question.findings is not None:
                     found.append((recording.process_id, question.findings(result)))
+                    ranks.append(recording.place.rank)
         except MsmemscopeError as error:
             failures.append(error)
             continue
         processes.append(
             {
                 "process_id": recording.process_id,
+                "place": recording.place.content(),
                 "source": recording.source,
                 "is_answered": result.coverage.is_answered,
                 "result": OfRecording(content, recording),
@@ -76,5 +79,5 @@ def _asked(question: Question[Any, Any], recordings: LoadedRecordings, given: Ma
     if failures:
         answer["failures"] = [failure.message for failure in failures]
     if len(found) > 1:
-        answer["merged"] = merged_content(question.merge(found))
+        answer["merged"] = merged_content(question.merge(found, ranks))
     return {**answer, "processes": processes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -33,12 +34,13 @@ MERGED_SCHEMA: Final = pl.Schema(
         "bytes": pl.Int64(),
         "count": pl.Int64(),
         "processes": pl.List(pl.Int64()),
+        "ranks": pl.List(pl.Int64()),
         "devices": pl.List(pl.Int16()),
     }
 )
 """One row per kind and call site of all processes, most bytes first; see FINDING_SCHEMA.
 
-processes, devices: where it was found, ascending.
+processes, ranks, devices: where it was found, ascending; `ranks` has none for processes that are in no job.
 """
 
 
@@ -62,18 +64,22 @@ def found_at_sites(rows: pl.DataFrame, *, kind: pl.Expr, site: str, size: str) -
     )
 
 
-def merge_findings(parts: Sequence[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
+def merge_findings(parts: Sequence[tuple[int, pl.DataFrame]], ranks: Sequence[int | None] = ()) -> pl.DataFrame:
     """Put together what was found in several processes.
 
     Args:
         parts: The id of each process, and what was found in it: FINDING_SCHEMA. Two hosts may have the same id.
+        ranks: The rank of each process, None for one that is in no job; nothing if none is in one.
 
     Returns:
         MERGED_SCHEMA.
     """
     rows = [
-        found.with_columns(process=pl.struct(pl.lit(part).alias("part"), pl.lit(process, pl.Int64).alias("id")))
-        for part, (process, found) in enumerate(parts)
+        found.with_columns(
+            process=pl.struct(pl.lit(part).alias("part"), pl.lit(process, pl.Int64).alias("id")),
+            rank=pl.lit(rank, pl.Int64),
+        )
+        for part, ((process, found), rank) in enumerate(itertools.zip_longest(parts, ranks[: len(parts)]))
     ]
     if not rows:
         return MERGED_SCHEMA.to_frame()
@@ -84,6 +90,7 @@ def merge_findings(parts: Sequence[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
             pl.col("bytes").sum(),
             pl.col("count").sum(),
             pl.col("process").unique().struct.field("id").sort().alias("processes"),
+            pl.col("rank").drop_nulls().unique().sort().alias("ranks"),
             pl.col("device").unique().sort().alias("devices"),
         )
         .sort(["bytes", "count"], descending=True, maintain_order=True)

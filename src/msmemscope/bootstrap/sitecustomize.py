@@ -12,25 +12,51 @@ def _begin():
     lines = os.environ.get("MSMEMSCOPE_SETTINGS", "").split("\n")
     settings = dict(line.partition("=")[::2] for line in lines)
     package = settings.get("package")
-    if not package or "msmemscope" in sys.modules:
+    if not package or "msmemscope" in sys.modules or _is_left_out(settings):
         return
-    import importlib.util
-
-    # By its place and not by sys.path: this may be another environment, whose modules must not see ours.
-    spec = importlib.util.spec_from_file_location(
-        "msmemscope",
-        os.path.join(package, "__init__.py"),
-        submodule_search_locations=[package, *filter(None, [settings.get("native_directory")])],
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["msmemscope"] = module
+    finder = _FinderByPlace([package, *filter(None, [settings.get("native_directory")])])
+    sys.meta_path.insert(0, finder)
     try:
-        spec.loader.exec_module(module)
+        import msmemscope  # noqa: F401
+    finally:
+        sys.meta_path.remove(finder)
+    try:
         from msmemscope.capture.launched import begin
     except BaseException:
         sys.modules.pop("msmemscope", None)
         raise
     begin(settings)
+
+
+def _is_left_out(settings):
+    if not settings.get("ranks") and not settings.get("sample_ranks"):
+        return False
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    try:
+        from rank_choice import is_left_out
+    finally:
+        del sys.path[0]
+        sys.modules.pop("rank_choice", None)
+    return is_left_out(settings, os.environ)
+
+
+class _FinderByPlace:
+    """Finds the package by its place and not by sys.path: this may be another environment, whose modules must not see ours."""
+
+    def __init__(self, folders):
+        self._folders = folders
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name != "msmemscope":
+            return None
+        # Not importlib.util, which takes as long to import as all of us.
+        from importlib.machinery import ModuleSpec, SourceFileLoader
+
+        path = os.path.join(self._folders[0], "__init__.py")
+        spec = ModuleSpec(name, SourceFileLoader(name, path), origin=path, is_package=True)
+        spec.submodule_search_locations[:] = self._folders
+        spec.has_location = True
+        return spec
 
 
 def _leave_path():

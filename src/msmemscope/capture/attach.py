@@ -24,10 +24,25 @@ def attach_at_import() -> None:
 
         write_line(f"nothing can be observed in this process: {error}")
         return
-    if not _native.is_configured():
+    if not _native.is_configured() and not _is_left_out():
         # os.path.abspath needs the current directory, which may be gone.
         _native.configure(_FOLLOW_ONLY.format(output=os.sep))
         _native.install_hooks()
+
+
+def _is_left_out() -> bool:
+    """Whether the launcher was to observe certain ranks, and this process has another one."""
+    # By its name: the owner of the variable, the configuration, takes longer to import than all of this.
+    return was_not_chosen(os.environ.get("MSMEMSCOPE_SETTINGS", ""))
+
+
+def was_not_chosen(settings_text: str) -> bool:
+    """Whether settings choose ranks, and this process has another one; one without a rank is observed."""
+    if "ranks=" not in settings_text:
+        return False
+    from msmemscope import _native
+
+    return _native.is_left_out(settings_text, [f"{name}={value}" for name, value in os.environ.items()])
 
 
 def _is_own_command_line() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import sys
 from _thread import get_ident
 
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
-    from typing import Any
 
 
 def when_imported(name: str, action: Callable[[], None]) -> None:
@@ -51,7 +49,7 @@ class _Watch:
         self.missing = missing
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Lets the finders behind it find the modules that somebody waits for, and wraps their loaders.
 
     One for all: two that ask each other for the same module would never end.
@@ -105,7 +103,9 @@ class _Finder(importlib.abc.MetaPathFinder):
                 if watch.missing is not None:
                     watch.missing()
         elif hasattr(spec.loader, "exec_module"):
-            spec.loader = _ActingLoader(spec.loader, fullname)
+            from msmemscope.capture.acting_loader import ActingLoader  # importlib.abc is slow to import
+
+            spec.loader = ActingLoader(spec.loader, lambda: self.module_is_there(fullname))
         return spec
 
     def _ask_others(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
@@ -124,31 +124,6 @@ class _Finder(importlib.abc.MetaPathFinder):
         for watch in self._watches.get(name, ()):
             if not watch.is_once or self.forget(watch):
                 watch.action()
-
-
-class _ActingLoader(importlib.abc.Loader):
-    """The real loader, and the actions after it."""
-
-    def __init__(self, loader: Any, name: str) -> None:
-        self._loader = loader
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        # Resource readers, get_source and the like belong to the real loader.
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the real loader does."""
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Execute the module, with its own loader in place again, then act."""
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        _finder.module_is_there(self._name)
 
 
 if TYPE_CHECKING:

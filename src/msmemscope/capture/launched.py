@@ -7,10 +7,10 @@ program imports torch, or at once where it traces function calls.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from msmemscope.capture.import_hook import when_imported
 
+TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

@@ -81,6 +81,7 @@ class ModuleLabels:
             self._hooks.append(register(self._registered))
         self._watch_copies(module.Module)
         self.is_on = True
+        _native.set_operator_visitor(self.operators_ran)
 
     def disable(self) -> None:
         """Look once more, then know no more of them."""
@@ -88,6 +89,7 @@ class ModuleLabels:
             return
         self.look()
         self.is_on = False
+        _native.set_operator_visitor(None)
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()

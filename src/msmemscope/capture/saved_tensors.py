@@ -11,6 +11,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from msmemscope import _native
 from msmemscope.capture.module_labels import label_storages, tensors_in
 from msmemscope.model.labels import MODEL_ACTIVATION, LabelLevel, encode_labels
 
@@ -43,21 +44,14 @@ def label_saved_tensors() -> None:
 
 def _inputs_saved_by_running_operators() -> Iterator[Any]:
     """What an operator that is running has saved of its inputs: nothing in Python leads to its node yet."""
-    torch = sys.modules["torch"]
-    mode = sys.modules.get("msmemscope.capture.torch_operators")
-    if mode is None or not torch.is_grad_enabled():
+    if not sys.modules["torch"].is_grad_enabled():
         return
-    code = mode.OperatorMode.__torch_dispatch__.__code__
-    frame = sys._getframe()  # noqa: SLF001 - the only way to what runs now
-    while frame is not None:
-        if frame.f_code is code:
-            operator, inputs = frame.f_locals["func"], frame.f_locals["args"]
-            has_graph = any(tensor.requires_grad for tensor in tensors_in(inputs))
-            names = _names_saved_by(operator) if has_graph else set()
-            for argument, value in zip(operator._schema.arguments, inputs, strict=False):  # noqa: SLF001 - no public name
-                if argument.name in names:
-                    yield from tensors_in(value)
-        frame = frame.f_back  # type: ignore[assignment]
+    for operator, inputs in _native.running_operators():
+        has_graph = any(tensor.requires_grad for tensor in tensors_in(inputs))
+        names = _names_saved_by(operator) if has_graph else set()
+        for argument, value in zip(operator._schema.arguments, inputs, strict=False):  # noqa: SLF001 - no public name
+            if argument.name in names:
+                yield from tensors_in(value)
 
 
 def _names_saved_by(operator: Any) -> set[str]:

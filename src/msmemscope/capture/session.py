@@ -14,7 +14,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.capture.rank import note_rank
+from msmemscope.capture.attach import was_not_chosen
+from msmemscope.capture.place import place_notes
 from msmemscope.configuration import (
     OPTION_BY_KEYWORD,
     SETTINGS_VARIABLE,
@@ -61,6 +62,7 @@ class Session:
         self._is_tracing = False
         self._start_is_recorded = False
         self._was_stopped = False
+        self._is_left_out = False
         self._awaits_start = False
         self._chosen_once: set[str] = set()
         self.writes_results = True
@@ -102,15 +104,25 @@ class Session:
     def why_not_collecting(self) -> str | None:
         """Why nothing is recorded now and until the program does something about it; None if it is."""
         self.begin_launched()
+        if self._is_left_out:
+            return "this rank is none of those that are observed (--ranks, --sample-ranks)"
         if not self.config.events:
             return "--events= selects nothing"
         return None if self._is_tracing else "collection is off until msmemscope.start() is called"
+
+    def leaves_this_rank_out(self) -> bool:
+        """Whether the launcher observes certain ranks only, and this process has another one."""
+        self.begin_launched()
+        return self._is_left_out
 
     def _settle_config(self) -> Config:
         inherited = os.environ.get(SETTINGS_VARIABLE)
         if inherited is not None:
             self._is_launched = True
             config = Config.from_settings_text(inherited)
+            if was_not_chosen(inherited):
+                self._is_left_out = True
+                return dataclasses.replace(config, events=frozenset(), unwritten=frozenset())
         else:
             config = Config(session=new_session(), collect_mode=CollectMode.DEFERRED)
             atexit.register(_finish_at_exit)
@@ -126,6 +138,9 @@ class Session:
         with self._lock:
             self.begin_launched()
             before = self.config
+            if self._is_left_out:
+                with_keywords(before, keywords)  # a setting that is not accepted is an error in every rank
+                return
             config = with_keywords(self._defaults or before, keywords)
             self._awaits_start = not (self._is_launched or self._is_tracing or self._was_stopped)
             config = dataclasses.replace(
@@ -176,10 +191,10 @@ class Session:
         """
         with self._lock:
             config = self.config
-            if self._has_begun or not self._is_launched:
+            if self._has_begun or not self._is_launched or self._is_left_out:
                 return
             self._has_begun = True
-            note_rank()
+            place_notes.look(config.role)
             atexit.register(self.finish)
             if config.collect_mode is CollectMode.IMMEDIATE:
                 self._is_tracing = True
@@ -190,12 +205,16 @@ class Session:
         """Begin to collect. Blocks that are alive now appear as existing."""
         with self._lock:
             self.begin_launched()
+            if self._is_left_out or (not self._is_tracing and was_not_chosen(self.config.to_settings_text())):
+                self._awaits_start = False
+                return
             if not self._is_tracing or not self._start_is_recorded:
                 # Also where the command line has begun before the program did.
                 self._start_is_recorded = True
                 _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             if self._is_tracing:
                 return
+            place_notes.look(self.config.role)
             self._is_tracing = True
             self._awaits_start = False
             _native.begin_tracing()
@@ -222,7 +241,7 @@ class Session:
             return
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
-        note_rank()  # workers that are forked leave without an end that we see
+        place_notes.step_ended(self.config.role)
         if _native.end_step(self._device_of_steps()) and self._holders is not None:
             self._holders.step_ended()
 
@@ -269,8 +288,13 @@ class Session:
             from msmemscope.capture.implied_steps import ImpliedSteps
 
             self._holders = HolderSearches(lambda: self.config.holder_time)
-            self._implied_steps = ImpliedSteps(self._device_of_steps, self._holders.step_ended)
+            self._implied_steps = ImpliedSteps(self._device_of_steps, self._implied_step_ended)
         self._implied_steps.enable_with_torch()
+
+    def _implied_step_ended(self) -> None:
+        place_notes.step_ended(self.config.role)
+        if self._holders is not None:
+            self._holders.step_ended()
 
     def _observe_operators(self) -> None:
         if self._operators is None:
@@ -313,7 +337,7 @@ class Session:
 
     def finish(self) -> None:
         """End in an orderly way, when the interpreter is about to."""
-        note_rank()
+        place_notes.look(self.config.role)
         if self._is_tracing:
             if self._holders is not None:
                 self._holders.run_ended()

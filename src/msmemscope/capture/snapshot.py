@@ -114,7 +114,8 @@ class TakeSnapshot:
 def _write(wanted: Sequence[int] | None, name: str) -> None:
     """Write the rows; the program goes on whatever happens."""
     try:
-        session.begin_launched()
+        if session.leaves_this_rank_out():
+            return
         config = session.config
         accelerators = accelerators_of_process()
         devices, with_host = _chosen(wanted, accelerators, config)

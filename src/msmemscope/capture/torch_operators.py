@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch._ops import OpOverload
@@ -13,6 +13,7 @@ from msmemscope import _native
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.operator_facts import operator_facts
+from msmemscope.capture.tensor_layout import learn_tensor_layout
 from msmemscope.capture.watched_npus import warn_of_concurrent_launches, watches_several_npus
 from msmemscope.model.devices import DEVICE_CPU
 
@@ -72,8 +73,25 @@ def prepare(config: Config) -> None:
     # In spite of its name, this is where the storage begins.
     storage_address: Callable[[Any], int] = getattr(private, "_data_address", _storage_address)
     _native.set_tensor_access(torch.Tensor, storage_address, _device_describer(config), torch.device("cpu"))
+    if native_is_wanted:
+        # Once: programs may begin and end collection around each of their steps.
+        OperatorMode.tensors_are_known = OperatorMode.tensors_are_known or learn_tensor_layout()
+        OperatorMode.may_be_native = OperatorMode.may_be_native or _native_dispatch_is_possible()
     _native.set_watch_synchronize(_synchronize_npus)
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
+
+
+native_is_wanted = True
+"""Whether operators are dispatched and tensors read in native code, where this torch lets us. Tests compare."""
+
+
+def _native_dispatch_is_possible() -> bool:
+    # Calling an operator must be calling what it holds, and no more.
+    calls_directly = OpOverload.__call__.__code__.co_names == ("_op",)
+    state = (_mode_count(), _graph_task(), _gradients_are_on())
+    dispatch = OperatorMode.__torch_dispatch__
+    is_possible: bool = _native.set_dispatch(OpOverload, calls_directly, dispatch, _make_plan, *state)
+    return is_possible
 
 
 def _storage_address(tensor: torch.Tensor) -> int:
@@ -144,13 +162,22 @@ def _is_tracing() -> bool:
 
 
 class OperatorMode(TorchDispatchMode):
-    """Records operators of one thread. Never changes what they do."""
+    """Records operators of one thread. Never changes what they do.
+
+    Where torch lets us, what it calls is a native function in the place of `__torch_dispatch__` below, which does the
+    same for usual operators and leaves the others to it.
+    """
 
     supports_higher_order_operators = True
+    may_be_native: ClassVar = False
+    """Whether this torch can be asked from native code what the dispatch must know."""
+    tensors_are_known: ClassVar = False
+    """Whether native code knows where this torch keeps what of a tensor."""
 
     def __init__(self) -> None:
         super().__init__()
         self._is_resting = False
+        self._is_native = False
         self._operators_left = 0
 
     @classmethod
@@ -162,6 +189,25 @@ class OperatorMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return _skip_code is None
 
+    def __enter__(self) -> OperatorMode:  # noqa: PYI034 - typing has no Self before Python 3.11
+        """Begin to see the operators of the calling thread."""
+        before = _mode_count()
+        super().__enter__()
+        self._is_native = self.may_be_native and _native.dispatch_depth() == before + 1
+        self._set_dispatch()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """See no more of them."""
+        super().__exit__(*exception)
+        self.__dict__.pop("__torch_dispatch__", None)
+
+    def _set_dispatch(self) -> None:
+        if self._is_native and not self._is_resting:
+            self.__dict__["__torch_dispatch__"] = _native.dispatch_function(self)
+        else:
+            self.__dict__.pop("__torch_dispatch__", None)
+
     def is_on_top(self) -> bool:
         """Whether this mode is the innermost one of the calling thread."""
         return _get_current_dispatch_mode() is self
@@ -169,10 +215,12 @@ class OperatorMode(TorchDispatchMode):
     def rest(self) -> None:
         """Record nothing for now, where the mode cannot be taken away."""
         self._is_resting = True
+        self._set_dispatch()
 
     def wake(self) -> None:
         """Record again."""
         self._is_resting = False
+        self._set_dispatch()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -196,7 +244,7 @@ class OperatorMode(TorchDispatchMode):
             running = _RECOMPUTATION if _gradients_are_on() else _BACKWARD
         try:
             # Within: a signal handler of the program may raise as soon as this has returned.
-            _operator_begins(plan, args, kwargs, running)
+            _operator_begins(plan, func, args, kwargs, running)
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException:
             _operator_ends(plan, None)

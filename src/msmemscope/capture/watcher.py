@@ -74,6 +74,8 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     checked_name = _checked_name(name)
     dump_count = _checked_count(dump_nums)
     memory = _memory_of(target) if length is None else _memory_at(target, length)
+    if session.leaves_this_rank_out():
+        return
     session.observe_operators_for_watching()
     device = _native.watch_device_at(memory.address) if memory.device == DEVICE_NONE else memory.device
     if device >= 0:
@@ -105,7 +107,7 @@ def remove(target: Any, *, length: int | None = None) -> None:
     else:
         memory = _memory_of(target) if length is None else _memory_at(target, length)
         address, byte_count = memory.address, 0 if length is None else length
-    if not _native.watch_remove(address, byte_count):
+    if not session.leaves_this_rank_out() and not _native.watch_remove(address, byte_count):
         what = f"{byte_count} bytes at {address:#x}" if byte_count else f"the memory at {address:#x}"
         _native.warn(f"watcher.remove: {what} is not watched; nothing happens")
 

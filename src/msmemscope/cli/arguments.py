@@ -15,7 +15,6 @@ The rules, in the order in which they apply:
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import TYPE_CHECKING
 
 from msmemscope.configuration import OPTION_BY_SPELLING, GivenOption, Option
@@ -161,7 +160,10 @@ def _closest_hint(spelling: str) -> str:
     candidates = [known for known in OPTION_BY_SPELLING if known.startswith("--")]
     word = f"--{spelling.strip('-')}".replace("_", "-").lower()
     closest = [known for known in candidates if len(word) > len("--x") and known.startswith(word)]
-    closest = closest or difflib.get_close_matches(word, candidates, n=1)
+    if not closest:
+        import difflib
+
+        closest = difflib.get_close_matches(word, candidates, n=1)
     if closest:
         return f"did you mean {closest[0]}?"
     return "msmemscope --help lists the options; those of the program stand after the program"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
 
-_PATH_HELP: Final = "a capture folder, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
-_CAPTURES: Final = "msmemscope_*_ascend"
+_PATH_HELP: Final = "a capture folder or an archive of one, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
 _EVENT_LOG: Final = "event_log"
 
 
@@ -64,8 +64,36 @@ def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:
         messages.note(f"the latest run: {run}")
         return (run.captures[0] if len(run.captures) == 1 else output), run.captures
     path = Path(given).expanduser()
-    is_folder = path.is_dir() and path.name != _EVENT_LOG and not (path / _EVENT_LOG).is_dir()
-    return path, sorted(folder for folder in path.glob(_CAPTURES) if folder.is_dir()) if is_folder else []
+    if not path.is_dir() or path.name == _EVENT_LOG or (path / _EVENT_LOG).is_dir():
+        return path, []
+    from msmemscope.formats.recognise import captures_in
+
+    return path, captures_in(path)
+
+
+def new_file(name: str, option: str) -> Path:
+    """Return the file to write that a command line names.
+
+    Args:
+        name: As it was typed.
+        option: That it was typed for.
+
+    Raises:
+        UsageError: It cannot be one, or is there already.
+    """
+    target = Path(name).expanduser()
+    if not name or target.is_dir():
+        message = "is no file"
+        raise UsageError(message, option=option, value=name, accepted="the name of a new file")
+    if os.path.lexists(target):
+        message = "is there already, and is not overwritten"
+        raise UsageError(
+            message, option=option, value=name, hint=f"{option} FILE gives another name; or remove it first"
+        )
+    if not target.parent.is_dir():
+        message = "lies in a folder that does not exist"
+        raise UsageError(message, option=option, value=name, accepted="a file in a folder that exists")
+    return target
 
 
 def recordings_at(paths: Sequence[Path], failures: list[MsmemscopeError]) -> Iterator[tuple[Recording, bool]]:

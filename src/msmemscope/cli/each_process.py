@@ -67,6 +67,7 @@ def each_process(
     from msmemscope.launch import messages
     from msmemscope.launch.faults import faults_as_errors
     from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+    from msmemscope.reports.rank_text import process_name
     from msmemscope.reports.report_text import HEADING, ReportWriter
 
     with contextlib.suppress(ValueError):  # only the main thread may
@@ -82,11 +83,13 @@ def each_process(
                 if as_json:
                     content = _content(recording, found, shown.content(found, recording))
                 else:
-                    note_problems(recording)
+                    note_problems(recording.source, recording.problems)
                     if is_one_of_several:
                         if shown_ones:
                             writer.line()
-                        writer.line(f"Process {recording.process_id}: {recording.source}", HEADING)
+                        writer.line(
+                            f"{process_name(recording.process_id, recording.place)}: {recording.source}", HEADING
+                        )
                     shown.render(found, recording)
                     sys.stdout.flush()
         except MsmemscopeError as error:
@@ -155,6 +158,7 @@ def write_json(content: object) -> None:
 def _content(recording: Recording, found: Covered, result: object) -> dict[str, Any]:
     return {
         "process_id": recording.process_id,
+        "place": recording.place.content(),
         "source": recording.source,
         "form": recording.form,
         "coverage": list(recording.coverage),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import io
 import os
 import sys
@@ -12,12 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
-from msmemscope.cli.commands import COMMANDS, run_command
-from msmemscope.cli.commands.compare import COMPARING, compare_by_options
-from msmemscope.cli.help_text import help_text
-from msmemscope.cli.patient_stream import make_stderr_patient
-from msmemscope.cli.project_file import read_project_file
-from msmemscope.configuration import Config, with_options
+from msmemscope.cli.commands import VERBS
+from msmemscope.configuration import Config, OptionGroup, with_options
 from msmemscope.errors import (
     EXIT_STATUS_FAILURE,
     EXIT_STATUS_NOT_FOUND,
@@ -25,8 +20,7 @@ from msmemscope.errors import (
     LaunchError,
     MsmemscopeError,
 )
-from msmemscope.launch import faults, messages
-from msmemscope.launch.launch import launch
+from msmemscope.launch import messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _NOBODY_READS_STATUS
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _DEPENDENCIES:
-            messages.error(faults.fault_error(error, send="this command line"))
+            messages.error(_fault(error, send="this command line"))
             return EXIT_STATUS_FAILURE
         messages.failed(
             f"{error.name} is not installed for {sys.executable}",
@@ -73,9 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - users see no traceback; a panic of Polars is no Exception
-        messages.error(faults.fault_error(error, send="this command line, the files that it reads"))
+        messages.error(_fault(error, send="this command line, the files that it reads"))
         _forget_stdout()
         return EXIT_STATUS_FAILURE
+
+
+def _fault(error: BaseException, *, send: str) -> MsmemscopeError:
+    from msmemscope.launch.faults import fault_error
+
+    return fault_error(error, send=send)
 
 
 def _forget_stdout() -> None:
@@ -98,7 +98,7 @@ def _prepare_streams() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    request = parse_command_line(arguments, verbs=[command.name for command in COMMANDS])
+    request = parse_command_line(arguments, verbs=VERBS)
     if isinstance(request, HelpRequest):
         sys.stdout.write(_help())
         sys.stdout.flush()
@@ -109,10 +109,14 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.write(version_text())
         return 0
     if isinstance(request, VerbRequest):
-        status = run_command(request.verb, request.arguments)
+        from msmemscope.cli.verb_parser import run_verb
+
+        status = run_verb(request.verb, request.arguments)
         sys.stdout.flush()  # a full disk is seen here, and not when the interpreter ends
         return status
-    if COMPARING & {one.option.name for one in request.given}:
+    if any(one.option.group is OptionGroup.COMPARE for one in request.given):
+        from msmemscope.cli.commands.compare import compare_by_options
+
         return compare_by_options(request)
     project = _project_file(request)
     if project is not None:
@@ -125,15 +129,22 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stderr.write(_help())
         messages.failed("no program was given", hint="msmemscope python train.py")
         return EXIT_STATUS_USAGE
+    from msmemscope.cli.patient_stream import make_stderr_patient
+    from msmemscope.launch.launch import launch
+
     make_stderr_patient()
     try:
         return launch(request, config)
     except LaunchError as error:
-        meant = difflib.get_close_matches(request.program[0], [command.name for command in COMMANDS], n=1, cutoff=0.8)
-        if error.hint is None and meant and error.exit_status == EXIT_STATUS_NOT_FOUND:
-            hint = f"did you mean msmemscope {meant[0]}?"
-            raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
-        raise
+        if error.hint is not None or error.exit_status != EXIT_STATUS_NOT_FOUND:
+            raise
+        import difflib
+
+        meant = difflib.get_close_matches(request.program[0], VERBS, n=1, cutoff=0.8)
+        if not meant:
+            raise
+        hint = f"did you mean msmemscope {meant[0]}?"
+        raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
 
 
 def _project_file(request: LaunchRequest) -> ProjectFile | None:
@@ -143,8 +154,12 @@ def _project_file(request: LaunchRequest) -> ProjectFile | None:
         folder = Path.cwd()
     except OSError:
         return None  # the current directory is gone
+    from msmemscope.cli.project_file import read_project_file
+
     return read_project_file(folder)
 
 
 def _help() -> str:
-    return help_text({command.name: command.summary for command in COMMANDS})
+    from msmemscope.cli.help_text import help_text
+
+    return help_text(VERBS)

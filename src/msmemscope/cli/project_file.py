@@ -7,7 +7,6 @@ gets its settings from the launcher, and verbs about results have nothing to tak
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import stat
 import sys
@@ -89,7 +88,9 @@ def _table_of(path: Path) -> dict[str, Any] | None:
         import tomli as tomllib
     try:
         table: dict[str, Any] = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        if path.name == SHARED_FILE and _TABLE.encode() not in content:
+            return None  # it names us, as a dependency for example, and what is wrong with it is of no concern here
         message = f"is not valid TOML: {error}"
         raise UsageError(message, option=str(path), hint=_IGNORE_HINT) from error
     if path.name == OWN_FILE:
@@ -110,6 +111,8 @@ def _given(path: Path, table: dict[str, Any]) -> Iterator[GivenOption]:
         option = _OPTION_OF_KEY.get(key)
         if option is None:
             message = "unknown key"
+            import difflib
+
             near = difflib.get_close_matches(key.replace("_", "-").lower(), _OPTION_OF_KEY, n=1)
             hint = f"did you mean {near[0]}?" if near else _IGNORE_HINT
             raise UsageError(message, option=place, value=key, accepted=", ".join(_OPTION_OF_KEY), hint=hint)

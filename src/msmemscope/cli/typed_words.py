@@ -8,7 +8,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from msmemscope.cli.commands import COMMANDS, Command, parser_of
+from msmemscope.cli.commands import VERBS, command_named
+from msmemscope.cli.verb_parser import parser_of
 from msmemscope.configuration import OPTIONS
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ def options() -> tuple[TypedOption, ...]:
 
 def verbs() -> tuple[TypedVerb, ...]:
     """All verbs, in the order of the help."""
-    return tuple(map(_verb, COMMANDS))
+    return tuple(map(_verb, VERBS))
 
 
-def _verb(command: Command) -> TypedVerb:
-    parser = parser_of(command)
+def _verb(verb: str) -> TypedVerb:
+    parser = parser_of(command_named(verb))
     kinds: list[tuple[str, str]] = []
     found: dict[tuple[str, ...], TypedOption] = {}
     for one in (parser, *_parsers_below(parser)):
@@ -88,7 +89,7 @@ def _verb(command: Command) -> TypedVerb:
                 kinds += [(str(word), "") for word in action.choices]
     usage = re.sub(r"\s+", " ", parser.format_usage()).strip().removeprefix("usage: ")
     description = "\n".join(line.strip() for line in (parser.description or "").splitlines())
-    return TypedVerb(command.name, command.summary, description, usage, tuple(found.values()), tuple(kinds))
+    return TypedVerb(verb, VERBS[verb], description, usage, tuple(found.values()), tuple(kinds))
 
 
 def _parsers_below(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

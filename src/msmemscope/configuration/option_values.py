@@ -40,6 +40,12 @@ MAXIMUM_STEP = 2**32 - 1
 MAXIMUM_PATH_LENGTH = 4096
 MAXIMUM_PATH_COMPONENT_BYTES = 255
 MINIMUM_LOG_BYTES = 1 << 20
+MOST_LETTERS_OF_ROLE = 80
+
+_RANKS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
+_SAMPLE = re.compile(r"\s*(\d{1,7})\s*/\s*(\d{1,7})\s*", re.ASCII)
+_MOST_OF_SAMPLE = 1_000_000
+_MOST_LETTERS_OF_RANKS = 4096
 
 _SEPARATORS = re.compile("[,\N{FULLWIDTH COMMA}]")
 _NONE = ["none"]
@@ -208,3 +214,38 @@ def parse_maximum_size(accepted: str, spelling: str, text: str) -> dict[str, Any
     if 0 < size_bytes < MINIMUM_LOG_BYTES:
         raise _refuse(accepted, spelling, text, "too small to hold anything")
     return {"maximum_size": size_bytes}
+
+
+def parse_ranks(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read which ranks are observed; nothing stands for all."""
+    parts = []
+    for word in split_list(text):
+        match = _RANKS.fullmatch(word)
+        if match is None:
+            raise _refuse(accepted, spelling, word, "neither a rank nor a range of ranks")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise _refuse(accepted, spelling, word, "a range that ends before it begins")
+        parts.append(str(first) if match[2] is None else f"{first}-{last}")
+    ranks = ",".join(parts)
+    if len(ranks) > _MOST_LETTERS_OF_RANKS:
+        raise _refuse(accepted, spelling, f"{text[:40]}…", "too long", hint="use ranges, or --sample-ranks")
+    return {"ranks": ranks}
+
+
+def parse_sample_ranks(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read which part of the ranks is observed; nothing stands for all."""
+    if not text.strip():
+        return {"sample_ranks": ""}
+    match = _SAMPLE.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]) <= _MOST_OF_SAMPLE:
+        raise _refuse(accepted, spelling, text, "no part of the ranks")
+    return {"sample_ranks": f"{int(match[1])}/{int(match[2])}"}
+
+
+def parse_role(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read what the user calls the processes."""
+    role = text.strip()
+    if not role.isprintable() or len(role) > MOST_LETTERS_OF_ROLE or CONTROL_CHARACTERS.search(role):
+        raise _refuse(accepted, spelling, text[:MOST_LETTERS_OF_ROLE], "no name for a role")
+    return {"role": role}

@@ -170,6 +170,35 @@ OPTIONS: tuple[Option, ...] = (
         values.parse_maximum_size,
     ),
     Option(
+        "ranks",
+        OptionGroup.COLLECT,
+        "Observe the processes of these ranks only; the others run as if msmemscope were not there. A process that does not "
+        "find a rank in its environment when it starts is observed.",
+        "LIST",
+        "numbers from 0 and ranges of them (8-15), separated by commas",
+        "all ranks",
+        values.parse_ranks,
+    ),
+    Option(
+        "sample-ranks",
+        OptionGroup.COLLECT,
+        "Observe a part of the ranks only, spread evenly over all of them and the same ones in jobs of every size; rank 0 is "
+        "among them. Those of --ranks are observed besides.",
+        "PART",
+        "K/N with 1 <= K <= N, N at most 1000000: 1/16",
+        "all ranks",
+        values.parse_sample_ranks,
+    ),
+    Option(
+        "role",
+        OptionGroup.COLLECT,
+        "What the processes do in a job of several kinds, for results to name and group them by: actor, rollout, data loader.",
+        "NAME",
+        f"at most {values.MOST_LETTERS_OF_ROLE} printable characters",
+        "what verl, Ray, vLLM or torchrun --role call it",
+        values.parse_role,
+    ),
+    Option(
         "analysis",
         OptionGroup.OUTPUT,
         "The analyses to run; each collects what it needs, and decompose looks for leaks too. Empty: none.",
@@ -207,6 +236,15 @@ OPTIONS: tuple[Option, ...] = (
         DEFAULT_OUTPUT,
         values.parse_output,
         ("--output-path", "-o"),
+    ),
+    Option(
+        "gather",
+        OptionGroup.OUTPUT,
+        "When the program has ended, in whatever way, also write each capture as one compact file to where those of all hosts "
+        "are gathered; with --output on a disk of the host, a shared file system sees nothing else. Every verb reads the files.",
+        "URL",
+        "a folder, file://, or with msmemscope[cluster] s3://, gs://, hdfs:// and what else fsspec has a file system for",
+        "nothing is gathered",
     ),
     Option(
         "report",

@@ -182,6 +182,12 @@ class Config:
     watch_max_size: int = DEFAULT_WATCH_MAX_SIZE_BYTES
     """Bytes of contents of watched memory that one process writes, at most."""
     watch_checksum: WatchChecksum = WatchChecksum.HASH64
+    ranks: str = ""
+    """Ranks that are observed, `0,7,8-15`; empty: all, or those of `sample_ranks`."""
+    sample_ranks: str = ""
+    """Which part of the ranks is observed besides, `1/16`; empty: none."""
+    role: str = ""
+    """What the user calls the part that this process has in a job; empty: what its framework calls it, if it does."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -346,5 +352,8 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "watch_budget": _number_kind(2**63 - 1),
     "watch_max_size": _number_kind(2**63 - 1),
     "watch_checksum": _enum_kind(WatchChecksum),
+    "ranks": _text_kind("numbers and ranges", r"(\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*)?"),
+    "sample_ranks": _text_kind("a part", r"(\d{1,7}/\d{1,7})?"),
+    "role": _text_kind("a name", ".*"),
     "utc_offset": _SettingKind("a number of seconds", str, int),
 }

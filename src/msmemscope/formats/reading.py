@@ -22,7 +22,7 @@ def load_all(path: str | os.PathLike[str]) -> tuple[Recording, ...]:
     """Reads whatever lies at a path: decided by content, never by the name of a file.
 
     Args:
-        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend` or a folder of those; a dump of ours or of
+        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend`, its archive, or a folder of those; a dump of ours or of
             MindStudio msMemScope of any age (CSV or DB), or a folder of those; a memory snapshot of torch or torch_npu
             (`torch.cuda.memory._dump_snapshot`), which is read without running anything of it.
 

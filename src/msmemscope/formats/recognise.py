@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.errors import InputError, MissingInputError
+from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX, begins_like_archive
 from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
+    PACKED_SEGMENT_MAGIC,
     PROCESS_MAGIC,
 )
 from msmemscope.formats.file_formats import FILE_FORMATS, FileFormat
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
 
 _EVENT_LOG: Final = "event_log"
 _CAPTURES: Final = "msmemscope_*_ascend"
+_ARCHIVES: Final = f"*{ARCHIVE_SUFFIX}"
 _DUMP_NAME: Final = re.compile(r"(?:memscope|leaks)_dump_(\d+)\.(?:csv|db)")
 _DUMPS_BELOW: Final = ("*", "dump/*", "device_*/dump/*", "*/*", "*/device_*/dump/*", "*/dump/*")
 """Where dump files lie below a folder: in it, in the folder of a device, of a process, of several processes."""
 _START_BYTES: Final = 1 << 16
 _HINT: Final = (
-    "give a capture folder msmemscope_{pid}_{timestamp}_ascend, a folder of those, a dump (CSV or DB), "
+    "give a capture folder msmemscope_{pid}_{timestamp}_ascend, an archive of one, a folder of those, a dump (CSV or DB), "
     "or a memory snapshot of torch"
 )
 
@@ -37,9 +40,9 @@ class Found:
     """One input: an event log, a file, or the dump files of one process."""
 
     file_format: FileFormat | None
-    """None of an event log, which is a folder."""
+    """None of an event log, which is a folder or an archive."""
     paths: tuple[Path, ...]
-    """The directory of the process, or files; dumps of several devices of a process belong together."""
+    """The directory of the process, or its archive, or files; dumps of several devices of a process belong together."""
     fallback: tuple[Path, ...] = ()
     """Of an event log: dump files of the same process, if it turns out to be unreadable."""
     failure: InputError | None = None
@@ -71,18 +74,31 @@ def recognise(path: Path) -> tuple[Found, ...]:
     start = _start(path)
     if _is_log_file(start):
         return (Found(None, (parent,)),)
+    if begins_like_archive(start):
+        return (Found(None, (path,)),)
     return (Found(_file_format(path, start), (path,)),)
+
+
+def captures_in(folder: Path) -> list[Path]:
+    """Returns the captures directly below a folder: folders of processes, and archives of those whose folder is not there.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        folders = [path for path in folder.glob(_CAPTURES) if path.is_dir()]
+        archives = [path for path in folder.glob(_ARCHIVES) if path.is_file()]
+    except OSError as error:
+        message = f"{folder} cannot be read: {error.strerror}"
+        raise InputError(message) from error
+    names = {path.name for path in folders}
+    return sorted([*folders, *(path for path in archives if path.name.removesuffix(ARCHIVE_SUFFIX) not in names)])
 
 
 def _in_folder(path: Path) -> tuple[Found, ...]:
     if path.name == _EVENT_LOG or (path / _EVENT_LOG).is_dir():
         return (_capture(path),)
-    try:
-        inside = sorted(path.glob(_CAPTURES))
-    except OSError as error:
-        message = f"{path} cannot be read: {error.strerror}"
-        raise InputError(message) from error
-    captures = [folder for folder in inside if folder.is_dir()]
+    captures = captures_in(path)
     if captures:
         found = list(map(_one_of_several, captures))
         kept = tuple(entry for entry in found if entry is not None)
@@ -99,6 +115,8 @@ def _one_of_several(folder: Path) -> Found | None:
     if (folder / _EVENT_LOG).is_dir():
         return _capture(folder)
     try:
+        if folder.is_file():
+            return recognise(folder)[0]
         return _dumps(folder, _latest_dumps(folder))
     except InputError as error:  # the others are read all the same
         return Found(None, (folder,), failure=error)
@@ -160,5 +178,5 @@ def _file_format(path: Path, start: bytes) -> FileFormat:
 
 def _is_log_file(start: bytes) -> bool:
     magic = start[: struct.calcsize("Q")]
-    magics = {PROCESS_MAGIC, EVENT_SEGMENT_MAGIC, DEFINITION_SEGMENT_MAGIC}
+    magics = {PROCESS_MAGIC, EVENT_SEGMENT_MAGIC, PACKED_SEGMENT_MAGIC, DEFINITION_SEGMENT_MAGIC}
     return not magics.isdisjoint((int.from_bytes(magic, "little"), int.from_bytes(magic, "big")))

@@ -58,7 +58,7 @@ def scan(path: str | os.PathLike[str]) -> pl.LazyFrame:
     events as well: blocks, operators, steps.
 
     Args:
-        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend`.
+        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend`, or its archive.
 
     Returns:
         SCAN_SCHEMA, in sequence order.

@@ -19,6 +19,8 @@ from msmemscope.configuration import Config
 from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
+from msmemscope.formats.event_log.archive.contents import is_archive
+from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING
 from msmemscope.launch import messages
 from msmemscope.launch.analyses import (
     SUMMARY_KINDS,
@@ -29,7 +31,8 @@ from msmemscope.launch.analyses import (
     kinds_in_memory,
 )
 from msmemscope.launch.faults import faults_as_errors
-from msmemscope.model.sources import RANK_FACT, is_asked_for, is_rank
+from msmemscope.model.place import Place
+from msmemscope.model.sources import is_asked_for
 from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.process_report import REPORT_FILE, REPORT_WIDTH, render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile
@@ -66,9 +69,9 @@ def _open(directory: Path) -> Capture | None:
 
 
 def readable_capture(path: Path) -> Capture | None:
-    """Open the one capture that a path names, its folder or the event log in it; None if that is none, or is damaged."""
+    """Open the one capture that a path names, its folder, the event log in it or an archive; None if that is none, or is damaged."""
     directory = path.parent if path.name == "event_log" else path
-    if not (directory / "event_log").is_dir():
+    if not (directory / "event_log").is_dir() and not is_archive(directory):
         return None
     # Reading the path in another way says what is wrong with it, or finds the dumps that lie beside the log.
     with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
@@ -253,6 +256,7 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
         process_id=header.process_id,
         program=program_text(facts.get("argument", ()), facts.get("executable", ())),
         directory=capture.directory,
+        form="archived event log" if capture.log.is_archived else "event log",
         files=files or _files_on_disk(capture.directory),
         overview=overview,
         decomposition=analyses.decomposition,
@@ -260,22 +264,20 @@ def _summary(capture: Capture, files: tuple[ResultFile, ...], first: FoundFirst)
         inefficient=analyses.inefficient,
         watch=analyses.watch,
         analysis_remarks=analyses.remarks,
-        rank=rank_of(facts),
+        place=Place.from_facts(facts),
         start_ns=header.start_ns,
         is_running=is_running,
-        remarks=(*_remarks(header, is_running=is_running), *facts.get("message", ()), *problems),
+        remarks=(
+            *_remarks(header, is_running=is_running, was_running=capture.log.was_running),
+            *facts.get("message", ()),
+            *problems,
+        ),
         observed=tuple(_sources(facts, _OBSERVED, devices)),
         unobserved=(*_sources(facts, _UNOBSERVED, devices), *_closed_python(facts)),
         tool_memory_bytes=header.tool_memory_bytes,
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
     )
-
-
-def rank_of(facts: Mapping[str, tuple[str, ...]]) -> int | None:
-    """Return the rank of a process by its facts; None if it is in no job."""
-    text = facts.get(RANK_FACT, ("",))[-1]
-    return int(text) if is_rank(text) else None
 
 
 def program_text(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:
@@ -285,6 +287,9 @@ def program_text(arguments: tuple[str, ...], executables: tuple[str, ...]) -> st
         arguments: Values of the fact `argument`.
         executables: Values of the fact `executable`.
     """
+    # A process that wrote a title over its command line, as Ray's workers do, has blanks behind it.
+    while arguments and not arguments[-1]:
+        arguments = arguments[:-1]
     if arguments:
         return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])  # noqa: PTH119 - text, not a file of ours
     return executables[-1] if executables else "?"
@@ -315,10 +320,12 @@ def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
         yield "python: it ignores PYTHONPATH (-I, -E, -S) or has another one: no operators and no Python stacks"
 
 
-def _remarks(header: ProcessHeader, *, is_running: bool) -> Iterator[str]:
+def _remarks(header: ProcessHeader, *, is_running: bool, was_running: bool) -> Iterator[str]:
     """How the recording ended and what was lost."""
     if header.state == CaptureState.FAILED:
         yield f"recording stopped early: {_reason_of(header.failure_errno)}"
+    elif was_running:
+        yield WAS_RUNNING
     elif header.state == CaptureState.OPEN and not is_running:
         yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
     is_failed = header.state == CaptureState.FAILED

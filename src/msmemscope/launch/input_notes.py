@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from msmemscope.launch import messages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from msmemscope.recording import Recording
 
-
-def note_problems(recording: Recording) -> None:
+def note_problems(source: str, problems: Iterable[str]) -> None:
     """Warn of what was skipped in an input."""
-    for problem in recording.problems:
-        messages.warning(f"{recording.source}: {problem}")
+    for problem in problems:
+        messages.warning(f"{source}: {problem}")
 
 
 def note_foreign_owner(path: Path) -> None:

@@ -12,7 +12,7 @@ from msmemscope.errors import EventLogError, MsmemscopeError
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import messages
 from msmemscope.launch.analyses import judged_leaks
-from msmemscope.launch.captures import program_text, rank_of
+from msmemscope.launch.captures import program_text
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.questions import QUESTIONS
 from msmemscope.reports.run_summary import ProcessSummary
@@ -72,7 +72,7 @@ def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS
         leaks=leaks,
         inefficient=answered.get("inefficient"),
         watch=results.get("watch"),
-        rank=rank_of(recording.facts),
+        place=recording.place,
         start_ns=_start_ns(recording),
     )
     return JudgedProcess(summary, results, tuple(remarks))

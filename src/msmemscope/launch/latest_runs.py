@@ -31,7 +31,9 @@ class Run:
 
 def runs_in(output: Path) -> list[Run]:
     """Return the runs below an output folder, the latest one last."""
-    captures = [known for folder in output.glob(_CAPTURES) if (known := _beginning(folder)) is not None]
+    captures = [
+        known for folder in output.glob(_CAPTURES) if folder.is_dir() and (known := _beginning(folder)) is not None
+    ]
     found: dict[object, list[tuple[int, Path]]] = {}
     for begun_ns, folder, session in sorted(captures):
         found.setdefault(session or folder, []).append((begun_ns, folder))

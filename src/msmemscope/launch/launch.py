@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msmemscope.capture.attach import was_not_chosen
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.configuration import (
     CANN_VARIABLES,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
+    from msmemscope.launch.destination import Destination
     from msmemscope.launch.program import ProgramEnd
     from msmemscope.reports.run_summary import ProcessSummary
 
@@ -62,6 +64,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
         LaunchError: If the program cannot be started; nothing is left on disk.
     """
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
+    destination = _destination(request)
     if request.taken_from_program:
         taken = ", ".join(request.taken_from_program)
         messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
@@ -72,10 +75,22 @@ def launch(request: LaunchRequest, config: Config) -> int:
         )
         return end_like(run_program(program, request.program, os.environ))
     writes_page = any(one.option.name == "report" for one in request.given)
-    return end_like(_observe(program, request.program, config, writes_page=writes_page))
+    return end_like(_observe(program, request.program, config, destination, writes_page=writes_page))
 
 
-def _observe(program: str, arguments: tuple[str, ...], config: Config, *, writes_page: bool) -> ProgramEnd:
+def _destination(request: LaunchRequest) -> Destination | None:
+    """Where captures are gathered; of several times that it was given, the last holds."""
+    given = [one.value for one in request.given if one.option.name == "gather"]
+    if not given:
+        return None
+    from msmemscope.launch.destination import destination_of
+
+    return destination_of(given[-1])
+
+
+def _observe(
+    program: str, arguments: tuple[str, ...], config: Config, destination: Destination | None, *, writes_page: bool
+) -> ProgramEnd:
     root = prepare_output_root(config.output)
     for warning in root.warnings:
         messages.warning(warning)
@@ -92,7 +107,7 @@ def _observe(program: str, arguments: tuple[str, ...], config: Config, *, writes
             preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
         end = run_program(program, arguments, preload.variables)
         with _survivable(config):
-            is_settled = _finish(program, end, config, root, since_ns, writes_page=writes_page)
+            is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:
@@ -128,8 +143,15 @@ def _survivable(config: Config) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _finish(
-    program: str, end: ProgramEnd, config: Config, root: OutputRoot, since_ns: int, *, writes_page: bool
+def _finish(  # noqa: PLR0913 - what a run was asked to do
+    program: str,
+    end: ProgramEnd,
+    config: Config,
+    root: OutputRoot,
+    since_ns: int,
+    destination: Destination | None,
+    *,
+    writes_page: bool,
 ) -> bool:
     """Write the dump files, the page if it was asked for, and the summary.
 
@@ -140,12 +162,14 @@ def _finish(
     ledger = read_ledger(Path(config.launch_directory))
     exported = _Exported()
     if ledger.captures or captures_since(output, since_ns):
-        exported = _export_captures(config, output, since_ns)
+        exported = _export_captures(config, output, since_ns, destination)
         ledger = read_ledger(Path(config.launch_directory))
         if writes_page:
             from msmemscope.launch.html_report import with_page
 
             exported = dataclasses.replace(exported, processes=with_page(exported.processes))
+    if not exported.processes and was_not_chosen(config.to_settings_text()):
+        return True  # with one launcher per rank, most of them have nothing to say
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
@@ -186,7 +210,7 @@ class _Exported:
     has_running: bool = False
 
 
-def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
+def _export_captures(config: Config, output: Path, since_ns: int, destination: Destination | None) -> _Exported:
     # Loaded only now: these start threads and take memory, which the program should not share.
     from msmemscope.launch.captures import (
         captures_of_session,
@@ -206,6 +230,12 @@ def _export_captures(config: Config, output: Path, since_ns: int) -> _Exported:
         if not running or time.monotonic() >= deadline:
             break
         time.sleep(_POLL_SECONDS)
+    if destination is not None:
+        from msmemscope.capture.launcher_environment import node_name
+        from msmemscope.launch.gather import gather
+
+        # First of all: a job that is being ended from outside has little time left.
+        gather(captures, destination, node_name(os.environ))
     ended = [capture for capture in captures if capture not in running]
     unfinished = [capture for capture in ended if not has_finished_dump(capture.directory)]
     finished = finish(captures, {capture.directory: settings_of(capture, config) for capture in unfinished})
@@ -269,6 +299,13 @@ def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
     from msmemscope.analysis.coverage import summary_limits
     from msmemscope.analysis.recorded import Recorded
 
+    chosen = [
+        f"{name}={value}"
+        for name, value in (("--ranks", config.ranks), ("--sample-ranks", config.sample_ranks))
+        if value
+    ]
+    if chosen:
+        return (f"only processes of some ranks are observed ({', '.join(chosen)})",)
     settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
     known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
     return summary_limits(Recorded({}, known))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from msmemscope.configuration import LogLevel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from msmemscope.errors import MsmemscopeError
 
 
@@ -19,6 +21,17 @@ _least = [LogLevel.WARN]
 def print_from(level: LogLevel) -> None:
     """Leave out what is less important from now on."""
     _least[0] = level
+
+
+@contextlib.contextmanager
+def printed_from(level: LogLevel) -> Iterator[None]:
+    """Leave out what is less important meanwhile."""
+    before = _least[0]
+    print_from(level)
+    try:
+        yield
+    finally:
+        print_from(before)
 
 
 def are_printed(level: LogLevel) -> bool:

@@ -83,9 +83,9 @@ def run_program(path: str, arguments: Sequence[str], environment: Mapping[str, s
 
 def _spawn(path: str, arguments: Sequence[str], environment: Mapping[str, str], relay: _SignalRelay) -> int:
     try:
-        return os.posix_spawn(
-            path, list(arguments), environment, setsigmask=relay.child_mask, setsigdef=relay.child_defaults
-        )
+        # A variable without a name, which `env =1` makes and nobody can ask for, is refused by posix_spawn of Python.
+        named = {name: value for name, value in environment.items() if name}
+        return os.posix_spawn(path, list(arguments), named, setsigmask=relay.child_mask, setsigdef=relay.child_defaults)
     except OSError as error:
         if error.errno == errno.ENOEXEC and path != _SHELL:
             # A script without a first line that names its interpreter: execvp gives it to the shell.

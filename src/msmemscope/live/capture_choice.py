@@ -74,7 +74,7 @@ def checked_captures(path: Path, folders: Sequence[Path]) -> list[Path]:
     found = [folder for folder in folders or [path] if _is_capture(folder)]
     if not found:
         message = "no capture lies there" if path.is_dir() else "is neither a process nor a folder"
-        hint = "dumps and snapshots do not change: msmemscope report shows them" if path.is_file() else None
+        hint = "dumps, archives and snapshots do not change: msmemscope report shows them" if path.is_file() else None
         raise UsageError(message, option=WHAT, value=str(path), accepted=ACCEPTED, hint=hint)
     return found
 

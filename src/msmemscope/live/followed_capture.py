@@ -131,7 +131,7 @@ class FollowedCapture:
             step_count=state.steps.count,
             step_source=state.steps.source.value,
             behind_ns=max(until_ns - state.newest_ns, 0) if self._is_behind and state.newest_ns else 0,
-            unread_bytes=self._log.unread_bytes() if self._is_behind else 0,
+            unread_events=self._log.unread_events() if self._is_behind else 0,
             missed_events=self._log.missed - missed_before,
             missed_before_events=missed_before,
             lost_events=header.dropped_failure + header.dropped_reentrant,
@@ -157,7 +157,7 @@ class FollowedCapture:
         if self._missed_before is None:
             self._missed_before = self._missed
         counts = records["sequence"] >= self._first_sequence
-        self.state.fold(records[counts], segments[counts])
+        self.state.fold(records.compress(counts), segments[counts])
         return has_more or len(records) >= _FEW
 
     def _life(self) -> Life:

@@ -109,7 +109,7 @@ class ProcessNow:
     step_source: str
     behind_ns: int
     """How long ago the latest event was that has been read, if there are more; 0 if all were read."""
-    unread_bytes: int
+    unread_events: int
     """Of events that were not read yet; 0 if all were."""
     missed_events: int
     """Events that the flight recorder gave back before they could be read."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from msmemscope.live.snapshot import PoolNow, ProcessNow
 
-_RECORD_BYTES: Final = 64
 _OWNERS: Final = 5
 
 
@@ -88,8 +87,8 @@ def growth_text(size_bytes: int) -> str:
 
 def remarks(found: ProcessNow) -> Iterator[str]:
     """Yield what a reader must know beside the figures, the most important first; one line each."""
-    if found.behind_ns or found.unread_bytes:
-        events = format_count(found.unread_bytes // _RECORD_BYTES)
+    if found.behind_ns or found.unread_events:
+        events = format_count(found.unread_events)
         age = f"this is {format_duration(found.behind_ns)} old, " if found.behind_ns else ""
         yield f"behind: {age}up to {events} events are not read yet"
     if found.failed is not None:

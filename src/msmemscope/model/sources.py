@@ -10,15 +10,6 @@ CPU_SOURCES: Final = frozenset({"torch_cpu"})
 NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb"})
 """What only a program has that uses CANN."""
 
-RANK_FACT: Final = "process.rank"
-"""The fact that says which rank of a distributed job a process is."""
-_MOST_DIGITS_OF_RANK: Final = 9
-
-
-def is_rank(text: str) -> bool:
-    """Whether a text is the number of a rank: environments and logs can say anything."""
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS_OF_RANK
-
 
 def is_asked_for(source: str, devices: str) -> bool:
     """Whether a source is about a device that is observed.

@@ -16,6 +16,7 @@ import polars.selectors as cs
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
+from msmemscope.model.place import Place
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.operators import find_operators
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, BLOCK_SCHEMA
@@ -89,9 +90,14 @@ class Recording:
     problems: tuple[str, ...]
     """What was skipped and why, one line each, with line numbers where there are lines."""
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the recording noted about itself, by key (native/FORMAT.md); only event logs have any."""
+    """What the recording noted about itself, by key (native/FORMAT.md); dumps have those of the place of the process."""
     attributes: pl.DataFrame = field(default_factory=ATTRIBUTE_SCHEMA.to_frame)
     """ATTRIBUTE_SCHEMA: what is known of events beyond the columns of `events`, by their `attribute_id`."""
+
+    @functools.cached_property
+    def place(self) -> Place:
+        """Where the process stands in a distributed job; empty (false) if it is in none, or the input does not say."""
+        return Place.from_facts(self.facts)
 
     @functools.cached_property
     def steps(self) -> pl.DataFrame:
@@ -229,6 +235,28 @@ class Recording:
     def inefficient(self, **options: Any) -> Any:
         """Ask what is held longer than it is used: `ask("inefficient", ...)`."""
         return self.ask("inefficient", **options)
+
+    def replay(
+        self, settings: str = "", *, recorded_settings: str | None = None, capacity_bytes: int | None = None
+    ) -> Any:
+        """Replay the allocations through a model of the caching allocator.
+
+        Args:
+            settings: `KEY:VALUE,...` as the environment variable of the allocator has them; by default those that were
+                recorded with.
+            recorded_settings: With which the recording was made, as far as it does not show them.
+            capacity_bytes: What the device has for the allocator; None for no limit.
+
+        Returns:
+            `devices`, each with what was `recorded` and `replayed`: peaks, segments, retries, the first failure.
+
+        Raises:
+            ConfigurationError: If a setting is not accepted.
+        """
+        # Analyses stand above this layer.
+        found = importlib.import_module("msmemscope.analysis.replay.replayed_recording")
+        options = found.ReplayOptions(settings, recorded_settings, capacity_bytes)
+        return found.replay_recording(self, options)
 
     def __repr__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self._facts()).join(("<Recording ", ">"))

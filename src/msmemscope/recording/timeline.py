@@ -87,10 +87,12 @@ class MemoryCurve:
     end_ns: int
     """Of the last one."""
     most_bytes: tuple[int, ...]
+    least_bytes: tuple[int, ...] = ()
+    """The least that was in use in each."""
 
 
 def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
-    """Return the most that some blocks had in use over time; None without any length of time.
+    """Return the most and the least that some blocks had in use over time; None without any length of time.
 
     Args:
         blocks: A table of `BLOCK_SCHEMA`.
@@ -107,8 +109,8 @@ def memory_curve(blocks: pl.DataFrame, points: int) -> MemoryCurve | None:
     edges = begin + np.arange(points + 1) * ((end - begin) / points)
     begins, ends = edges[:-1].astype(np.uint64), edges[1:].astype(np.uint64)
     ends[-1] = end
-    most = MemoryUse.of_changes(moments, changes["change"].to_numpy()).extremes(begins, ends)[1]
-    return MemoryCurve(begin, end, tuple(int(value) for value in most))
+    least, most = MemoryUse.of_changes(moments, changes["change"].to_numpy()).extremes(begins, ends)
+    return MemoryCurve(begin, end, tuple(most.tolist()), tuple(least.tolist()))
 
 
 def byte_changes(blocks: pl.DataFrame, *columns: str, **either: tuple[str, str]) -> pl.DataFrame:

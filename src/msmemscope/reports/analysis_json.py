@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_NONE, device_name
+from msmemscope.model.place import Place
 from msmemscope.model.pools import pool_word
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class _Converter:
     def plain(self, value: object) -> Any:
         if isinstance(value, pl.DataFrame):
             return [self._object(row) for row in value.iter_rows(named=True)]
+        if isinstance(value, Place):
+            return value.content()
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             # A column by itself is what analyses hand on to each other: it can name every block of a run.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from msmemscope.model.devices import device_name
+from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter
 from msmemscope.units import format_bytes, format_count
 
@@ -43,7 +44,7 @@ def render_merged_findings(
             (
                 format_bytes(row["bytes"]),
                 format_count(row["count"]),
-                format_count(len(row["processes"])),
+                named_ranks(row["ranks"]) if row["ranks"] else format_count(len(row["processes"])),
                 _devices(row["devices"]),
                 row["kind"],
                 row["site"] or "(not known)",

@@ -40,6 +40,8 @@ def render_numbers(
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     writer.sentence(f"{found.program} (process {found.process_id}, {found.form})", indent=0, style=HEADING)
+    if found.place:
+        writer.sentence(found.place.words)
     if found.begin_ns is not None:
         writer.sentence(f"{format_duration(found.duration_ns)} from {_time(found.begin_ns)} on")
     steps = f", taken from {found.step_source}" if found.step_count else ""

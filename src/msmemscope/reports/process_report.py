@@ -17,6 +17,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.events import EVENT_WORDS, EventKind
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.plain_text import printable, wrapped
+from msmemscope.reports.rank_text import process_name
 from msmemscope.reports.report_text import (
     HEADING,
     QUIET,
@@ -74,7 +75,7 @@ class _ProcessReport:
         self._console = console
 
     def write(self, process: ProcessSummary) -> None:
-        self._line(f"Process {process.process_id}: {process.program}", HEADING)
+        self._line(f"{process_name(process.process_id, process.place)}: {process.program}", HEADING)
         self._files(process)
         self._events(process)
         self._memory(process)
@@ -167,7 +168,7 @@ class _ProcessReport:
             self._block_set(blocks)
         table = self._ranking_table()
         largest = out_of_memory_report.largest_blocks(failure)
-        add_shares(table, "largest blocks", largest.lines(), label_width(self._console))
+        add_shares(table, "largest blocks", largest.lines(), label_width(self._console.width))
         self._console.print(table)
         for sentence in out_of_memory_report.earlier_failures(result, process.start_ns):
             self._wrapped(f"  before: {sentence}", indent=4)
@@ -192,7 +193,7 @@ class _ProcessReport:
 
     def _block_set(self, blocks: BlockSet, *, by_operator: bool = True) -> None:
         table = self._ranking_table()
-        width = label_width(self._console)
+        width = label_width(self._console.width)
         for heading, ranking in blocks.rankings(by_operator=by_operator):
             add_shares(table, heading, ranking.lines(), width)
         self._console.print(table)
@@ -227,9 +228,9 @@ def place_of_peak(peak: PoolPeak, process: ProcessSummary, name: str = "") -> st
     return f"Peak on {where}{of}: {format_bytes(peak.peak_bytes)} in {blocks}{after}"
 
 
-def label_width(console: Console) -> int:
-    """Return the columns that the label of a line has beside its numbers."""
-    return max(console.width - _NUMBERS_WIDTH, SHORTEST_LABEL)
+def label_width(width: int) -> int:
+    """Return the columns that the label of a line has beside its numbers, on a terminal with so many."""
+    return max(width - _NUMBERS_WIDTH, SHORTEST_LABEL)
 
 
 def add_shares(table: Table, heading: str, shares: Sequence[Share], label_width: int) -> None:

@@ -2,23 +2,25 @@
 
 Names and paths come from the observed program: they are shown as they are and never read as markup, and they cannot
 steer the terminal.
+
+rich is imported where something is to be laid out or coloured: a run that recorded nothing has one plain sentence to say, and
+must not wait for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import IO, TYPE_CHECKING, Final
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from msmemscope.reports.plain_text import cut_end, printable, wrapped
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
 
 HEADING: Final = "bold"
 QUIET: Final = "dim"
@@ -32,6 +34,9 @@ _INDENT: Final = 2
 _GAP: Final = 2
 _LEAST_LABEL_ROOM: Final = 40
 """Columns beside the numbers below which a label gets a line of its own."""
+_USUAL_WIDTH: Final = 80
+_COLOURING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables that may ask for colours also where there is no terminal; rich knows what their values mean."""
 
 
 def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> Console:
@@ -44,6 +49,8 @@ def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | N
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
     """
+    from rich.console import Console
+
     return Console(
         file=out,
         width=width,
@@ -55,6 +62,65 @@ def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | N
         color_system="standard" if is_coloured else "auto",
         legacy_windows=False,
     )
+
+
+class StyledLines:
+    """Makes lines of text for a stream: as wide as it is, and with colours if it has some.
+
+    Args:
+        out: Where they will be written.
+        width: Columns; by default those of the terminal, 80 where there is none.
+    """
+
+    def __init__(self, out: IO[str], *, width: int | None = None) -> None:
+        """Find out whether there can be colours."""
+        self._out = out
+        self._width = width
+        self._console: Console | None = None
+        self._is_plain = not out.isatty() and not any(name in os.environ for name in _COLOURING)
+
+    @property
+    def console(self) -> Console:
+        """The stream for what is more than lines."""
+        if self._console is None:
+            self._console = console_for(self._out, width=self.width if self._is_plain else self._width)
+        return self._console
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        if self._width is None:
+            self._width = _width_of_terminal() if self._is_plain else self.console.width
+        return self._width
+
+    def line(self, text: str, style: str = "") -> str:
+        """One line as it is, however long: it may hold a path to copy."""
+        return self._styled("", printable(text), style)
+
+    def sentence(self, text: str, *, indent: int = 2, style: str = "") -> list[str]:
+        """A sentence, wrapped at the width between words, its further lines indented."""
+        lines = wrapped(text, max(self.width - indent, SHORTEST_LABEL))
+        return [self._styled(" " * indent * min(number, 1), line, style) for number, line in enumerate(lines)]
+
+    def _styled(self, blanks: str, text: str, style: str) -> str:
+        if self._is_plain:
+            return f"{blanks}{text}".rstrip()
+        from rich.text import Text
+
+        with self.console.capture() as captured:
+            self.console.print(Text(blanks).append(text, style), soft_wrap=True, end="")
+        return captured.get().rstrip()
+
+
+def _width_of_terminal() -> int:
+    """Columns of the terminal that any of the standard streams is, as rich finds them."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal():
+        return int(columns) or _USUAL_WIDTH
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or _USUAL_WIDTH
+    return _USUAL_WIDTH
 
 
 class ReportWriter:
@@ -78,7 +144,7 @@ class ReportWriter:
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write one line as it is, however long: it may hold a path to copy."""
-        self._console.print(Text(printable(text), style), soft_wrap=True)
+        self._print((printable(text), style))
 
     def exact_line(self, text: str) -> None:
         """Write one line that other programs read: without colour, tabs and blanks at its end kept."""
@@ -86,13 +152,13 @@ class ReportWriter:
 
     def styled_line(self, *parts: tuple[str, str]) -> None:
         """Write one line, however long, of parts with their styles."""
-        self._console.print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+        self._print(*((printable(text), style) for text, style in parts))
 
     def sentence(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """Write a sentence, wrapped at the width, all lines indented."""
         room = max(self.width - indent, SHORTEST_LABEL)
         for line in wrapped(text, room):
-            self._console.print(Text(" " * indent).append(line, style), soft_wrap=True)
+            self._print((" " * indent, ""), (line, style))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int = 1) -> None:
         """Write a table whose last columns are labels.
@@ -105,6 +171,8 @@ class ReportWriter:
             rows: Texts of the cells; those that are no labels are numbers and stand to the right.
             labels: How many of the last columns are labels.
         """
+        from rich.cells import cell_len
+
         texts = []
         frames = []
         for row in rows:
@@ -126,12 +194,17 @@ class ReportWriter:
             return f"{text.rstrip()}\n{' ' * 2 * _INDENT}{cells[-1]}" if is_apart else f"{text}{' ' * _GAP}{cells[-1]}"
 
         heading = line(headings)
-        self._console.print(Text(heading.partition("\n")[0] if is_apart else heading, QUIET), soft_wrap=True)
+        self._print((heading.partition("\n")[0] if is_apart else heading, QUIET))
         for row, callers in zip(texts, frames, strict=True):
-            self._console.print(Text(line([*row[:-1], cut_label(row[-1], room)])), soft_wrap=True)
+            self._print((line([*row[:-1], cut_label(row[-1], room)]), ""))
             indent = " " * (2 * _INDENT if is_apart else beside)
             for caller in callers:
-                self._console.print(Text(f"{indent}{cut_label(caller, room)}", QUIET), soft_wrap=True)
+                self._print((f"{indent}{cut_label(caller, room)}", QUIET))
+
+    def _print(self, *parts: tuple[str, str]) -> None:
+        from rich.text import Text
+
+        self._console.print(Text.assemble(*parts), soft_wrap=True)
 
 
 _LINE: Final = re.compile(r"\.py\([0-9]+\)")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.model.place import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from msmemscope.analysis.owners.decomposition import Decomposition
     from msmemscope.analysis.peak.overview import MemoryOverview
     from msmemscope.analysis.watch.verdict import WatchResult
+
+_MOST_NAMES: Final = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +53,8 @@ class ProcessSummary:
     """None if no memory was watched."""
     analysis_remarks: tuple[str, ...] = ()
     """Analyses that were asked for and could not be done, and why: one sentence each."""
-    rank: int | None = None
-    """Among the processes of a distributed job; None if it is not in one."""
+    place: Place = dataclasses.field(default_factory=Place)
+    """In a distributed job; empty if it is not in one."""
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
@@ -65,6 +70,11 @@ class ProcessSummary:
     """The most that it could ever have been."""
     log_bytes: int = 0
     """Size of the event log."""
+
+    @property
+    def rank(self) -> int | None:
+        """Among the processes of a distributed job; None if it is not in one."""
+        return self.place.rank
 
     @property
     def leaked_bytes(self) -> int:
@@ -104,3 +114,18 @@ class RunSummary:
     """What could not be observed at all, and why."""
     recover_command: str = "msmemscope recover DIR"
     """What finishes the captures of processes that still run."""
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What could not be observed, and what had nothing to record: one sentence each."""
+        texts = [f"not observed: {reason}" for reason in self.unobservable]
+        if self.unrecorded_count:
+            are = "process" if self.unrecorded_count == 1 else "processes"
+            texts.append(f"nothing to record in {self.unrecorded_count} {are}: {listed(self.unrecorded)}")
+        return tuple(texts)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in a row; of many, only the first ones."""
+    more = len(names) - _MOST_NAMES
+    return f"{', '.join(names[:_MOST_NAMES])} and {more} more" if more > 0 else ", ".join(names)

@@ -47,6 +47,7 @@ def _process_content(process: ProcessSummary) -> dict[str, Any]:
         "process_id": process.process_id,
         "program": process.program,
         "rank": process.rank,
+        "place": process.place.content(),
         "source": str(process.directory),
         "form": process.form,
         "start_ns": process.start_ns or None,

@@ -13,6 +13,7 @@ import polars as pl
 
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
+from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
 
@@ -113,7 +114,7 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
     """
     merged: dict[tuple[VerdictKind, str, int, str], Verdict] = {}
     for process in processes:
-        for one in _of_process(process):
+        for one in verdicts_of_process(process):
             # Ranks have a card each: which one is no part of what makes two findings the same.
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
@@ -158,7 +159,8 @@ def _together(known: Verdict, one: Verdict) -> Verdict:
     )
 
 
-def _of_process(process: ProcessSummary) -> Iterator[Verdict]:
+def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
+    """Return what was found in one process, each line by itself."""
     yield from _out_of_memory(process)
     yield from _overwritten(process)
     yield from _leaks(process)
@@ -254,11 +256,11 @@ def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
 def named_processes(processes: Iterable[ProcessSummary]) -> str:
     """Return the ranks of some processes, as ranges; the numbers of those without a rank."""
     some = list(processes)
-    ranks = sorted({process.rank for process in some if process.rank is not None})
+    ranks = [process.rank for process in some if process.rank is not None]
     others = sorted(process.process_id for process in some if process.rank is None)
     parts = []
     if ranks:
-        parts.append(f"{'rank' if len(ranks) == 1 else 'ranks'} {_ranges(ranks)}")
+        parts.append(named_ranks(ranks))
     if others:
         shown = ", ".join(str(number) for number in others[:_MOST_NAMED])
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
@@ -267,17 +269,6 @@ def named_processes(processes: Iterable[ProcessSummary]) -> str:
 
 
 _MOST_NAMED: Final = 4
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Return ascending numbers with stretches of them as `first-last`."""
-    stretches: list[list[int]] = []
-    for number in numbers:
-        if stretches and stretches[-1][1] == number - 1:
-            stretches[-1][1] = number
-        else:
-            stretches.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in stretches)
 
 
 def nothing_found(processes: Sequence[ProcessSummary]) -> str:

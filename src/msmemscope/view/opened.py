@@ -56,7 +56,7 @@ def open_processes(
     opened: list[ProcessView] = []
     for index in readers:
         facts = index.facts
-        name = f"rank {facts['rank']}" if facts["rank"] is not None else f"process {facts['process_id']}"
+        name = facts["place_words"] or f"process {facts['process_id']}"
         opened.append(ProcessView(len(opened), f"{name}: {facts['program']}", index))
     return opened
 

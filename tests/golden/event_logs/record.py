@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-STEPS = 4
+STEPS = 400
 HERE = Path(__file__).resolve()
 
 

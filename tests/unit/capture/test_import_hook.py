@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -168,3 +169,14 @@ def test_a_loader_that_cannot_be_wrapped_is_left_alone(monkeypatch: pytest.Monke
     assert found is spec
     assert isinstance(getattr(found, "loader", None), _OlderLoader)
     end()
+
+
+def test_what_is_found_has_a_loader_like_any_other(package: Path) -> None:
+    """Who only looks for the module gets a loader that passes for one, and that knows what the real one knows."""
+    end = whenever_imported("waited_for.part", lambda: None)
+    spec = importlib.util.find_spec("waited_for.part")
+    end()
+    assert spec is not None
+    assert isinstance(spec.loader, importlib.abc.Loader)
+    source: Any = spec.loader
+    assert source.get_source("waited_for.part") == (package / "part.py").read_text(encoding="utf-8")

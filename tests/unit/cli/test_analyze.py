@@ -18,6 +18,7 @@ RESULT_KEYS = {
     "leaks": {"process_id", "source", "step_leaks", "fluctuation", "slow_leaks", "driver_leaks", "coverage"},
     "inefficient": {"findings", "pools", "operator_count", "coverage", "patterns"},
     "decompose": {"pools", "at_steps", "over_time", "ledger", "devices", "coverage"},
+    "card": {"parts", "sites", "coverage"},
     "peak": {"devices", "coverage"},
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
@@ -56,7 +57,16 @@ def test_json_is_one_object(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
         assert set(found) == {"analysis", "path", "processes", "merged"}
         (process,) = found["processes"]
         assert (found["analysis"], found["path"]) == (kind, str(path))
-        assert set(process) == {"process_id", "source", "form", "coverage", "problems", "is_answered", "result"}
+        assert set(process) == {
+            "process_id",
+            "place",
+            "source",
+            "form",
+            "coverage",
+            "problems",
+            "is_answered",
+            "result",
+        }
         assert (process["process_id"], process["form"]) == (4242, "event log")
         assert set(process["result"]) == RESULT_KEYS[kind] | {"python_stacks", "native_stacks"}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.cli import typed_words
-from msmemscope.cli.commands import COMMANDS
+from msmemscope.cli.commands import VERBS
 from msmemscope.cli.main import main
 from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS
 
@@ -104,7 +104,7 @@ def test_every_word_is_there(shell: str, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     words = set(re.findall(r"[\w-]+", script))
-    missing = [command.name for command in COMMANDS if command.name not in words]
+    missing = [verb for verb in VERBS if verb not in words]
     spellings = [spelling.lstrip("-") if shell == "fish" else spelling for spelling in OPTION_BY_SPELLING]
     assert missing + [spelling for spelling in spellings if spelling not in words] == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msmemscope.cli.commands import COMMANDS
+from msmemscope.cli.commands import VERBS, command_named
 from msmemscope.cli.help_text import help_text
 from msmemscope.cli.main import main
 from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS
@@ -14,7 +14,7 @@ from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS
 
 def test_help_names_every_option_and_verb() -> None:
     """With all spellings, what is accepted and the default."""
-    text = help_text({command.name: command.summary for command in COMMANDS})
+    text = help_text(VERBS)
     flowing = " ".join(text.split())
     for spelling in OPTION_BY_SPELLING:
         assert spelling in text
@@ -22,13 +22,13 @@ def test_help_names_every_option_and_verb() -> None:
         assert " ".join(option.summary.split()) in flowing
         assert option.accepted in flowing
         assert option.default in flowing
-    for command in COMMANDS:
-        assert f"  {command.name}" in text
+    for verb in VERBS:
+        assert f"  {verb}" in text
 
 
 def test_help_fits_the_terminal() -> None:
     """80 columns."""
-    text = help_text({command.name: command.summary for command in COMMANDS})
+    text = help_text(VERBS)
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
@@ -41,12 +41,12 @@ def test_help_goes_to_stdout(line: list[str], capsys: pytest.CaptureFixture[str]
     assert captured.err == ""
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_help_of_each_verb(command: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the docstring of its class."""
-    name = command.name  # type: ignore[attr-defined]
-    assert main([name, "--help"]) == 0
-    assert f"usage: msmemscope {name}" in capsys.readouterr().out
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_each_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the docstring of its class, which knows its name."""
+    assert command_named(verb).name == verb
+    assert main([verb, "--help"]) == 0
+    assert f"usage: msmemscope {verb}" in capsys.readouterr().out
 
 
 def test_every_verb_has_a_file_of_its_own() -> None:
@@ -54,4 +54,4 @@ def test_every_verb_has_a_file_of_its_own() -> None:
     import msmemscope.cli.commands as package
 
     files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {"__init__"}
-    assert files == {command.name.replace("-", "_") for command in COMMANDS}
+    assert files == {verb.replace("-", "_") for verb in VERBS}

@@ -38,6 +38,7 @@ FOLLOWING = [
     (["analyze", "leaks"], "tree PATH --of=leaked"),
     (["analyze", "peak"], "tree PATH"),
     (["analyze", "decompose"], "tree PATH"),
+    (["analyze", "card"], "analyze decompose PATH"),
     (["analyze", "oom"], "analyze peak PATH"),
     (["top"], "tree PATH --of=peak"),
     (["top", "--by=churn"], "tree PATH"),

@@ -247,3 +247,16 @@ def test_nothing_is_imported_for_a_project_without_a_file(tmp_path: Path) -> Non
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert ended.stdout == "False\n"
+
+
+def test_nesting_without_end_is_not_valid_toml(tmp_path: Path) -> None:
+    """The parser gives up where Python does; what is said is what is said of every broken file."""
+    _pyproject(tmp_path, "device = " + "[" * 100_000)
+    with pytest.raises(UsageError, match="is not valid TOML"):
+        read_project_file(tmp_path)
+
+
+def test_a_broken_file_that_only_names_the_tool_is_of_no_concern(tmp_path: Path) -> None:
+    """A program starts, whatever is wrong with the settings of other tools."""
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["msmemscope"\nname = \n', encoding="utf-8")
+    assert read_project_file(tmp_path) is None

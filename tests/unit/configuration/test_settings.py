@@ -49,6 +49,9 @@ KEYS = [
     "watch_budget",
     "watch_max_size",
     "watch_checksum",
+    "ranks",
+    "sample_ranks",
+    "role",
     "utc_offset",
 ]
 
@@ -78,6 +81,9 @@ configs = st.builds(
     data_format=st.sampled_from(DataFormat),
     log_level=st.sampled_from(LogLevel),
     maximum_size=st.integers(0, 2**63 - 1),
+    ranks=st.sampled_from(["", "0", "0,7,8-15"]),
+    sample_ranks=st.sampled_from(["", "1/16"]),
+    role=st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=80),
     utc_offset=st.integers(-86400, 86400),
 )
 

@@ -14,12 +14,14 @@ from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
 from msmemscope.analysis.peak.overview import MemoryOverview, NeverFreed, PoolPeak
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
+from msmemscope.model.place import Place
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.recording.timeline import MemoryCurve
 from msmemscope.reports.process_report import render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile, RunSummary
-from msmemscope.reports.terminal import MOST_LINES, MOST_LINES_OF_SEVERAL, render_run
+from msmemscope.reports.summary_screen import MOST_LINES, MOST_LINES_OF_SEVERAL
+from msmemscope.reports.terminal import render_run
 from tests.fakes.traces import Trace
 from tests.unit.reports.test_out_of_memory_section import FAILURE
 
@@ -125,7 +127,7 @@ def test_several_processes() -> None:
 
 def test_ranks_stand_in_the_place_of_processes() -> None:
     """In their order, whichever process began first."""
-    ranks = [dataclasses.replace(process(1000 + number), rank=7 - number) for number in range(8)]
+    ranks = [dataclasses.replace(process(1000 + number), place=Place(rank=7 - number)) for number in range(8)]
     text = rendered(RunSummary(tuple(ranks)))
     named = [line.partition("  ")[0] for line in text.splitlines() if re.match(r"rank \d  ", line)]
     assert named == [f"rank {number}" for number in range(8)]
@@ -168,7 +170,7 @@ def test_names_of_the_program_cannot_steer_the_terminal() -> None:
 
 def test_helpers_of_a_rank_are_processes() -> None:
     """They inherit its environment, and are not the rank."""
-    rank = dataclasses.replace(process(1001), rank=3)
+    rank = dataclasses.replace(process(1001), place=Place(rank=3))
     assert rank.overview is not None
     loader = dataclasses.replace(rank, process_id=1002, overview=dataclasses.replace(rank.overview, event_count=3))
     text = rendered(RunSummary((loader, rank)))
@@ -203,7 +205,7 @@ def test_it_fits_one_screen_whatever_is_found(count: int, remarks: int, pools: i
     )
     files = (ResultFile(one.directory / f"device_{number}/dump/memscope_dump.csv") for number in range(9))
     found = dataclasses.replace(found, files=tuple(files))
-    ranks = tuple(dataclasses.replace(found, process_id=number, rank=number) for number in range(count))
+    ranks = tuple(dataclasses.replace(found, process_id=number, place=Place(rank=number)) for number in range(count))
     lines = rendered(RunSummary(ranks)).splitlines()
     assert len(lines) <= (MOST_LINES if count == 1 else MOST_LINES_OF_SEVERAL), "\n".join(lines)
     assert lines[1].startswith("msmemscope: out of memory: on npu:1 at train.py(7): step")

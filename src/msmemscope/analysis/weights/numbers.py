@@ -18,6 +18,7 @@ from msmemscope.recording.timeline import peak_moments
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from msmemscope.model.place import Place
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject(
@@ -90,6 +91,8 @@ class ProcessNumbers:
     """What there is to count in one process."""
 
     process_id: int
+    place: Place
+    """In a distributed job; empty if it is in none."""
     program: str
     """Its command line, for people."""
     form: str
@@ -131,6 +134,7 @@ def count_process(recording: Recording, program: str) -> ProcessNumbers:
     kinds = recording.events["kind"].value_counts().sort("kind")
     return ProcessNumbers(
         process_id=recording.process_id,
+        place=recording.place,
         program=program,
         form=recording.form,
         event_count=recording.events.height,

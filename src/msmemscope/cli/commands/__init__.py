@@ -1,109 +1,63 @@
-"""The verbs: one file each, listed here."""
+"""The verbs of the command line.
+
+Each is one module here. `VERBS` lists them all: name -> what it is for. A verb is imported when it is the one that was typed:
+a program that is observed waits for none of them.
+"""
 
 from __future__ import annotations
 
-import argparse
-import difflib
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+import importlib
 
-from msmemscope.cli.commands.analyze import AnalyzeCommand
-from msmemscope.cli.commands.bug_report import BugReportCommand
-from msmemscope.cli.commands.compare import CompareCommand
-from msmemscope.cli.commands.completion import CompletionCommand
-from msmemscope.cli.commands.doctor import DoctorCommand
-from msmemscope.cli.commands.env import EnvCommand
-from msmemscope.cli.commands.events import EventsCommand
-from msmemscope.cli.commands.export import ExportCommand
-from msmemscope.cli.commands.live import LiveCommand
-from msmemscope.cli.commands.mcp import McpCommand
-from msmemscope.cli.commands.recover import RecoverCommand
-from msmemscope.cli.commands.report import ReportCommand
-from msmemscope.cli.commands.stats import StatsCommand
-from msmemscope.cli.commands.summary import SummaryCommand
-from msmemscope.cli.commands.top import TopCommand
-from msmemscope.cli.commands.tree import TreeCommand
-from msmemscope.cli.commands.view import ViewCommand
-from msmemscope.errors import UsageError
-
+TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Mapping
+    from typing import Final, Protocol
+
+    class Command(Protocol):
+        """One verb. The docstring of its class is the text of its help."""
+
+        name: str
+        """What is typed after `msmemscope`."""
+
+        def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+            """Add the arguments of the verb."""
+
+        def run(self, arguments: argparse.Namespace) -> int:
+            """Do it; returns the exit status."""
 
 
-class Command(Protocol):
-    """One verb."""
-
-    name: str
-    """What is typed after `msmemscope`."""
-    summary: str
-    """One line for the list of verbs; the class docstring says more."""
-
-    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of the verb."""
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Do it; returns the exit status."""
-
-
-COMMANDS: tuple[Command, ...] = (
-    RecoverCommand(),
-    SummaryCommand(),
-    TopCommand(),
-    TreeCommand(),
-    StatsCommand(),
-    AnalyzeCommand(),
-    ReportCommand(),
-    ViewCommand(),
-    CompareCommand(),
-    ExportCommand(),
-    EventsCommand(),
-    LiveCommand(),
-    McpCommand(),
-    DoctorCommand(),
-    BugReportCommand(),
-    EnvCommand(),
-    CompletionCommand(),
-)
+VERBS: Final[Mapping[str, str]] = {
+    "recover": "Write the results of a run that was killed or has processes left.",
+    "summary": "Show the summary of a run on one screen, what was found first.",
+    "top": "Rank the call sites by bytes, blocks, churn or time.",
+    "tree": "Show the call tree of bytes, the outermost frame first.",
+    "stats": "Count events, steps and blocks, by size and by lifetime.",
+    "analyze": "Find leaks, inefficient use, growth, and what memory is made of.",
+    "replay": "Replay the allocations under other settings of the allocator.",
+    "advise": "Try settings of the allocator, and say what each would save.",
+    "report": "Write an HTML page about a run, from findings to source lines.",
+    "view": "Show a run in the browser, however long it is.",
+    "compare": "Compare the memory of two runs or steps.",
+    "cluster": "Answer about all ranks of a job at once, however many there are.",
+    "export": "Write what was recorded as a file for other tools.",
+    "events": "Write an event log as text.",
+    "live": "Watch what a running program has in use, second by second.",
+    "mcp": "Offer the questions as tools to a coding agent.",
+    "doctor": "Say what can be observed on this machine, and what is missing.",
+    "bug-report": "Collect what a report of a fault needs, without names.",
+    "env": "Print the lines that preload msmemscope into a shell's programs.",
+    "completion": "Print a script with which a shell completes command lines.",
+}
+"""What is typed after `msmemscope`, and one line about it. `bug-report` is `BugReportCommand` in the module `bug_report`."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Leave messages and exit statuses to the caller."""
-        msg = f"{self.prog}: {message}"
-        raise UsageError(msg, hint=f"{self.prog} --help lists what is accepted")
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Say which word may have been meant, where one is near."""
-        closest = difflib.get_close_matches(str(value), list(action.choices or ()), n=1)
-        if action.choices is not None and value not in action.choices and closest:
-            msg = f"{self.prog}: {value!r} is no {action.metavar}"
-            raise UsageError(msg, hint=f"did you mean {self.prog} {closest[0]}?")
-        super()._check_value(action, value)
-
-
-def parser_of(command: Command) -> argparse.ArgumentParser:
-    """What takes the arguments of a verb apart."""
-    parser = _Parser(prog=f"msmemscope {command.name}", description=type(command).__doc__, allow_abbrev=False)
-    command.prepare_parser(parser)
-    return parser
-
-
-def run_command(name: str, arguments: Sequence[str]) -> int:
-    """Run a verb.
+def command_named(verb: str) -> Command:
+    """Import a verb.
 
     Args:
-        name: One of `COMMANDS`.
-        arguments: What follows it.
-
-    Returns:
-        The exit status.
-
-    Raises:
-        UsageError: If the arguments are not accepted.
+        verb: One of `VERBS`.
     """
-    command = next(command for command in COMMANDS if command.name == name)
-    parser = parser_of(command)
-    try:
-        parsed = parser.parse_args(list(arguments))
-    except SystemExit as leaving:  # --help, which argparse has printed
-        return int(leaving.code or 0)
-    return command.run(parsed)
+    module = importlib.import_module(f"{__name__}.{verb.replace('-', '_')}")
+    command: Command = getattr(module, "".join(map(str.capitalize, verb.split("-"))) + "Command")()
+    return command

@@ -37,7 +37,6 @@ class AnalyzeCommand:
     """
 
     name = "analyze"
-    summary = "Find leaks, inefficient use, growth, and what memory is made of."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the questions with their options."""
@@ -172,6 +171,7 @@ def _analyze(
     )
     contents = []
     found: list[tuple[int, pl.DataFrame]] = []
+    ranks: list[int | None] = []
     answered = 0
     following = []
     for recording, result, content in each_process(asked.path, asked.folders, shown, as_json=as_json):
@@ -180,9 +180,10 @@ def _analyze(
         following.append(question.following(result))
         if question.findings is not None:
             found.append((recording.process_id, question.findings(result)))
+            ranks.append(recording.place.rank)
         for line in question.write(result, recording, options):
             messages.note(line)
-    merged = question.merge(found)
+    merged = question.merge(found, ranks)
     if as_json:
         of_all = {"processes": contents, "merged": merged_content(merged)}
         write_json({"analysis": question.name, "path": str(asked.path), **of_all})

@@ -34,7 +34,6 @@ class BugReportCommand:
     """
 
     name = "bug-report"
-    summary = "Collect what a report of a fault needs, without names."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

@@ -22,7 +22,7 @@ _STEP = re.compile(r"(.+):step=([0-9]{1,18})")
 _INPUTS = 2
 _EXAMPLE = "msmemscope --compare --input=BASE,COMPARE --level=op"
 
-COMPARING = frozenset({"compare", "input"})
+_COMPARING = frozenset({"compare", "input"})
 """Options with which a command line compares results instead of running a program."""
 
 _INPUT_FORMS = "two paths: a dump file, a capture folder, or either with :step=N behind it"
@@ -45,7 +45,6 @@ class CompareCommand:
     """
 
     name = "compare"
-    summary = "Compare the memory of two runs or steps."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
@@ -106,14 +105,14 @@ def compare_by_options(request: LaunchRequest) -> int:
         UsageError: If one of the two options is missing, or a program was given too.
     """
     values = {one.option.name: one for one in request.given}
-    missing = COMPARING - values.keys()
+    missing = _COMPARING - values.keys()
     if missing:
         message = f"goes together with --{min(missing)}"
-        raise UsageError(message, option=f"--{min(values.keys() & COMPARING)}", hint=_EXAMPLE)
+        raise UsageError(message, option=f"--{min(values.keys() & _COMPARING)}", hint=_EXAMPLE)
     if request.program:
         message = "compares results, and runs no program"
         raise UsageError(message, option="--compare", value=request.program[0], hint=_EXAMPLE)
-    given = [one for one in request.given if one.option.name not in COMPARING]
+    given = [one for one in request.given if one.option.name not in _COMPARING]
     return compare_inputs(inputs_of_option(values["input"].value), with_options(Config(), given))
 
 
@@ -155,6 +154,7 @@ def compare_inputs(
     from msmemscope.launch import messages
     from msmemscope.reports.comparison_report import comparison_json, render_comparison
     from msmemscope.reports.coverage_report import render_limits, render_missing
+    from msmemscope.reports.rank_text import process_name
 
     gates = [parse_gate(text, option="--fail-on") for text in fail_on]
     levels = _levels(config)
@@ -175,7 +175,9 @@ def compare_inputs(
             texts.append(comparison_json(comparison))
         else:
             if len(pairs) > 1:
-                sys.stdout.write(f"Process {base.process_id} in base, process {other.process_id} in compare\n")
+                sys.stdout.write(
+                    f"{process_name(base.process_id, base.place)} in base, process {other.process_id} in compare\n"
+                )
             if coverage.is_answered:
                 render_comparison(comparison, sys.stdout)
             else:

@@ -18,7 +18,6 @@ class CompletionCommand:
     """
 
     name = "completion"
-    summary = "Print a script with which a shell completes command lines."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

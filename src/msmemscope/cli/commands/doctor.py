@@ -25,7 +25,6 @@ class DoctorCommand:
     """
 
     name = "doctor"
-    summary = "Say what can be observed on this machine, and what is missing."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

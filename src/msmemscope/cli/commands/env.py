@@ -25,7 +25,6 @@ class EnvCommand:
     """
 
     name = "env"
-    summary = "Print the lines that preload msmemscope into a shell's programs."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

@@ -32,11 +32,12 @@ class EventsCommand:
     """
 
     name = "events"
-    summary = "Write an event log as text."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
-        parser.add_argument("directory", type=Path, metavar="DIR", help="a capture: msmemscope_*_ascend")
+        parser.add_argument(
+            "directory", type=Path, metavar="DIR", help="a capture: msmemscope_*_ascend, or an archive of one"
+        )
         parser.add_argument("--limit", metavar="N", help="write at most N events")
         parser.add_argument(
             "--kind",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import inspect
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -13,9 +15,11 @@ from msmemscope.cli.chosen_input import chosen_input
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from msmemscope.analysis.weights.measures import Measure
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.formats.export.export_formats import ExportFormat, LogFormat
     from msmemscope.recording import Recording
 
 # Formats bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
@@ -31,23 +35,21 @@ _NAMELESS: Final = "redacted"
 class ExportCommand:
     """Write what was recorded as a file that other tools open.
 
-    PATH is a capture folder (msmemscope_*_ascend), a dump (CSV or DB), or a memory
-    snapshot of torch; without it, the latest run in the output folder. A file holds
-    one process. Nothing is overwritten.
+    PATH is a capture folder (msmemscope_*_ascend), its archive, a dump (CSV or DB),
+    or a memory snapshot of torch; without it, the latest run. Nothing is overwritten.
     """
 
     name = "export"
-    summary = "Write what was recorded as a file for other tools."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         from msmemscope.analysis.weights.measures import Measure
-        from msmemscope.formats.export.export_formats import EXPORT_FORMATS
 
+        formats = _formats()
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.description = inspect.getdoc(type(self))
-        width = max(map(len, EXPORT_FORMATS))
-        lines = (f"  {name:{width}}  {one.summary}" for name, one in EXPORT_FORMATS.items())
+        width = max(map(len, formats))
+        lines = (f"  {name:{width}}  {one.summary}" for name, one in formats.items())
         parser.epilog = "\n".join(["formats, and what opens them:", *lines, "", f"example: {_EXAMPLE}"])
         parser.add_argument("path", metavar="PATH", nargs="?", help="what to export; default: the latest run")
         parser.add_argument(_TO, metavar="FORMAT", required=True, help="one of the formats below")
@@ -76,15 +78,16 @@ class ExportCommand:
         from msmemscope.analysis.weights.measures import Measure
         from msmemscope.cli.next_command import name_next_command
         from msmemscope.formats.export.export_choice import ExportChoice
-        from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+        from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
         from msmemscope.formats.export.redaction import Redaction
         from msmemscope.formats.export.writing import check_output, write_export
         from msmemscope.launch import messages
         from msmemscope.launch.faults import faults_as_errors
         from msmemscope.launch.input_notes import note_foreign_owner, note_problems
 
-        chosen = EXPORT_FORMATS[_format_name(arguments.to)]
-        measure = _measure(arguments.of, arguments.to, takes_measure=chosen.takes_measure)
+        chosen = _formats()[_format_name(arguments.to)]
+        takes_measure = arguments.to in EXPORT_FORMATS and EXPORT_FORMATS[arguments.to].takes_measure
+        measure = _measure(arguments.of, arguments.to, takes_measure=takes_measure)
         path, folders = chosen_input(arguments.path)
         if len(folders) > 1:
             _refuse(path, [str(folder) for folder in folders], arguments.to)
@@ -92,17 +95,21 @@ class ExportCommand:
         redaction = None
         name = _name_of(path)
         if arguments.redact or arguments.redact_key is not None:
+            _check_redacts(arguments.to)
             redaction = Redaction(_key(arguments.redact_key))
             name = name if _CAPTURE_NAME.fullmatch(name) else _NAMELESS
         output = _output(arguments.output, f"{name}{chosen.suffix}")
         check_output(output)
         with faults_as_errors(during=f"export of {path}", send=str(path)):
-            recording = _loaded(path, arguments.to)
-            note_problems(recording)
-            note_foreign_owner(path)
-            choice = ExportChoice(name, measure=measure or Measure.PEAK, redaction=redaction)
-            for line in write_export(recording, arguments.to, output, choice):
-                messages.note(line)
+            if arguments.to in LOG_FORMATS:
+                _write_log(path, arguments.to, output)
+            else:
+                recording = _loaded(path, arguments.to)
+                note_problems(recording.source, recording.problems)
+                note_foreign_owner(path)
+                choice = ExportChoice(name, measure=measure or Measure.PEAK, redaction=redaction)
+                for line in write_export(recording, arguments.to, output, choice):
+                    messages.note(line)
         messages.note(f"written: {output} (opens in {chosen.summary})")
         name_next_command("view", [arguments.path])
         return 0
@@ -111,15 +118,29 @@ class ExportCommand:
 _EXAMPLE: Final = "msmemscope export --to=perfetto -o train.pftrace"
 
 
-def _format_name(given: str) -> str:
-    from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+def _formats() -> dict[str, ExportFormat | LogFormat]:
+    from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
 
-    if given in EXPORT_FORMATS:
+    return {**EXPORT_FORMATS, **LOG_FORMATS}
+
+
+def _format_name(given: str) -> str:
+    formats = _formats()
+    if given in formats:
         return given
     message = "is no format"
-    near = difflib.get_close_matches(given, EXPORT_FORMATS, n=1)
+    near = difflib.get_close_matches(given, formats, n=1)
     hint = f"did you mean {_TO}={near[0]}?" if near else _EXAMPLE
-    raise UsageError(message, option=_TO, value=given, accepted=", ".join(EXPORT_FORMATS), hint=hint)
+    raise UsageError(message, option=_TO, value=given, accepted=", ".join(formats), hint=hint)
+
+
+def _check_redacts(format_name: str) -> None:
+    from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+
+    if format_name not in EXPORT_FORMATS:
+        message = "does not go together with --redact: it is the event log as it was recorded, names included"
+        hint = f"{_TO}=parquet, {_TO}=csv and the others can be redacted"
+        raise UsageError(message, option=_TO, value=format_name, hint=hint)
 
 
 def _measure(given: str | None, format_name: str, *, takes_measure: bool) -> Measure | None:
@@ -161,6 +182,49 @@ def _output(given: str | None, default: str) -> Path:
         message = "names no file"
         raise UsageError(message, option="--output", value=given, accepted="a new file in an existing folder")
     return Path(given).expanduser()
+
+
+def _write_log(path: Path, format_name: str, output: Path) -> None:
+    from msmemscope.formats.export.writing import write_log_export
+    from msmemscope.launch.input_notes import note_foreign_owner, note_problems
+
+    capture = _event_log(path, format_name)
+    note_problems(str(capture.directory), capture.problems)
+    note_foreign_owner(path)
+    with _progress() as progress:
+        write_log_export(capture, format_name, output, progress)
+
+
+def _event_log(path: Path, format_name: str) -> Capture:
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.formats.recognise import recognise
+
+    found = recognise(path)
+    if len(found) > 1:
+        _refuse(path, [str(one.paths[0]) for one in found], format_name)
+    (one,) = found
+    if one.failure is not None:
+        raise one.failure
+    if one.file_format is not None:
+        message = f"is made of an event log, and {path} is none"
+        hint = f"{_TO}=parquet holds what dumps and snapshots do"
+        raise UsageError(message, option=_TO, value=format_name, hint=hint)
+    return Capture(one.paths[0])
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """While a long file is written, a bar on the terminal says how far it is."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("Writing events"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _loaded(path: Path, format_name: str) -> Recording:

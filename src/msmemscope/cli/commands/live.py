@@ -42,7 +42,6 @@ class LiveCommand:
     """
 
     name = "live"
-    summary = "Watch what a running program has in use, second by second."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

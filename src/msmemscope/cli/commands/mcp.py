@@ -24,7 +24,6 @@ class McpCommand:
     """
 
     name = "mcp"
-    summary = "Offer the questions as tools to a coding agent."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Take no arguments."""

@@ -23,16 +23,18 @@ class RecoverCommand:
     """Write the dump files and the summary of captures that were left unfinished.
 
     Every event that was committed before the process ended is there, also after kill -9. Each capture is finished by
-    itself; the exit status is 1 if one could not be.
+    itself; the exit status is 1 if one could not be. Of an archive, the capture folder is made again beside it.
     """
 
     name = "recover"
-    summary = "Write the results of a run that was killed or has processes left."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
         parser.add_argument(
-            "directory", type=Path, metavar="DIR", help="a capture (msmemscope_*_ascend), or a directory of several"
+            "directory",
+            type=Path,
+            metavar="DIR",
+            help="a capture (msmemscope_*_ascend), an archive of one, or a directory of several",
         )
         for spelling in _OVERRIDES:
             option = OPTION_BY_SPELLING[spelling]
@@ -68,7 +70,7 @@ class RecoverCommand:
         from msmemscope.reports.terminal import render_run
 
         session = _session(arguments.session)
-        directory = Path(arguments.directory)
+        directory = _restored(Path(arguments.directory))
         single = directory.parent if directory.name == "event_log" else directory
         is_single = (single / "event_log").is_dir()
         captures = open_captures([single] if is_single else captures_under(directory))
@@ -95,6 +97,24 @@ class RecoverCommand:
         if not is_single and session is None:
             _remove_stale_launches(directory, running=len(ended) < len(captures))
         return EXIT_STATUS_FAILURE if finished.unwritten else 0
+
+
+def _restored(directory: Path) -> Path:
+    """Return the capture folder of an archive, made again; anything else as it is."""
+    from msmemscope.formats.event_log.archive.contents import is_archive
+
+    if not is_archive(directory):
+        return directory
+    from msmemscope.formats.event_log import Capture
+    from msmemscope.formats.event_log.archive.restoring import restore_folder
+    from msmemscope.launch import messages
+    from msmemscope.launch.input_notes import note_problems
+
+    capture = Capture(directory)
+    note_problems(str(directory), capture.problems)
+    folder = restore_folder(capture)
+    messages.note(f"written: {folder}")
+    return folder
 
 
 def _session(text: str | None) -> int | None:

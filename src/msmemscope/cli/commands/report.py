@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import webbrowser
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msmemscope.cli.chosen_input import chosen_input, recordings_at
-from msmemscope.errors import UsageError
+from msmemscope.cli.chosen_input import chosen_input, new_file, recordings_at
 from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.html.words import LANGUAGES
 
@@ -27,7 +24,6 @@ class ReportCommand:
     """
 
     name = "report"
-    summary = "Write an HTML page about a run, from findings to source lines."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""
@@ -43,7 +39,8 @@ class ReportCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Write the page about all processes."""
-        target = _target(arguments.output)  # judged before anything is read
+        # Judged before anything is read.
+        target = new_file(HTML_REPORT_FILE if arguments.output is None else arguments.output, "-o")
         path, folders = chosen_input(arguments.path)
         from msmemscope.cli.next_command import name_next_command
         from msmemscope.launch import messages
@@ -68,23 +65,3 @@ class ReportCommand:
             messages.warning("no browser could be started", hint=f"open {written} in one")
         name_next_command("view", [arguments.path])
         return 0
-
-
-def _target(given: str | None) -> Path:
-    """Return the file to write.
-
-    Raises:
-        UsageError: It cannot be one, or is there already.
-    """
-    name = HTML_REPORT_FILE if given is None else given
-    target = Path(name).expanduser()
-    if not name or target.is_dir():
-        message = "is no file"
-        raise UsageError(message, option="-o", value=name, accepted="the name of a new file")
-    if os.path.lexists(target):
-        message = "is there already, and is not overwritten"
-        raise UsageError(message, option="-o", value=name, hint="-o FILE gives another name; or remove it first")
-    if not target.parent.is_dir():
-        message = "lies in a folder that does not exist"
-        raise UsageError(message, option="-o", value=name, accepted="a file in a folder that exists")
-    return target

@@ -28,7 +28,6 @@ class StatsCommand:
     """
 
     name = "stats"
-    summary = "Count events, steps and blocks, by size and by lifetime."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

@@ -30,7 +30,6 @@ class SummaryCommand:
     """
 
     name = "summary"
-    summary = "Show the summary of a run on one screen, what was found first."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

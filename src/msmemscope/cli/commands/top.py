@@ -29,7 +29,6 @@ class TopCommand:
     """
 
     name = "top"
-    summary = "Rank the call sites by bytes, blocks, churn or time."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

@@ -37,7 +37,6 @@ class TreeCommand:
     """
 
     name = "tree"
-    summary = "Show the call tree of bytes, the outermost frame first."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

@@ -32,7 +32,6 @@ class ViewCommand:
     """
 
     name = "view"
-    summary = "Show a run in the browser, however long it is."
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add the arguments of the verb."""

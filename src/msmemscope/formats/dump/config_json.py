@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import DEFAULT_OOM_TOP, Analysis, CollectionItem, CollectMode, DataFormat, Level, LogLevel
 from msmemscope.configuration.watching import window_of
+from msmemscope.formats.dump.naming import CONFIG_FILE
+from msmemscope.model.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from enum import Enum
+    from pathlib import Path
 
     from msmemscope.configuration import Config
 
@@ -24,19 +27,36 @@ _LOG_LEVELS: Final = {LogLevel.DEBUG: 0, LogLevel.INFO: 0, LogLevel.WARN: 1, Log
 _STEP_LIST_LENGTH: Final = 5
 _NPU_SLOTS: Final = 32
 _OUTPUT_ID_UNSET: Final = 0xFFFFFFFF
+_MOST_BYTES: Final = 1 << 20
+"""Of a config.json that is read."""
 
 
-def config_text(settings: Config) -> str:
+def config_text(settings: Config, place: Place) -> str:
     """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
 
     Bit masks have the bits of their kind in the order alloc, free, launch,
     access, traceback; op, kernel; leaks, decompose, inefficient, oom. What a mask
-    says is repeated in words under `settings`.
+    says is repeated in words under `settings`. `place` is there for a process of a distributed job.
     """
-    return json.dumps(config_content(settings), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(config_content(settings, place), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def config_content(settings: Config) -> Mapping[str, object]:
+def place_beside(dump: Path) -> Place:
+    """Returns the place that the config.json of a dump file names; an empty one if there is none, or it says nothing.
+
+    Args:
+        dump: `{folder}/device_{id}/dump/{name}`.
+    """
+    try:
+        folder = dump.absolute().parents[2]
+        with (folder / CONFIG_FILE).open("rb") as file:
+            content = json.loads(file.read(_MOST_BYTES))
+    except (OSError, IndexError, ValueError, RecursionError):  # other tools write none, or what is no JSON
+        return Place()
+    return Place.from_content(content.get("place")) if isinstance(content, dict) else Place()
+
+
+def config_content(settings: Config, place: Place) -> Mapping[str, object]:
     """Returns the content of config.json before it is written down."""
     all_npus = "npu" in settings.devices
     slots = [int(device.partition(":")[2]) for device in settings.devices if device.startswith("npu:")]
@@ -60,6 +80,7 @@ def config_content(settings: Config) -> Mapping[str, object]:
         "oomTopK": settings.oom_top or DEFAULT_OOM_TOP,
         "npuSlots": (1 << _NPU_SLOTS) - 1 if all_npus else sum(1 << slot for slot in set(slots)),
         "outputDir": str(settings.output),
+        **({"place": place.content()} if place else {}),
         "pyStackDepth": settings.python_stack_depth,
         "settings": dict(line.partition("=")[::2] for line in settings.to_settings_text().split("\n")),
         "watchConfig": _watch_content(settings.watch),

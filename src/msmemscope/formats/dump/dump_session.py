@@ -42,6 +42,7 @@ from msmemscope.model.devices import (
     parse_device_name,
 )
 from msmemscope.model.events import ROWLESS_KINDS, EventKind
+from msmemscope.model.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -296,7 +297,7 @@ class _DumpSession:
             return self._base.path / CONFIG_FILE
         file = self._base.create(CONFIG_FILE)
         try:
-            file.write(config_text(self._settings).encode())
+            file.write(config_text(self._settings, Place.from_facts(self._capture.facts)).encode())
             return file.finish()
         finally:
             file.discard()

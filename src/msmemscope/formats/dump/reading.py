@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from msmemscope.errors import InputError
+from msmemscope.formats.dump.config_json import place_beside
 from msmemscope.formats.dump.csv_reader import csv_pieces
 from msmemscope.formats.dump.recording_of_dump import DumpRowsOfProcesses
 from msmemscope.formats.dump.sqlite_reader import database_pieces
@@ -67,4 +69,8 @@ def _recordings(
             rows.add_problem(f"{file.name}: {problem}" if len(files) > 1 else problem)
     if len(failures) == len(files):
         raise failures[0]
-    return rows.recordings(given)
+    recordings = rows.recordings(given)
+    if len(recordings) != 1:
+        return recordings  # one config.json cannot be that of several processes
+    facts = {key: (text,) for key, text in place_beside(files[0]).to_facts().items()}
+    return (dataclasses.replace(recordings[0], facts=facts),)

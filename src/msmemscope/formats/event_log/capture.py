@@ -12,39 +12,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.errors import EventLogError
+from msmemscope.formats.event_log.archive.contents import is_archive
 from msmemscope.formats.event_log.attributes import AttributeReader
 from msmemscope.formats.event_log.definitions import UNKNOWN_TEXT, DefinitionTable, PythonFrame
 from msmemscope.formats.event_log.event_frame import event_frame
 from msmemscope.formats.event_log.event_segments import EventSurvey, merged_records, survey_events
 from msmemscope.formats.event_log.events_in_memory import EventsInMemory
-from msmemscope.formats.event_log.layout import (
-    DEFINITION_SEGMENT_MAGIC,
-    EVENT_SEGMENT_MAGIC,
-    PROCESS_HEADER,
-)
-from msmemscope.formats.event_log.process_header import (
-    DecodedHeader,
-    ProcessHeader,
-    decode_process_header,
-    is_process_alive,
-)
-from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, open_segment
+from msmemscope.formats.event_log.log_folder import LogFolder, StoredLog
 from msmemscope.formats.event_log.stack_texts import StackTexts
 from msmemscope.formats.event_log.symbols import LATEST, Symbolizer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from msmemscope.formats.event_log.event_segments import Records
     from msmemscope.formats.event_log.events_in_memory import KindsInMemory
-
-EVENT_LOG_DIRECTORY: Final = "event_log"
-"""Name of the event log inside the directory of a process."""
+    from msmemscope.formats.event_log.process_header import ProcessHeader
 
 DEFAULT_BATCH_ROWS: Final = 262_144
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
 
 
 class Capture:
@@ -54,7 +41,7 @@ class Capture:
     read like any other: what was committed is there, what was torn is not.
 
     Args:
-        directory: `msmemscope_{pid}_{timestamp}_ascend`, or the `event_log` in it.
+        directory: `msmemscope_{pid}_{timestamp}_ascend`, or the `event_log` in it; or an archive of one.
 
     Raises:
         EventLogError: the directory holds no event log, a damaged header, or a
@@ -63,17 +50,8 @@ class Capture:
 
     def __init__(self, directory: Path | str) -> None:
         """Read the header and find the segments."""
-        path = Path(directory)
-        if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir():
-            path = path.parent
-        self.directory: Path = path
-        self._log = path / EVENT_LOG_DIRECTORY
-        names = self._segment_names()
-        self._decoded = self._read_header(has_segments=any(names.values()))
-        self._foreign: tuple[str, ...] = ()
-        self._event_files = self._open_segments(names["events"], EVENT_SEGMENT_MAGIC)
-        self._kept_files = self._open_segments(names["kept"], EVENT_SEGMENT_MAGIC)
-        self._definition_names = names["definitions"]
+        self.log: StoredLog = _opened(Path(directory))
+        self.directory = self.log.directory
         self._memory: EventsInMemory | None = None
         self._kinds: frozenset[int] | None = None
 
@@ -84,12 +62,12 @@ class Capture:
     @property
     def header(self) -> ProcessHeader:
         """Who wrote the capture, and what was lost."""
-        return self._decoded.header
+        return self.log.header.header
 
     @property
     def header_is_complete(self) -> bool:
         """False if the process was killed before it wrote its header, so that most of its fields are 0."""
-        return self._decoded.is_complete
+        return self.log.header.is_complete
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -97,9 +75,9 @@ class Capture:
         _ = self._definitions  # opens their files
         damaged = self._survey.damaged
         if damaged == 0:
-            return self._foreign
+            return self.log.problems
         records = "1 record is" if damaged == 1 else f"{damaged} records are"
-        return (*self._foreign, f"{records} damaged: a time, number or size that cannot be; left out")
+        return (*self.log.problems, f"{records} damaged: a time, number or size that cannot be; left out")
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
@@ -151,9 +129,13 @@ class Capture:
         elif not self._kinds.isdisjoint(survey.kind_counts):
             is_wanted = np.isin(np.arange(256), [*self._kinds])
             for records in merged_records(survey.segments, rows):
-                chosen = records[is_wanted[records["kind"]]]
+                chosen = records.compress(is_wanted[records["kind"]])
                 if len(chosen):
                     yield event_frame(chosen)
+
+    def record_batches(self, rows: int) -> Iterator[Records]:
+        """Yields the same events as records (`layout.RECORD`), of all kinds."""
+        return merged_records(self._survey.segments, rows)
 
     def restricted_to(self, kinds: Collection[int]) -> Capture:
         """Returns the same capture, of which `event_batches` has only the events of some kinds; all else is as it is."""
@@ -256,16 +238,16 @@ class Capture:
 
     def is_running(self) -> bool:
         """Tells whether the process is still alive (on this machine)."""
-        return is_process_alive(self.header)
+        return self.log.is_running()
 
     @cached_property
     def _survey(self) -> EventSurvey:
-        return survey_events(self._event_files, self._kept_files, self._memory, self._first_sequence())
+        return survey_events(self.log.events, self.log.kept, self._memory, self._first_sequence())
 
     def _first_sequence(self) -> int:
         """Returns the smallest number of an event that counts: what was recorded before can turn out unasked for."""
         # Where definitions are read after the events, those that are there now have to do.
-        facts = self._read_definitions().facts if self.is_running() else self.facts
+        facts = self.log.definitions().facts if self.is_running() else self.facts
         values = facts.get("events.from", ())
         return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
@@ -275,10 +257,7 @@ class Capture:
         # events finds them all.
         if self.is_running():
             _ = self._survey
-        return self._read_definitions()
-
-    def _read_definitions(self) -> DefinitionTable:
-        return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
+        return self.log.definitions()
 
     @cached_property
     def _attribute_reader(self) -> AttributeReader:
@@ -290,48 +269,17 @@ class Capture:
 
     @cached_property
     def _symbolizer(self) -> Symbolizer:
-        return Symbolizer(self._definitions.modules)
+        return Symbolizer(self._definitions.modules, self.log.native_frames())
 
-    def _segment_names(self) -> dict[str, list[str]]:
-        names: dict[str, list[tuple[int, str]]] = {"events": [], "kept": [], "definitions": []}
-        try:
-            for path in self._log.iterdir():
-                match = _SEGMENT_NAME.fullmatch(path.name)
-                if match:
-                    names[match[1]].append((int(match[2]), path.name))
-        except OSError as error:
-            message = f"{self.directory} holds no event log: {error.strerror}: {self._log}"
-            hint = "give the directory of one process, msmemscope_{pid}_{timestamp}_ascend"
-            raise EventLogError(message, hint=hint) from error
-        return {family: [name for _, name in sorted(found)] for family, found in names.items()}
 
-    def _read_header(self, *, has_segments: bool) -> DecodedHeader:
-        path = self._log / "process.header"
-        content = b""
-        try:
-            with path.open("rb") as file:
-                content = file.read(PROCESS_HEADER.itemsize)
-        except FileNotFoundError as error:
-            if not has_segments and any(self._log.iterdir()):
-                message = f"{self.directory} holds no event log: neither process.header nor a segment is in {self._log}"
-                raise EventLogError(message) from error
-        except OSError as error:
-            message = f"{path} cannot be read: {error.strerror}"
-            raise EventLogError(message) from error
-        return decode_process_header(content, path)
+def _opened(path: Path) -> StoredLog:
+    if not is_archive(path):
+        return LogFolder(path)
+    from msmemscope.formats.event_log.archive.archived_log import (
+        ArchivedLog,
+    )  # and with it zipfile, at every program's end
 
-    def _open_segments(self, names: Iterable[str], magic: int) -> list[SegmentFile]:
-        files = []
-        for name in names:
-            try:
-                file = open_segment(self._log / name, magic)
-            except ForeignSegmentError as error:
-                if error.message not in self._foreign:
-                    self._foreign = (*self._foreign, error.message)
-                continue
-            if file is not None:
-                files.append(file)
-        return files
+    return ArchivedLog(path)
 
 
 def _used(ids: pl.Series) -> list[int]:

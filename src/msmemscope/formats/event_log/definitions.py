@@ -139,6 +139,17 @@ class DefinitionTable:
             self.modules = self._read_modules()
         return end
 
+    def entries(self, *, big_endian: bool) -> bytes:
+        """Returns all entries of one byte order, as a segment that holds each once has them."""
+        head = struct.Struct(struct_format(DEFINITION_HEADER, big_endian=big_endian))
+        content = bytearray()
+        named = ((kind, key, entry) for kind in sorted(_KINDS) for key, entry in self._places[kind].items())
+        for kind, identity, payload in (*named, *((kind, 0, payload) for kind, payload in self._listed)):
+            if payload.big_endian == big_endian:
+                content += head.pack(DEFINITION_COMMIT, kind, 0, identity, payload.size) + payload.raw()
+                content += bytes(-len(content) % DEFINITION_ALIGNMENT)
+        return bytes(content)
+
     def python_stack_ids(self) -> Sequence[int]:
         """Returns the ids of all Python stacks."""
         return tuple(self._places[DefinitionKind.PYTHON_STACK])

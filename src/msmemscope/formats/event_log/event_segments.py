@@ -9,13 +9,16 @@ they are loaded whole.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from msmemscope import _native
 from msmemscope.formats.event_log.event_frame import devices_of
 from msmemscope.formats.event_log.layout import FIRST_VERSION_WITH_KINDS, RECORD, in_byte_order
+from msmemscope.formats.event_log.record_arrays import joined
 from msmemscope.formats.event_log.segment_file import SegmentFile, read_bytes
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
@@ -41,13 +44,26 @@ _BUFFERED_ROWS: Final = 1 << 18
 """Records that all open blocks may hold together: 16 MiB."""
 _SMALLEST_BLOCK_ROWS: Final = 1 << 8
 _LARGEST_BLOCK_ROWS: Final = 1 << 15
+_PACKED_BYTES: Final = 1 << 20
+"""Of packed blocks, read at once: more than one of them ever has."""
+
+
+class ArchivedRecords(Protocol):
+    """Records that do not lie in a segment."""
+
+    def records(self, rows: int) -> Iterator[Records]:
+        """Yields them, in our byte order and as the newest version has them; at most so many at once."""
+
+
+RecordSource: TypeAlias = "SegmentFile | ArchivedRecords"
+"""Where records are from."""
 
 
 @dataclass(frozen=True)
 class EventSegment:
     """One segment, and how it is merged with the others."""
 
-    file: SegmentFile
+    file: RecordSource
     in_order: bool
     """Sequence numbers rise from each committed record to the next."""
     first: int = 0
@@ -70,8 +86,8 @@ class EventSurvey:
 
 
 def survey_events(
-    files: Sequence[SegmentFile],
-    kept_files: Sequence[SegmentFile],
+    files: Sequence[RecordSource],
+    kept_files: Sequence[RecordSource],
     memory: EventsInMemory | None = None,
     first: int = 0,
 ) -> EventSurvey:
@@ -113,7 +129,7 @@ def _surveyed(segments: Sequence[EventSegment], memory: EventsInMemory | None) -
     )
 
 
-def _is_in_order(file: SegmentFile) -> bool:
+def _is_in_order(file: RecordSource) -> bool:
     check = _Check()
     try:
         for _ in _blocks(EventSegment(file, in_order=True), _SURVEY_ROWS, check):
@@ -159,12 +175,12 @@ def merged_records(segments: Sequence[EventSegment], rows: int, check: _Check | 
         waiting.append(part)
         waiting_rows += len(part)
         while waiting_rows >= rows:
-            merged = waiting[0] if len(waiting) == 1 else np.concatenate(waiting)
+            merged = waiting[0] if len(waiting) == 1 else joined(waiting)
             yield merged[:rows]
             waiting = [merged[rows:]]
             waiting_rows -= rows
     if waiting_rows:
-        yield np.concatenate(waiting)
+        yield joined(waiting)
 
 
 class _Cursor:
@@ -204,15 +220,15 @@ def _in_order(parts: list[Records]) -> Records:
     """Joins records of several segments; a repeated one is left out."""
     if len(parts) == 1:
         return parts[0]
-    joined = np.concatenate(parts)
-    sequences = joined["sequence"]
+    records = joined(parts)
+    sequences = np.ascontiguousarray(records["sequence"])
     order = np.argsort(sequences, kind="stable")  # merges the runs that the parts are
-    joined = joined[order]
+    records = records.take(order)
     sequences = sequences[order]
     repeated = sequences[1:] == sequences[:-1]
     if repeated.any():
-        joined = joined[np.concatenate(([True], ~repeated))]
-    return joined
+        records = records.compress(np.concatenate(([True], ~repeated)))
+    return records
 
 
 def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[Records]:
@@ -224,7 +240,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
         check: Counts the damaged ones, if given.
     """
     previous = 0
-    for records in _committed_records(segment.file, rows):
+    for records in _committed_records(segment.file, rows, check):
         block = sound_records(records)
         if check is not None:
             check.damaged += len(records) - len(block)
@@ -234,7 +250,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
                     raise _OutOfOrderError
                 previous = int(sequences[-1])
         if segment.first:
-            block = block[block["sequence"] >= segment.first]
+            block = block.compress(block["sequence"] >= segment.first)
         if len(block):
             yield block
 
@@ -248,24 +264,77 @@ def sound_records(records: Records) -> Records:
         sizes, kinds = records["size"][odd], records["kind"][odd]
         may_be = ((kinds == EventKind.OOM) & (sizes >= 0)) | (np.isin(kinds, _LAST_VALUES) & (sizes == _NOT_KNOWN))
         is_damaged[odd] |= ~may_be
-    return records[~is_damaged] if is_damaged.any() else records
+    return records.compress(~is_damaged) if is_damaged.any() else records
 
 
-def _committed_records(file: SegmentFile, rows: int) -> Iterator[Records]:
+def _committed_records(source: RecordSource, rows: int, check: _Check | None) -> Iterator[Records]:
     """Yields the committed records of a segment, block by block; no block is empty."""
+    for block in _slots(source, rows, check) if isinstance(source, SegmentFile) else source.records(rows):
+        committed = block["sequence"] != 0
+        found = block if committed.all() else block.compress(committed)
+        if len(found):
+            yield found
+
+
+def _slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
+    """Yields the slots of a segment, block by block."""
+    if file.is_packed:
+        yield from _unpacked_slots(file, rows, check)
+        return
     dtype = in_byte_order(RECORD, big_endian=file.big_endian)
     for extent in file.extents:
         position = extent.start
         while position + dtype.itemsize <= extent.end:
             # Extents begin at multiples of the page size, hence at a record.
             count = min(rows, (extent.end - position) // dtype.itemsize)
-            block = decoded_records(read_bytes(file, position, count * dtype.itemsize), file)
+            yield decoded_records(read_bytes(file, position, count * dtype.itemsize), file)
             position += count * dtype.itemsize
-            committed = block["sequence"] != 0
-            if not committed.all():
-                block = block[committed]
-            if len(block):
-                yield block
+
+
+def _unpacked_slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
+    """Yields the records of blocks and the slots of the tail, as `_slots`."""
+    for extent in file.extents:
+        position = extent.start
+        while position < extent.end:
+            content = read_bytes(file, position, min(_PACKED_BYTES, extent.end - position))
+            if not content:
+                break  # the file was cut short meanwhile
+            found = unpacked(content, rows, big_endian=file.big_endian)
+            position += found.consumed or len(content)  # a block that does not end is where the file was cut
+            if check is not None:
+                check.damaged += found.damaged
+            yield from _parts(found.records, rows)
+    yield from _parts(decoded_records(file.tail or b"", file), rows)
+
+
+def _parts(records: Records, rows: int) -> Iterator[Records]:
+    return (records[start : start + rows] for start in range(0, len(records), rows))
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """What was read of the blocks of a packed segment."""
+
+    records: Records
+    consumed: int
+    """Bytes that were read, or are no block."""
+    records_before: int | None
+    """In the segment, before the first block that was read; None if none was."""
+    damaged: int
+    """Records in blocks that cannot be read."""
+
+
+def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
+    """Returns the records of the whole blocks in a part of a packed segment.
+
+    Args:
+        content: It begins where a block can.
+        rows: Most records, but at least a block is read if there is one.
+        big_endian: Of the segment.
+    """
+    is_swapped = big_endian != (sys.byteorder == "big")
+    records, consumed, before, damaged = _native.unpack_blocks(content, rows, is_swapped)
+    return Unpacked(np.frombuffer(records, RECORD), consumed, before, damaged)
 
 
 def decoded_records(content: bytes, file: SegmentFile) -> Records:
@@ -291,9 +360,9 @@ def _sorted_whole(segment: EventSegment, check: _Check | None) -> Iterator[Recor
     """Yields all records of a segment at once, in order and each once."""
     blocks = list(_blocks(segment, _LARGEST_BLOCK_ROWS, check))
     if blocks:
-        records = np.concatenate(blocks)
+        records = joined(blocks)
         _, first_positions = np.unique(records["sequence"], return_index=True)
-        yield records[first_positions]
+        yield records.take(first_positions)
 
 
 def _count(

@@ -52,7 +52,7 @@ class EventsInMemory:
             records: Of `layout.RECORD`, in sequence order.
         """
         is_wanted = self._is_wanted[records["kind"]]
-        chosen = records if is_wanted.all() else records[is_wanted]
+        chosen = records if is_wanted.all() else records.compress(is_wanted)
         if not len(chosen):
             return
         self._parts.append(event_frame(chosen))

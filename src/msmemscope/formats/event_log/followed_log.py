@@ -13,7 +13,6 @@ import numpy as np
 
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.attributes import AttributeReader
-from msmemscope.formats.event_log.capture import EVENT_LOG_DIRECTORY
 from msmemscope.formats.event_log.definitions import DefinitionTable
 from msmemscope.formats.event_log.event_segments import EventSegment, merged_records
 from msmemscope.formats.event_log.followed_segment import FollowedSegment
@@ -24,7 +23,9 @@ from msmemscope.formats.event_log.layout import (
     RECORD,
     SEGMENT_DATA_OFFSET,
 )
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
 from msmemscope.formats.event_log.process_header import ProcessHeader, decode_process_header
+from msmemscope.formats.event_log.record_arrays import joined
 from msmemscope.formats.event_log.segment_file import (
     ForeignSegmentError,
     SegmentFile,
@@ -128,13 +129,13 @@ class FollowedLog:
         """Return the attributes of some ids, each once, as `recording.schema.ATTRIBUTE_SCHEMA`."""
         return self._attributes.table(ids)
 
-    def unread_bytes(self) -> int:
-        """Return how many bytes of events have not been handed out; what is reserved and not written yet counts too.
+    def unread_events(self) -> int:
+        """Return how many events have not been handed out, at most: room that is not written yet may count too.
 
         Raises:
             EventLogError: A file cannot be read.
         """
-        return sum(segment.unread_bytes() for segment in self._segments.values())
+        return sum(segment.unread_events() for segment in self._segments.values())
 
     def read(self) -> NewRecords:
         """Return the next events, about `2**18` at most; none if all that are there were handed out.
@@ -199,7 +200,7 @@ class FollowedLog:
         """
         files = [self._opened(name, EVENT_SEGMENT_MAGIC) for name in self._names("kept")]
         kept = [EventSegment(file, in_order=False) for file in files if file is not None]
-        return np.concatenate([np.empty(0, dtype=RECORD), *merged_records(kept, _PENDING_ROWS)])
+        return joined([np.empty(0, dtype=RECORD), *merged_records(kept, _PENDING_ROWS)])
 
     def _find_segments(self) -> None:
         for name in self._names("events"):
@@ -254,13 +255,13 @@ def _merged(parts: list[tuple[int, Records]]) -> tuple[Records, Segments]:
     taken = [(number, records) for number, records in parts if len(records)]
     if not taken:
         return np.empty(0, dtype=RECORD), np.empty(0, dtype=np.uint32)
-    records = taken[0][1] if len(taken) == 1 else np.concatenate([part for _, part in taken])
+    records = taken[0][1] if len(taken) == 1 else joined([part for _, part in taken])
     lengths = [len(part) for _, part in taken]
     segments = np.repeat(np.array([number for number, _ in taken], dtype=np.uint32), lengths)
     if len(taken) > 1:
         order = np.argsort(records["sequence"], kind="stable")
-        records, segments = records[order], segments[order]
+        records, segments = records.take(order), segments[order]
         is_new = np.concatenate([[True], records["sequence"][1:] != records["sequence"][:-1]])
         if not is_new.all():
-            records, segments = records[is_new], segments[is_new]
+            records, segments = records.compress(is_new), segments[is_new]
     return records, segments

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from msmemscope.formats.event_log.event_segments import decoded_records, sound_records
-from msmemscope.formats.event_log.layout import EVENT_SEGMENT_MAGIC, RECORD, SEGMENT_DATA_OFFSET
+from msmemscope.formats.event_log.event_segments import decoded_records, sound_records, unpacked
+from msmemscope.formats.event_log.layout import (
+    EVENT_SEGMENT_MAGIC,
+    PACKED_BLOCK_ALIGNMENT,
+    PACKED_BLOCKS_OFFSET,
+    PACKED_SEGMENT_MAGIC,
+    RECORD,
+    SEGMENT_DATA_OFFSET,
+)
+from msmemscope.formats.event_log.record_arrays import joined
 from msmemscope.formats.event_log.segment_file import (
     SegmentFile,
+    aligned_to_blocks,
     file_bytes,
     next_data,
     open_segment,
     opened_for_reading,
+    read_block_header,
     read_from,
+    read_tail,
 )
 
 if TYPE_CHECKING:
@@ -29,11 +41,8 @@ because some file systems let the writer wait with the growth of a file until it
 _NO_RECORDS: Final[Records] = np.empty(0, dtype=RECORD)
 
 
-class FollowedSegment:
-    """The records of a segment that were read and not yet taken, and where to read on.
-
-    Slots are committed in the order in which they lie in the file. A slot that is not, in front of one that is, was torn when
-    the process died, or given back by the flight recorder.
+class FollowedSegment(ABC):
+    """The records of a segment that were read and not yet taken.
 
     Args:
         file: Of the family `events`.
@@ -47,37 +56,36 @@ class FollowedSegment:
         self.is_at_end = False
         """No further record was there when it was looked last."""
         self.missed = 0
-        """Slots that hold nothing any more and were never read."""
+        """Records that the file has no more and that were never read."""
         self.damaged = 0
         """Records that were left out."""
         self._file = file
-        self._position = SEGMENT_DATA_OFFSET
-        self._known_bytes = 0
-        self._is_behind_writer = False
         self._newest = 0
 
-    @classmethod
-    def at(cls, path: Path, number: int) -> FollowedSegment | None:
+    @staticmethod
+    def at(path: Path, number: int) -> FollowedSegment | None:
         """Return the segment at a path; None if its header is not written yet.
 
         Raises:
             EventLogError: It is no segment, or of a newer format.
         """
-        file = open_segment(path, EVENT_SEGMENT_MAGIC)
-        return None if file is None else cls(file, number)
+        file = open_segment(path, EVENT_SEGMENT_MAGIC, PACKED_SEGMENT_MAGIC)
+        if file is None:
+            return None
+        return PackedFollowedSegment(file, number) if file.is_packed else PlainFollowedSegment(file, number)
 
     @property
     def newest_pending(self) -> int:
         """Sequence number of the last record that was not taken yet; 0 if there is none."""
         return int(self.pending["sequence"][-1]) if len(self.pending) else 0
 
-    def unread_bytes(self) -> int:
-        """Return how much of the file lies behind what was read; what is reserved and not written yet counts too.
+    @abstractmethod
+    def unread_events(self) -> int:
+        """Return how many records were not taken, at most: room that is not written yet may count too.
 
         Raises:
             EventLogError: The file cannot be read.
         """
-        return max(file_bytes(self._file.path) - self._position, 0) + self.pending.nbytes
 
     def fill(self, rows: int, up_to: int | None = None) -> None:
         """Read on until so many records are pending, or all there are.
@@ -96,7 +104,7 @@ class FollowedSegment:
                 if block is None:
                     self.is_at_end = True
                     return
-                self.pending = np.concatenate([self.pending, block]) if len(self.pending) else block
+                self.pending = joined([self.pending, block]) if len(self.pending) else block
 
     def take(self, limit: int) -> Records:
         """Hand out the pending records up to and including a sequence number."""
@@ -104,12 +112,133 @@ class FollowedSegment:
         taken, self.pending = self.pending[:count], self.pending[count:]
         return taken
 
+    @abstractmethod
     def first_sequence(self) -> int | None:
         """Return the number of the first record that the file still has; None if it has none.
 
         Raises:
             EventLogError: The file cannot be read.
         """
+
+    @abstractmethod
+    def _next_block(self, descriptor: int) -> Records | None:
+        """Return the next records, at most a block of them; None if there are none."""
+
+    def _rising(self, records: Records) -> Records:
+        """Returns the records that a process can have written: sound ones, whose numbers rise."""
+        sound = sound_records(records)
+        sequences = sound["sequence"]
+        latest = np.maximum.accumulate(np.concatenate([[np.uint64(self._newest)], sequences]))
+        is_rising = sequences > latest[:-1]
+        self._newest = int(latest[-1])
+        rising = sound if is_rising.all() else sound.compress(is_rising)
+        self.damaged += len(records) - len(rising)
+        return rising
+
+
+class PackedFollowedSegment(FollowedSegment):
+    """A segment whose records come in its tail and stay in blocks.
+
+    A tail becomes a block slot by slot: how many of its records were read says where to go on in either.
+    """
+
+    def __init__(self, file: SegmentFile, number: int) -> None:
+        """Start in front of the first record."""
+        super().__init__(file, number)
+        self._position = PACKED_BLOCKS_OFFSET
+        """Of the next block, which the tail will become if there is none yet."""
+        self._records_before = 0
+        """In all blocks before that."""
+        self._taken = 0
+        """Records that were read of it while it was the tail."""
+
+    def unread_events(self) -> int:
+        """Return how many records were not taken."""
+        unread = len(self.pending) - self._taken
+        with opened_for_reading(self._file.path) as descriptor:
+            tail = read_tail(descriptor, big_endian=self._file.big_endian)
+            position = self._position
+            while position < tail.position:
+                block = read_block_header(descriptor, position, big_endian=self._file.big_endian)
+                if block is None:
+                    break  # given back: nobody can read it any more
+                unread += block.record_count
+                position += block.bytes
+        return max(unread + len(tail.content) // RECORD.itemsize, 0)
+
+    def first_sequence(self) -> int | None:
+        """Return the number of the first record that the file still has."""
+        with opened_for_reading(self._file.path) as descriptor:
+            tail = read_tail(descriptor, big_endian=self._file.big_endian)
+            position = next_data(descriptor, PACKED_BLOCKS_OFFSET)
+            while position < min(tail.position, file_bytes(descriptor)):
+                block = read_block_header(descriptor, position, big_endian=self._file.big_endian)
+                if block is not None:
+                    return block.first_sequence
+                position = next_data(descriptor, position + PACKED_BLOCK_ALIGNMENT)
+        sequences = decoded_records(tail.content, self._file)["sequence"]
+        return int(sequences[np.argmax(sequences != 0)]) if sequences.any() else None
+
+    def _next_block(self, descriptor: int) -> Records | None:
+        while True:
+            content = read_from(descriptor, self._position, _BLOCK_BYTES)
+            found = unpacked(content, 1, big_endian=self._file.big_endian)
+            self.damaged += found.damaged
+            if found.records_before is not None:
+                new = self._beyond_taken(found.records, found.records_before)
+                self._position += found.consumed
+                if len(new):
+                    return self._rising(new)
+                continue
+            tail = read_tail(descriptor, big_endian=self._file.big_endian)
+            if tail.position > self._position:
+                # It has become a block meanwhile; or what the flight recorder gave back is a hole, which can be far larger
+                # than what the log still has.
+                position = aligned_to_blocks(next_data(descriptor, self._position))
+                if found.damaged or position > self._position:
+                    self._leave_for(min(max(position, self._position + found.consumed), tail.position))
+                    continue
+                if read_block_header(descriptor, self._position, big_endian=self._file.big_endian) is None:
+                    self._leave_for(min(self._position + PACKED_BLOCK_ALIGNMENT, tail.position))
+                continue
+            slots = decoded_records(tail.content[self._taken * RECORD.itemsize :], self._file)
+            self._taken += len(slots)
+            return self._rising(slots) if len(slots) else None
+
+    def _beyond_taken(self, records: Records, records_before: int) -> Records:
+        """Returns the records of a block that were not read while it was the tail."""
+        read = self._records_before + self._taken
+        self.missed += max(records_before - read, 0)
+        self._records_before, self._taken = records_before + len(records), 0
+        return records[max(read - records_before, 0) :]
+
+    def _leave_for(self, position: int) -> None:
+        """Goes on behind what cannot be read any more; how many records that were, the next block says."""
+        self._position = position
+        self._records_before, self._taken = self._records_before + self._taken, 0
+
+
+class PlainFollowedSegment(FollowedSegment):
+    """A segment, until version 7 of the format, whose records lie one behind the other.
+
+    Slots are committed in the order in which they lie in the file. A slot that is not, in front of one that is, was torn when
+    the process died, or given back by the flight recorder.
+    """
+
+    def __init__(self, file: SegmentFile, number: int) -> None:
+        """Start in front of the first record."""
+        super().__init__(file, number)
+        self._position = SEGMENT_DATA_OFFSET
+        self._known_bytes = 0
+        self._is_behind_writer = False
+
+    def unread_events(self) -> int:
+        """Return how many slots lie behind what was read."""
+        unread = max(file_bytes(self._file.path) - self._position, 0) // RECORD.itemsize
+        return unread + len(self.pending)
+
+    def first_sequence(self) -> int | None:
+        """Return the number of the first record that the file still has."""
         with opened_for_reading(self._file.path) as descriptor:
             found = self._committed_block(descriptor, SEGMENT_DATA_OFFSET)
         if found is None:
@@ -119,7 +248,6 @@ class FollowedSegment:
         return int(sequences[np.argmax(sequences != 0)])
 
     def _next_block(self, descriptor: int) -> Records | None:
-        """Returns the next records, at most a block of them; None if there are none."""
         size = file_bytes(descriptor)
         is_grown, self._known_bytes = size != self._known_bytes, size
         if self._is_behind_writer and not is_grown:
@@ -162,17 +290,6 @@ class FollowedSegment:
             read_from(descriptor, end - count * RECORD.itemsize, count * RECORD.itemsize), self._file
         )
         rest = len(slots) - count
-        settled = slots if np.array_equal(slots[rest:], again) else np.concatenate([slots[:rest], again])
+        settled = slots if np.array_equal(slots[rest:], again) else joined([slots[:rest], again])
         is_committed = settled["sequence"] != 0
-        return settled if is_committed.all() else settled[is_committed]
-
-    def _rising(self, records: Records) -> Records:
-        """Returns the records that a process can have written: sound ones, whose numbers rise."""
-        sound = sound_records(records)
-        sequences = sound["sequence"]
-        latest = np.maximum.accumulate(np.concatenate([[np.uint64(self._newest)], sequences]))
-        is_rising = sequences > latest[:-1]
-        self._newest = int(latest[-1])
-        rising = sound if is_rising.all() else sound[is_rising]
-        self.damaged += len(records) - len(rising)
-        return rising
+        return settled if is_committed.all() else settled.compress(is_committed)

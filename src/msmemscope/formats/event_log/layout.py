@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-FORMAT_VERSION: Final = 7
+FORMAT_VERSION: Final = 8
 """Newest format version that this reader knows; every older one is read too."""
 
 FIRST_VERSION_WITH_KINDS: Final = 5
@@ -23,10 +23,20 @@ BYTE_ORDER_MARK: Final = 0x0102030405060708
 
 PROCESS_MAGIC: Final = 0x45504F43534D534D
 EVENT_SEGMENT_MAGIC: Final = 0x53544E455645534D
+"""Of segments whose records lie one behind the other."""
+PACKED_SEGMENT_MAGIC: Final = 0x44454B434150534D
+"""Of segments with a tail of records, and blocks of packed ones behind it."""
 DEFINITION_SEGMENT_MAGIC: Final = 0x454E49464544534D
 
 SEGMENT_DATA_OFFSET: Final = 4096
 """Byte of a segment file where its entries begin."""
+
+PACKED_BLOCKS_OFFSET: Final = SEGMENT_DATA_OFFSET + (1 << 18)
+"""Byte of a packed segment where its first block begins; its tail lies before it."""
+PACKED_BLOCK_ALIGNMENT: Final = 4096
+"""Blocks start at multiples of this many bytes."""
+PACKED_BLOCK_COMMIT: Final = 0x4250534D
+"""First word of a block that was completely written."""
 
 DEFINITION_COMMIT: Final = 0x4645444D
 """First word of a definition entry that was completely written."""
@@ -100,7 +110,20 @@ SEGMENT_HEADER: Final = np.dtype(
         ("byte_order_mark", "<u8"),
         ("format_version", "<u4"),
         ("segment_number", "<u4"),
-        ("reserved", "<u8", (5,)),
+        ("tail_position", "<u8"),
+        ("tail_bytes", "<u8"),
+        ("reserved", "<u8", (3,)),
+    ]
+)
+
+PACKED_BLOCK_HEADER: Final = np.dtype(
+    [
+        ("commit", "<u4"),
+        ("record_count", "<u4"),
+        ("payload_bytes", "<u4"),
+        ("reserved", "<u4"),
+        ("records_before", "<u8"),
+        ("first_sequence", "<u8"),
     ]
 )
 

@@ -80,6 +80,8 @@ class DecodedHeader:
     """Byte order of the writer."""
     is_complete: bool
     """False if the process was killed before its header was written, so that it was pieced together."""
+    content: bytes
+    """The bytes that it was read from."""
 
 
 def byte_order_of(mark: bytes) -> bool | None:
@@ -125,7 +127,9 @@ def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
         EventLogError: the file is not a header, or one of a newer version.
     """
     if not content[:8].strip(b"\0"):
-        return DecodedHeader(_header_from_directory_name(path), sys.byteorder == "big", is_complete=False)
+        return DecodedHeader(
+            _header_from_directory_name(path), sys.byteorder == "big", is_complete=False, content=content
+        )
     big_endian = byte_order_of(content[8:16])
     order = "big" if big_endian else "little"
     if big_endian is None or content[:8] != PROCESS_MAGIC.to_bytes(8, order):  # type: ignore[arg-type]
@@ -147,7 +151,7 @@ def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
     except ValueError as error:
         message = f"{path} has an unknown capture state: {error}"
         raise EventLogError(message, hint="the file is damaged") from error
-    return DecodedHeader(ProcessHeader(state=state, **values), big_endian, is_complete=True)
+    return DecodedHeader(ProcessHeader(state=state, **values), big_endian, is_complete=True, content=content)
 
 
 def is_process_alive(header: ProcessHeader) -> bool:

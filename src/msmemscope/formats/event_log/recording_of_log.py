@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import Capture
     from msmemscope.model.events import EventKind
     from msmemscope.recording.recording import Recording
+
+WAS_RUNNING: Final = "the process was still running: this is what it had recorded when it was archived"
 
 
 def recording_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Recording:
@@ -69,3 +71,5 @@ def _coverage(capture: Capture) -> Iterator[str]:
         yield f"{lost} events were lost"
     if capture.is_running():
         yield "the process is still running: this is what it had recorded when it was read"
+    if capture.log.was_running:
+        yield WAS_RUNNING

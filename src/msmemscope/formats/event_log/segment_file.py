@@ -10,14 +10,26 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from msmemscope.errors import EventLogError
-from msmemscope.formats.event_log.layout import SEGMENT_DATA_OFFSET, SEGMENT_HEADER, in_byte_order
+from msmemscope.formats.event_log.layout import (
+    PACKED_BLOCK_ALIGNMENT,
+    PACKED_BLOCK_COMMIT,
+    PACKED_BLOCK_HEADER,
+    PACKED_BLOCKS_OFFSET,
+    PACKED_SEGMENT_MAGIC,
+    RECORD,
+    SEGMENT_DATA_OFFSET,
+    SEGMENT_HEADER,
+    in_byte_order,
+    struct_format,
+)
 from msmemscope.formats.event_log.process_header import byte_order_of, check_version
 
 if TYPE_CHECKING:
@@ -46,15 +58,48 @@ class SegmentFile:
     format_version: int
     number: int
     extents: tuple[Extent, ...]
-    """Data after the segment's header, in file order."""
+    """Data after the segment's header, in file order; of a packed segment its blocks."""
+    tail: bytes | None = None
+    """Of a packed segment the records behind those of its blocks; else None."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether most records are in blocks."""
+        return self.tail is not None
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The last records of a packed segment, as they were at one moment."""
+
+    position: int
+    """Where they will stand as a block: the blocks before it hold all others."""
+    content: bytes
+    """Slots up to the last one that was committed."""
+
+
+@dataclass(frozen=True)
+class BlockHeader:
+    """What is said of a block of packed records."""
+
+    record_count: int
+    bytes: int
+    """From where it begins to where the next one can."""
+    records_before: int
+    """In all blocks of the segment before it, whether they are still there or not."""
+    first_sequence: int
 
 
 class ForeignSegmentError(EventLogError):
     """A file that is named like a segment and is none; a capture is read without it."""
 
 
-def open_segment(path: Path, magic: int) -> SegmentFile | None:
+def open_segment(path: Path, *magics: int) -> SegmentFile | None:
     """Reads the header of a segment and finds its data.
+
+    Args:
+        path: The file.
+        magics: Of the kinds of segments that it may be.
 
     Returns:
         None if the segment was created and never written, which is what a
@@ -70,15 +115,74 @@ def open_segment(path: Path, magic: int) -> SegmentFile | None:
         if not content.strip(b"\0"):
             return None
         big_endian = byte_order_of(content[8:16])
-        expected = magic.to_bytes(8, "big" if big_endian else "little")
-        if big_endian is None or content[:8] != expected or len(content) < SEGMENT_HEADER.itemsize:
-            name = magic.to_bytes(8, "little")
-            message = f"{path} is not a segment of an event log: it begins with {content[:8]!r}, not {name!r}"
+        order: Literal["big", "little"] = "big" if big_endian else "little"
+        is_known = any(content[:8] == magic.to_bytes(8, order) for magic in magics)
+        if big_endian is None or not is_known or len(content) < SEGMENT_HEADER.itemsize:
+            names = " or ".join(repr(magic.to_bytes(8, "little")) for magic in magics)
+            message = f"{path} is not a segment of an event log: it begins with {content[:8]!r}, not {names}"
             raise ForeignSegmentError(message)
         header = np.frombuffer(content, dtype=in_byte_order(SEGMENT_HEADER, big_endian=big_endian))[0]
         version = int(header["format_version"])
         check_version(version, path)
-        return SegmentFile(path, big_endian, version, int(header["segment_number"]), _extents(descriptor, size))
+        number = int(header["segment_number"])
+        if int(header["magic"]) != PACKED_SEGMENT_MAGIC:
+            return SegmentFile(path, big_endian, version, number, _extents(descriptor, SEGMENT_DATA_OFFSET, size))
+        tail = read_tail(descriptor, big_endian=big_endian)
+        blocks = _extents(descriptor, PACKED_BLOCKS_OFFSET, min(tail.position, file_bytes(descriptor)))
+        return SegmentFile(path, big_endian, version, number, blocks, tail.content)
+
+
+def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
+    """Returns the tail of a packed segment, which may be written meanwhile.
+
+    A tail that has become a block is cleared, and then the header says so. While the header says the same before and after
+    both were looked at, the tail is either no block yet and whole, or it is one, and does not count.
+    """
+    dtype = in_byte_order(RECORD, big_endian=big_endian)
+    while True:
+        position, tail_bytes = _said_of_tail(descriptor, big_endian=big_endian)
+        first = read_from(descriptor, SEGMENT_DATA_OFFSET, tail_bytes)
+        slots = np.frombuffer(first[: len(first) - len(first) % RECORD.itemsize], dtype)
+        committed = np.flatnonzero(slots["sequence"])
+        size = (int(committed[-1]) + 1) * RECORD.itemsize if len(committed) else 0
+        # On processors that reorder, a record that was committed right then is whole when it is read again.
+        content = read_from(descriptor, SEGMENT_DATA_OFFSET, size)
+        block = read_block_header(descriptor, position, big_endian=big_endian)
+        if _said_of_tail(descriptor, big_endian=big_endian)[0] == position:
+            return Tail(position, content) if block is None else Tail(position + block.bytes, b"")
+
+
+def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> BlockHeader | None:
+    """Returns what is said of the block at a position; None if there is no committed one."""
+    content = read_from(descriptor, position, PACKED_BLOCK_HEADER.itemsize)
+    if len(content) < PACKED_BLOCK_HEADER.itemsize:
+        return None
+    commit, count, payload, _, before, first = struct.unpack(
+        struct_format(PACKED_BLOCK_HEADER, big_endian=big_endian), content
+    )
+    if commit != PACKED_BLOCK_COMMIT:
+        return None
+    size = aligned_to_blocks(len(content) + payload)
+    return BlockHeader(count, size, before, first)
+
+
+def aligned_to_blocks(position: int) -> int:
+    """Returns the first place at a position or behind it where a block can begin."""
+    return -(-position // PACKED_BLOCK_ALIGNMENT) * PACKED_BLOCK_ALIGNMENT
+
+
+def _said_of_tail(descriptor: int, *, big_endian: bool) -> tuple[int, int]:
+    """Returns where the tail will stand as a block, and how many bytes it has at most."""
+    content = read_from(descriptor, 0, SEGMENT_HEADER.itemsize)
+    if len(content) < SEGMENT_HEADER.itemsize:
+        return PACKED_BLOCKS_OFFSET, 0  # cut short meanwhile
+    header = np.frombuffer(content, dtype=in_byte_order(SEGMENT_HEADER, big_endian=big_endian))[0]
+    position = int(header["tail_position"])
+    # Blocks are never said to end behind the file: else nothing would bound the search for them.
+    latest = max(PACKED_BLOCKS_OFFSET, aligned_to_blocks(file_bytes(descriptor)))
+    if not PACKED_BLOCKS_OFFSET <= position <= latest or position % PACKED_BLOCK_ALIGNMENT:
+        position = latest
+    return position, min(int(header["tail_bytes"]), PACKED_BLOCKS_OFFSET - SEGMENT_DATA_OFFSET)
 
 
 def read_bytes(segment: SegmentFile, start: int, size: int) -> bytes:
@@ -154,19 +258,19 @@ def opened_for_reading(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _extents(descriptor: int, size: int) -> tuple[Extent, ...]:
-    """Finds what has to be read behind the header: all but long holes.
+def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
+    """Finds what has to be read from one byte up to another: all but long holes.
 
     The flight recorder punches holes where old chunks were, which can be far larger than the data. A page that was
     stored through a mapping into reserved space is data to the file system only while it is in memory or once it
     was written back. Kernels ask for the one and then for the other, so that a page which is written back and
     leaves memory in between is neither: a hole is one if it is found twice.
     """
-    if size <= SEGMENT_DATA_OFFSET:
+    if size <= begin:
         return ()
-    found = [Extent(SEGMENT_DATA_OFFSET, SEGMENT_DATA_OFFSET), Extent(size, size)]
+    found = [Extent(begin, begin), Extent(size, size)]
     for _ in range(2):
-        found.extend(_data(descriptor, size))
+        found.extend(_data(descriptor, size, begin))
     joined: list[Extent] = []
     for extent in sorted(found, key=lambda extent: extent.start):
         if joined and extent.start - joined[-1].end < _SHORTEST_HOLE_BYTES:
@@ -176,7 +280,7 @@ def _extents(descriptor: int, size: int) -> tuple[Extent, ...]:
     return tuple(extent for extent in joined if extent.start < extent.end)
 
 
-def _data(descriptor: int, size: int, position: int = SEGMENT_DATA_OFFSET) -> Iterator[Extent]:
+def _data(descriptor: int, size: int, position: int) -> Iterator[Extent]:
     """Yields what the file system calls data, from a position on and in whole pages."""
     while position < size:
         try:

@@ -12,7 +12,7 @@ from msmemscope.formats.event_log.debug_lines import DebugLines, debug_file_of
 from msmemscope.formats.event_log.elf import ElfError, ElfFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from msmemscope.formats.event_log.definitions import Module
 
@@ -30,10 +30,12 @@ class Symbolizer:
 
     Args:
         modules: What was mapped into the process, in any order.
+        known: Texts by address and span of events, from where the files were; other addresses are looked up.
     """
 
-    def __init__(self, modules: Sequence[Module]) -> None:
+    def __init__(self, modules: Sequence[Module], known: Mapping[tuple[int, int], str] | None = None) -> None:
         """Sort the modules; their files are opened when an address falls into them."""
+        self._known = known or {}
         taken, self.changes = _history(modules)
         """Sequence numbers from which on some address means another module than before."""
         # By where they begin, each with its place in time.
@@ -57,6 +59,9 @@ class Symbolizer:
         return sum(change <= sequence for change in self.changes)
 
     def _render(self, address: int, epoch: int) -> str:
+        known = self._known.get((address, epoch))
+        if known is not None:
+            return known
         # The call is in front of the return address, which can be another line,
         # or another function if the call never returns.
         call = address - 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msmemscope.formats.event_log.archive.archive_writer import write_archive
+from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX
 from msmemscope.formats.export.chrome_trace import write_chrome_trace
 from msmemscope.formats.export.dump_folder import write_csv_folder, write_db_folder
 from msmemscope.formats.export.flamegraph import write_flamegraph
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from msmemscope.formats.event_log import Capture
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.formats.export.redaction import Redaction
     from msmemscope.recording import Recording
@@ -38,6 +41,21 @@ class WriteFile(Protocol):
 
         Returns:
             What is left out or not as it seems, one line each.
+        """
+
+
+class WriteLog(Protocol):
+    """Writes an event log as one file."""
+
+    def __call__(
+        self, capture: Capture, write: Callable[[bytes], object], progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Write it.
+
+        Args:
+            capture: Any.
+            write: Takes the file piece by piece.
+            progress: Told how many events of how many are written.
         """
 
 
@@ -86,3 +104,20 @@ EXPORT_FORMATS: Final[dict[str, ExportFormat]] = {
     "db": ExportFormat("MindStudio Insight, SQLite", "_db", write_folder=write_db_folder),
 }
 """By the names that `msmemscope export --to` takes."""
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """A format that is made of an event log itself, and not of what is read from it."""
+
+    summary: str
+    """What opens it."""
+    suffix: str
+    """Ends the name of a file that is not named."""
+    write: WriteLog
+
+
+LOG_FORMATS: Final[dict[str, LogFormat]] = {
+    "archive": LogFormat("msmemscope, as the capture itself", ARCHIVE_SUFFIX, write_archive),
+}
+"""Likewise."""

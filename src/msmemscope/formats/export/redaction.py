@@ -73,9 +73,11 @@ _NAMES_OF_TEXTS: Final = [
     for attribute in ATTRIBUTES
     if attribute.type is AttributeType.TEXT and attribute.key not in _KEPT_ATTRIBUTES
 ]
-NAMING_SETTINGS: Final = frozenset({"output", "launch_directory", "package", "native_directory", "watch"})
+NAMING_SETTINGS: Final = frozenset({"output", "launch_directory", "package", "native_directory", "role", "watch"})
 """Settings whose values are names."""
-_KEPT_FACTS: Final = re.compile(r"setting\.\w+|steps\.\w+|events\.from|process\.rank|python_trace\.device")
+_KEPT_FACTS: Final = re.compile(
+    r"setting\.\w+|steps\.\w+|events\.from|process\.(?!node|role)[\w.]+|python_trace\.device"
+)
 _FACTS_WITHOUT_TEXT: Final = re.compile(r"(?:un)?observed\.\w+")
 
 

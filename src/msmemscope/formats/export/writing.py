@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -12,10 +13,13 @@ import polars as pl
 
 from msmemscope.errors import DumpError, UsageError
 from msmemscope.formats.dump.output_files import FOLDER_MODE, OutputFolder
-from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
 from msmemscope.formats.export.redaction import redacted_recording
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from msmemscope.formats.event_log import Capture
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.formats.export.export_formats import WriteFile, WriteFolder
     from msmemscope.recording import Recording
@@ -74,9 +78,37 @@ def write_export(recording: Recording, format_name: str, path: Path, choice: Exp
     return ()
 
 
+def write_log_export(
+    capture: Capture, format_name: str, path: Path, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Write an event log in one of `LOG_FORMATS`.
+
+    Args:
+        capture: Any.
+        format_name: The format.
+        path: A new file.
+        progress: Told how many events of how many are written.
+
+    Raises:
+        DumpError: It cannot be written; then nothing of it is there.
+        EventLogError: The log cannot be read; likewise.
+        UsageError: As `check_output`.
+    """
+    check_output(path)
+    with _new_file(path) as write:
+        LOG_FORMATS[format_name].write(capture, write, progress)
+
+
 def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: ExportChoice) -> tuple[str, ...]:
     if choice.redaction is not None:
         recording = redacted_recording(recording, choice.redaction)
+    with _new_file(path) as write:
+        return writer(recording, write, choice)
+
+
+@contextlib.contextmanager
+def _new_file(path: Path) -> Iterator[Callable[[bytes | memoryview], None]]:
+    """Yields what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])
         file = folder.create(path.name)
@@ -89,12 +121,11 @@ def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: Exp
                 pieces.clear()
 
         try:
-            notes = writer(recording, write, choice)
+            yield write
             file.write(bytes(pieces))
             file.finish()
         finally:
             file.discard()
-    return notes
 
 
 def _write_folder(recording: Recording, writer: WriteFolder, path: Path, choice: ExportChoice) -> tuple[str, ...]:

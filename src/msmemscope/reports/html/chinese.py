@@ -285,6 +285,7 @@ CHINESE_TEXTS: Final = {
         "归属: 此输入没有归属 (记录时没有 --analysis=decompose): 只区分内存池, 以及算子分配或使用的内存"
     ),
     "the process is still running: this is what it had recorded when it was read": "进程仍在运行: 这是读取时已记录的内容",
+    "the process was still running: this is what it had recorded when it was archived": "进程当时仍在运行: 这是归档时已记录的内容",
     "no access names a known block": "没有访问对应已知的内存块",
     "times have a resolution of a microsecond: the file is of a tool that wrote microseconds": "时间的分辨率为微秒: 文件出自写微秒的工具",
     "memory of the caching allocator only: what the driver, libraries and other allocators hold is not in a snapshot": (

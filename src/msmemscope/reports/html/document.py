@@ -118,6 +118,11 @@ def report_document(
     }
 
 
+def _title(process: ProcessSummary) -> str:
+    place = ", ".join(filter(None, (process.place.coordinate_words, process.place.role)))
+    return f"{_name(process)}: {process.program}{f' ({place})' if place else ''}"
+
+
 def _name(process: ProcessSummary) -> str:
     return f"process {process.process_id}" if process.rank is None else f"rank {process.rank}"
 
@@ -171,7 +176,7 @@ def _process(
     return {
         "id": f"process-{number}",
         "name": "" if is_one else _name(process),
-        "title": shown(f"{_name(process)}: {process.program}"),
+        "title": shown(_title(process)),
         "events": process.event_count,
         "memory": [
             {

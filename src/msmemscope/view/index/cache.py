@@ -23,7 +23,7 @@ from msmemscope.view.index.store import cannot_be_kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of indexes; one of another format is not looked at."""
 MOST_BYTES: Final = 32 << 30
 """Of all indexes together; those that were used longest ago are removed."""

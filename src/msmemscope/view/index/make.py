@@ -136,7 +136,12 @@ def build_indexes(path: Path, folder: Path, progress: Callable[[str, float], Non
         excerpts = SourceExcerpts(part.summary.start_ns)
         document = report_document([part], excerpts, source=recordings[0].source, version=__version__)
         writer.put_content("document", document)
-        of_program = {"program": part.summary.program, "rank": part.summary.rank, "is_one_of_several": count > 1}
+        of_program = {
+            "program": part.summary.program,
+            "rank": part.summary.rank,
+            "place_words": part.summary.place.words,
+            "is_one_of_several": count > 1,
+        }
         # What was found, and then the recording, would be a large part of the memory that the rest needs.
         del part, document
         facts = IndexBuilder(recordings.pop(0), writer, share_done).build()

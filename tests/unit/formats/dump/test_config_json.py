@@ -8,11 +8,12 @@ import pytest
 
 from msmemscope.configuration import Analysis, CollectionItem, CollectMode, Config, DataFormat, Level, LogLevel
 from msmemscope.formats.dump.config_json import config_text
+from msmemscope.model.place import Place
 
 
 def test_default_settings() -> None:
     """Bits, numbers and names are those of the specification; our own settings stand beside them in words."""
-    content = json.loads(config_text(Config(output="/x", devices=("cpu",))))
+    content = json.loads(config_text(Config(output="/x", devices=("cpu",)), Place()))
     settings = content.pop("settings")
     assert settings["events"] == "alloc,free,launch"
     assert settings["output"] == "/x"
@@ -33,7 +34,7 @@ def test_everything_set() -> None:
         analysis=frozenset(Analysis), collect_mode=CollectMode.DEFERRED, data_format=DataFormat.DB,
         log_level=LogLevel.ERROR, native_stack=True, native_stack_depth=9,
     )  # fmt: skip
-    content = json.loads(config_text(config))
+    content = json.loads(config_text(config, Place()))
     assert content["npuSlots"] == 0x80000001
     assert content["eventType"] == 31
     assert content["levelType"] == 3
@@ -53,7 +54,7 @@ def test_everything_set() -> None:
 )
 def test_watched_memory(watch: str, expected: tuple[object, ...]) -> None:
     """The operators of `--watch`, and which output."""
-    content = json.loads(config_text(Config(watch=watch)))
+    content = json.loads(config_text(Config(watch=watch), Place()))
     found = content["watchConfig"]
     assert found.pop("isWatched") is True
     assert tuple(found[key] for key in ("start", "outputId", "end", "fullContent")) == expected
@@ -62,14 +63,14 @@ def test_watched_memory(watch: str, expected: tuple[object, ...]) -> None:
 
 def test_all_npus() -> None:
     """`npu` stands for every slot."""
-    content = json.loads(config_text(Config(devices=("npu",))))
+    content = json.loads(config_text(Config(devices=("npu",)), Place()))
     assert content["collectAllNpu"] is True
     assert content["npuSlots"] == 0xFFFFFFFF
 
 
 def test_layout_of_the_file() -> None:
     """Keys in alphabetical order, four blanks of indentation."""
-    lines = config_text(Config()).splitlines()
+    lines = config_text(Config(), Place()).splitlines()
     assert lines[:2] == ["{", '    "SelectedStepList": {']
     keys = [line.split('"')[1] for line in lines if line.startswith('    "')]
     assert keys == sorted(keys)

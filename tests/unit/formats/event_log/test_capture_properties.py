@@ -12,6 +12,7 @@ from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log import Capture
 from tests.fakes.event_log_builder import ATEN_START, EventLogBuilder
 
+BLOCKS_OFFSET = 266_240
 FILES = ("process.header", "events_0.segment", "events_1.segment", "kept_0.segment", "definitions_0.segment")
 
 
@@ -38,9 +39,9 @@ def read_if_possible(directory: Path) -> tuple[list[int], str | None]:
         return [], str(error)
 
 
-def filled(root: Path) -> EventLogBuilder:
+def filled(root: Path, tail_records: int | None) -> EventLogBuilder:
     """An event log with something of everything in it."""
-    builder = EventLogBuilder(root)
+    builder = EventLogBuilder(root, tail_records=tail_records)
     builder.fact("argument", "x")
     stack = builder.python_stack((builder.code("a.py", "f", 3, b"\x80\x01\xd8", 2), 2))
     native = builder.native_stack(0x1010, 0x2020)
@@ -52,7 +53,36 @@ def filled(root: Path) -> EventLogBuilder:
     return builder
 
 
+tails = st.sampled_from([None, 7])
+places = st.one_of(st.integers(0, 1 << 14), st.integers(BLOCKS_OFFSET, BLOCKS_OFFSET + 20_000))
 slots = st.one_of(st.just("event"), st.just("torn"), st.just("zeros"))
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 1000)), max_size=150),
+    rows=st.integers(1, 50),
+    tail_records=st.integers(1, 20),
+    is_cut_off_between=st.booleans(),
+    big_endian=st.booleans(),
+)
+def test_packed_segments_are_put_in_order(
+    steps: list[tuple[int, int]], rows: int, tail_records: int, *, is_cut_off_between: bool, big_endian: bool
+) -> None:
+    """Wherever tails became blocks, and when the process was killed right then."""
+    with tempfile.TemporaryDirectory() as root:
+        builder = EventLogBuilder(
+            Path(root), tail_records=tail_records, is_cut_off_between=is_cut_off_between, big_endian=big_endian
+        )
+        number, expected = 0, []
+        for segment, gap in steps:
+            number += gap
+            expected.append(builder.malloc(gap * 64, gap, sequence=number, segment=segment))
+        capture = Capture(builder.write())
+        batches = list(capture.event_batches(rows))
+    assert [number for batch in batches for number in batch["sequence"]] == expected
+    assert [size for batch in batches for size in batch["size"]] == [gap for _, gap in steps]
+    assert all(len(batch) == rows for batch in batches[:-1])
+    assert capture.problems == ()
 
 
 @given(st.lists(st.tuples(slots, st.integers(0, 5), st.integers(1, 1000)), max_size=150), st.integers(1, 50))
@@ -77,11 +107,13 @@ def test_any_interleaving_is_put_in_order(steps: list[tuple[str, int, int]], row
     assert capture.event_count() == len(expected)
 
 
-@given(st.sampled_from(FILES), st.integers(0, 1 << 14), st.binary(min_size=1, max_size=200))
-def test_overwritten_bytes_never_crash_the_reader(name: str, offset: int, content: bytes) -> None:
+@given(tails, st.sampled_from(FILES), places, st.binary(min_size=1, max_size=200))
+def test_overwritten_bytes_never_crash_the_reader(
+    tail_records: int | None, name: str, offset: int, content: bytes
+) -> None:
     """Damage anywhere is either read over or refused with a message."""
     with tempfile.TemporaryDirectory() as root:
-        builder = filled(Path(root))
+        builder = filled(Path(root), tail_records)
         directory = builder.write()
         with (builder.log / name).open("r+b") as file:
             file.seek(offset)
@@ -91,11 +123,11 @@ def test_overwritten_bytes_never_crash_the_reader(name: str, offset: int, conten
         assert numbers == sorted(set(numbers))
 
 
-@given(st.sampled_from(FILES), st.integers(0, 9000))
-def test_cut_files_never_crash_the_reader(name: str, size: int) -> None:
+@given(tails, st.sampled_from(FILES), places)
+def test_cut_files_never_crash_the_reader(tail_records: int | None, name: str, size: int) -> None:
     """A torn tail costs what was in it and nothing else."""
     with tempfile.TemporaryDirectory() as root:
-        builder = filled(Path(root))
+        builder = filled(Path(root), tail_records)
         directory = builder.write()
         whole = read_everything(directory)
         path = builder.log / name

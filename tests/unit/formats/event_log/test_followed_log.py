@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from msmemscope.errors import EventLogError
+from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.followed_log import KEPT_SEGMENT, FollowedLog
 from msmemscope.live.followed_capture import FollowedCapture
 from msmemscope.live.snapshot import Life
 from tests.fakes.event_log_builder import HOST, MALLOC, STATE_OPEN, Event, EventLogBuilder
 
 RECORD_BYTES = 64
+BLOCKS_OFFSET = 4096 + (256 << 10)
 CHUNK_BYTES = 256 << 10
 CHUNK_RECORDS = CHUNK_BYTES // RECORD_BYTES
 
@@ -41,9 +43,10 @@ def punch(path: Path, start: int, size: int) -> None:
         file.write(content[start + size :])
 
 
-def test_threads_are_merged_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tail_records", [None, 64])
+def test_threads_are_merged_in_order(tail_records: int | None, tmp_path: Path) -> None:
     """Each event once, however many segments there are, and also where a new one comes later."""
-    log = EventLogBuilder(tmp_path)
+    log = EventLogBuilder(tmp_path, tail_records=tail_records)
     for number in range(2000):
         log.malloc(0x1000, 64, segment=number * 7 % 5)
     log.write()
@@ -74,6 +77,55 @@ def test_what_is_not_committed_is_read_once_it_is(tmp_path: Path) -> None:
     assert followed.missed == 0
 
 
+def test_a_tail_becomes_a_block_while_it_is_read(tmp_path: Path) -> None:
+    """However much of it had been read, and when the process is killed in between."""
+    log = EventLogBuilder(tmp_path, tail_records=100)
+    expected = [log.malloc(0x1000, 64)]
+    log.write()
+    followed = FollowedLog(log.directory)
+    found = sequences_of(followed)
+    for turn in range(60):
+        expected.extend(log.malloc(0x1000, 64) for _ in range(turn * 37 % 130 if turn % 4 else -len(expected) % 100))
+        log.is_cut_off_between = turn % 8 == 0
+        log.write()
+        assert followed.unread_events() == len(expected) - len(found)
+        found.extend(sequences_of(followed))
+        assert found == expected
+    assert (followed.missed, followed.damaged, followed.unread_events()) == (0, 0, 0)
+
+
+def test_blocks_that_were_given_back_are_counted(tmp_path: Path) -> None:
+    """What was read of them while they were the tail was not missed."""
+    log = EventLogBuilder(tmp_path, tail_records=100, header_fields={"maximum_log_bytes": 1 << 20})
+    expected = [log.malloc(0x1000, 64) for _ in range(150)]
+    log.write()
+    followed = FollowedLog(log.directory)
+    assert sequences_of(followed) == expected
+    new = [log.malloc(0x1000, 64) for _ in range(500)]
+    log.write()
+    punch(log.log / "events_0.segment", BLOCKS_OFFSET, 4 * 4096)
+    assert followed.first_sequences().tolist() == [401]
+    assert sequences_of(followed) == [number for number in new if number > 400]
+    assert followed.missed == 250
+    again = FollowedLog(log.directory)
+    assert sequences_of(again) == [number for number in new if number > 400]
+    assert again.missed == 400
+
+
+def test_a_damaged_block_is_left_out(tmp_path: Path) -> None:
+    """And the blocks behind it are read."""
+    log = EventLogBuilder(tmp_path, tail_records=100)
+    numbers = [log.malloc(0x1000, 64) for _ in range(350)]
+    log.write()
+    with (log.log / "events_0.segment").open("r+b") as file:
+        file.seek(BLOCKS_OFFSET + 4096 + 32)
+        file.write(b"\xff" * 400)
+    followed = FollowedLog(log.directory)
+    found = sequences_of(followed)
+    assert followed.damaged >= 100
+    assert found == [number for number in numbers if not 100 < number <= 200]
+
+
 def test_a_large_log_is_read_in_parts(tmp_path: Path) -> None:
     """Memory stays bounded: an answer has at most what all segments may hold together."""
     log = EventLogBuilder(tmp_path)
@@ -95,7 +147,7 @@ def test_a_large_log_is_read_in_parts(tmp_path: Path) -> None:
         assert found.has_more or sum(lengths) == count
     assert sum(lengths) == count
     assert max(lengths) < 300_000
-    assert followed.unread_bytes() == 0
+    assert followed.unread_events() == 0
 
 
 @pytest.mark.parametrize("looked_before", [False, True])
@@ -262,3 +314,19 @@ def test_whether_the_program_still_runs(tmp_path: Path) -> None:
     log.write()
     capture.refresh()
     assert capture.now().life is Life.ENDED
+
+
+@pytest.mark.parametrize("position", [0, 4096, BLOCKS_OFFSET + 1, 1 << 40, 1 << 62, (1 << 64) - 4096])
+def test_a_header_that_says_nonsense_of_the_tail_ends(position: int, tmp_path: Path) -> None:
+    """What is in the file bounds what is looked at, and blocks are read as far as they go."""
+    log = EventLogBuilder(tmp_path, tail_records=100)
+    numbers = [log.malloc(0x1000, 64) for _ in range(250)]
+    log.write()
+    with (log.log / "events_0.segment").open("r+b") as file:
+        file.seek(24)
+        file.write(position.to_bytes(8, "little"))
+    followed = FollowedLog(log.directory)
+    assert sequences_of(followed)[:200] == numbers[:200]
+    assert followed.unread_events() <= 50
+    assert followed.first_sequences().tolist() == [1]
+    assert Capture(log.directory).event_count() >= 200

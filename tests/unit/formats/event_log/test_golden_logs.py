@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-import tarfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log.layout import FORMAT_VERSION
+from tests.support.golden_logs import unpack_golden_log
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "event_logs"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 VERSIONS = range(4, FORMAT_VERSION + 1)
 
 
 def rows_and_golden(name: str, folder: Path, device: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """The rows of the dump that is written of a golden log now, and those of its time."""
-    with tarfile.open(GOLDEN / f"{name}.tar.gz") as archive:
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(folder, filter="data")
-        else:  # the first releases of 3.10 and 3.11
-            archive.extractall(folder)  # noqa: S202 - our own archive
-    (capture,) = folder.iterdir()
+    capture = unpack_golden_log(name, folder)
     expected = (capture / "expected.csv").read_text(encoding="utf-8")
     (capture / "expected.csv").unlink()
     assert main(["recover", str(folder)]) == 0

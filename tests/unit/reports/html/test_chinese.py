@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from msmemscope.formats.reading import load
 from msmemscope.launch.html_report import report_parts
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
+from msmemscope.model.place import Place
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
@@ -42,9 +42,9 @@ from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.verdict import Verdict, VerdictKind
 from tests.fakes.traces import Trace
 from tests.support.english import english
+from tests.support.golden_logs import unpack_golden_log
 from tests.support.recorded_runs import with_dumps, write_run
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "event_logs"
 PHRASES = LANGUAGES["zh"].phrases
 assert PHRASES is not None
 
@@ -110,13 +110,9 @@ def pages(folder: Path) -> Iterator[dict[str, Any]]:
     yield page(*ranks)
     yield page(out_of_memory())
     yield page(out_of_memory(), dataclasses.replace(without_steps(), process_id=2))
-    with tarfile.open(GOLDEN / "attributes_5.tar.gz") as archive:
-        for member in archive.getmembers():
-            content = archive.extractfile(member)
-            if content is not None and not member.name.endswith(".csv"):
-                (folder / "real" / member.name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / "real" / member.name).write_bytes(content.read())
-    yield page(load(next((folder / "real").iterdir())))
+    real = unpack_golden_log("attributes_5", folder / "real")
+    (real / "expected.csv").unlink()
+    yield page(load(real))
 
 
 def test_a_page_has_no_english_sentence(tmp_path: Path) -> None:
@@ -241,7 +237,7 @@ def test_what_a_recording_leaves_out_is_said(facts: Mapping[str, tuple[str, ...]
 def test_verdicts_of_every_kind_are_said() -> None:
     """With all that they may say, and with as little as they may."""
     (part,) = report_parts([without_steps()])
-    processes = (part.summary, dataclasses.replace(part.summary, process_id=7, rank=3))
+    processes = (part.summary, dataclasses.replace(part.summary, process_id=7, place=Place(rank=3)))
     full = {
         "bytes_by_site": (("/app/a.py(1): f", 1 << 20), ("/app/a.py(2): g", 10)),
         "held_by": "main.history[2] -> autograd graph",

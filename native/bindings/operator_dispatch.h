@@ -1,0 +1,26 @@
+// The dispatch function of our mode, without Python between torch and the operator. What it cannot judge by itself it
+// leaves to the mode's own `__torch_dispatch__`, which does the same in Python: tracing, other modes below, classes of
+// tensors with a dispatch of their own, what has no schema.
+#pragma once
+
+#include <Python.h>
+
+namespace msmemscope {
+
+// METH_VARARGS: set_dispatch(overload_type, calls_directly, in_python, make_plan, depth, graph_task, gradients_on) ->
+// bool overload_type: the class of operators. calls_directly: whether calling one does nothing but call its `_op`.
+// in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of its plan,
+// negative for none. The rest: what torch says of this thread now in Python. False if torch cannot be asked from here.
+PyObject* set_dispatch(PyObject* self, PyObject* arguments);
+
+// METH_O: dispatch_function(mode) -> what is to be the mode's `__torch_dispatch__`
+PyObject* dispatch_function(PyObject* self, PyObject* mode);
+
+// METH_NOARGS: dispatch_depth() -> the number of modes on this thread's stack, -1 if torch cannot be asked
+PyObject* dispatch_depth(PyObject* self, PyObject* none);
+
+// METH_O: set_operator_visitor(function) -> None
+// function(): called after an operator; returns after how many operators it is to be called again. Or None.
+PyObject* set_operator_visitor(PyObject* self, PyObject* function);
+
+}  // namespace msmemscope

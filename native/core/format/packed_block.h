@@ -1,0 +1,32 @@
+// A block of packed event records: what a full tail of a segment becomes, about a fifth of its bytes.
+//
+// Record by record; each field as the difference from what was to be expected, in as many bytes as that needs.
+// FORMAT.md says how. A block stands for itself: nothing before it is needed to read it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msmemscope::format {
+
+// "MSPB" when read as bytes on a little-endian machine. Stored last: a block without it is not committed.
+inline constexpr std::uint32_t kPackedBlockCommit = 0x4250534dU;
+
+struct PackedBlockHeader {
+    std::uint32_t commit;
+    std::uint32_t record_count;
+    std::uint32_t payload_bytes;
+    std::uint32_t reserved;
+    // Of the segment, in all blocks before this one, whether they are still there or not.
+    std::uint64_t records_before;
+    // Of the first record.
+    std::uint64_t first_sequence;
+};
+static_assert(sizeof(PackedBlockHeader) == 32);
+
+// Blocks begin at multiples of this many bytes, so that one can be given back to the disk without its neighbours.
+inline constexpr std::size_t kPackedBlockAlignment = 4096;
+// Of one block: as many as the largest tail holds.
+inline constexpr std::size_t kMostPackedRecords = 4096;
+
+}  // namespace msmemscope::format

@@ -1,0 +1,1 @@
+"""What the memory of a whole device went into."""

@@ -1,0 +1,160 @@
+"""A recording under settings of the allocator: what they would have made of it, beside what was recorded."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.recorded import Need
+from msmemscope.analysis.replay.allocator_settings import AllocatorSettings, read_settings
+from msmemscope.analysis.replay.recorded_allocations import (
+    Action,
+    allocating_devices,
+    allocator_kind,
+    recorded_allocations,
+)
+from msmemscope.analysis.replay.replay import Replay, replay, with_emptied_caches
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.replay.recorded_allocations import Allocations
+    from msmemscope.recording import Recording
+
+SUBJECT: Final = Subject("Replay", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES,))
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceReplay:
+    """The allocations of one device, as recorded and under the settings."""
+
+    device: int
+    recorded: Replay
+    """Under the settings that the recording was made with: those of `--recorded`, otherwise the usual ones."""
+    replayed: Replay
+    """Under those that were asked for."""
+    compared_blocks: int
+    """Blocks whose address is known: those of recordings with segments."""
+    equal_blocks: int
+    """Of these, how many the model puts at the same address."""
+    recorded_peak_reserved_bytes: int | None
+    """As the allocator reported it; None where it did not."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the model does all that the allocator did."""
+        return self.compared_blocks > 0 and self.equal_blocks == self.compared_blocks
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayedRecording:
+    """What settings of the allocator would have made of a recording."""
+
+    devices: tuple[DeviceReplay, ...]
+    coverage: Coverage
+    """What it covers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayOptions:
+    """How a recording is replayed."""
+
+    settings: str = ""
+    """`KEY:VALUE,...`, as the environment variable of the allocator has them; empty for the defaults of torch."""
+    recorded_settings: str | None = None
+    """With which the recording was made; None to take them from it, as far as it shows them."""
+    capacity_bytes: int | None = None
+    """What the driver has for the allocator; None for no limit."""
+    device_bytes: int | None = None
+    """Memory of the device, of which `per_process_memory_fraction` is a part; None for the capacity, or 64 GiB."""
+
+    def applied_to(self, settings: AllocatorSettings) -> AllocatorSettings:
+        """Return settings of the allocator with the device that was asked for."""
+        total = self.device_bytes or self.capacity_bytes or settings.device_bytes
+        return dataclasses.replace(settings, capacity_bytes=self.capacity_bytes, device_bytes=total)
+
+
+def prepared(
+    recording: Recording, device: int, options: ReplayOptions
+) -> tuple[Allocations, AllocatorSettings, Replay, Replay]:
+    """Read the allocations of a device, and replay them as recorded.
+
+    Returns:
+        The allocations; the settings that they were recorded with; the replay that follows the recorded segments, with its
+        course; and one without a limit that does not follow them, which others are compared with.
+    """
+    allocations = recorded_allocations(recording, device)
+    text = options.recorded_settings
+    if text is None:
+        text = "expandable_segments:True" if allocations.is_expandable else ""
+    settings = dataclasses.replace(
+        read_settings(text, allocations.kind, option="--recorded"),
+        device_bytes=options.applied_to(read_settings("", allocations.kind)).device_bytes,
+    )
+    followed = replay(allocations, settings, as_recorded=True, with_course=True)
+    allocations = with_emptied_caches(allocations, followed)
+    return allocations, settings, followed, replay(allocations, settings)
+
+
+def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRecording:
+    """Replay what was recorded of each device with a caching allocator.
+
+    Args:
+        recording: Any with allocations of torch_npu or torch.cuda.
+        options: Settings of the allocator.
+
+    Raises:
+        ConfigurationError: A setting is not accepted.
+    """
+    coverage = coverage_of(SUBJECT, recording)
+    numbers = allocating_devices(recording)
+    for kind in {allocator_kind(device) for device in numbers}:
+        read_settings(options.settings, kind)
+    if coverage.is_answered and not numbers:
+        coverage = coverage.without_answer(
+            ["no blocks of a caching allocator of torch_npu or torch.cuda were recorded"]
+        )
+    if not coverage.is_answered:
+        return ReplayedRecording((), coverage)
+    found, limits = [], []
+    for device in numbers:
+        allocations, settings, followed, recorded = prepared(recording, device, options)
+        given = options.settings or settings.text
+        wanted = options.applied_to(read_settings(given, allocations.kind))
+        replayed = replay(allocations, wanted)
+        reported = allocations.recorded_reserved
+        found.append(
+            DeviceReplay(
+                device,
+                recorded,
+                replayed,
+                *equal_blocks(allocations, followed),
+                int(reported.max()) if len(reported) and reported.max() >= 0 else None,
+            )
+        )
+        limits += limits_of(allocations)
+    return ReplayedRecording(tuple(found), coverage.with_limits(limits))
+
+
+def equal_blocks(allocations: Allocations, followed: Replay) -> tuple[int, int]:
+    """Return how many blocks have a known address, and how many of them the model puts there."""
+    course = followed.course
+    if course is None or not allocations.has_segments:
+        return 0, 0
+    is_block = allocations.actions == Action.ALLOCATE
+    mine = course["address"][course["address"] > 0]
+    return int(is_block.sum()), int((mine == allocations.recorded_addresses[is_block][: len(mine)]).sum())
+
+
+def limits_of(allocations: Allocations) -> list[str]:
+    """Say what is assumed because it was not recorded."""
+    lines = []
+    if not allocations.has_segments:
+        lines.append(
+            "no streams, private pools, requested sizes and segments were recorded: one stream is assumed, blocks that can be "
+            "handed out again when they are freed, and requests of their size (a memory snapshot of torch has all of these)"
+        )
+    if allocations.older_blocks:
+        lines.append(
+            f"{allocations.older_blocks} blocks are older than the recording: the order in which they came is not known"
+        )
+    return lines

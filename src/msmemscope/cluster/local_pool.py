@@ -1,0 +1,85 @@
+"""Captures summed up by processes of this machine.
+
+Workers are started anew, not forked: the process that asks has threads. A worker that is lost, as where memory runs out, takes its
+pool with it: those captures that were not done are tried once more, each in a pool of its own, so that only the one that kills its
+worker is left without an answer.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.cluster.capture_task import CaptureOutcome, summarise_capture
+from msmemscope.formats.available_memory import available_memory_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from msmemscope.cluster.capture_task import TaskOptions
+
+WORKER_BYTES: Final = 2 << 30
+"""What a worker is counted with where the number of workers is chosen."""
+_THREADS: Final = "POLARS_MAX_THREADS"
+_LOST: Final = "its worker was killed twice: did memory run out? --jobs=1 leaves it all of the machine"
+
+
+def default_jobs() -> int:
+    """Return how many workers this machine has processors and memory for."""
+    processors = len(os.sched_getaffinity(0))
+    memory = available_memory_bytes()
+    return max(min(processors, processors if memory is None else memory // WORKER_BYTES), 1)
+
+
+def summarise_locally(locations: Sequence[str], options: TaskOptions, *, jobs: int) -> Iterator[CaptureOutcome]:
+    """Sum captures up, in the order in which they are done.
+
+    Args:
+        locations: Paths and URLs.
+        options: Common to all.
+        jobs: Processes at a time; 1 uses this one.
+    """
+    if jobs == 1 or len(locations) == 1:
+        for location in locations:
+            yield summarise_capture(location, options)
+        return
+    left = set(locations)
+    for outcome in _pooled(locations, options, jobs):
+        left.discard(outcome.location)
+        yield outcome
+    for location in sorted(left):
+        yield next(_pooled([location], options, 1), CaptureOutcome(location, failure=_LOST))
+
+
+def _pooled(locations: Sequence[str], options: TaskOptions, jobs: int) -> Iterator[CaptureOutcome]:
+    """The outcomes of a pool, as long as none of its workers is lost."""
+    with (
+        _one_thread_each(),
+        concurrent.futures.ProcessPoolExecutor(
+            min(jobs, len(locations)), mp_context=multiprocessing.get_context("spawn")
+        ) as pool,
+        contextlib.suppress(BrokenProcessPool),
+    ):
+        futures = [pool.submit(summarise_capture, location, options) for location in locations]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers share the processors: each has one thread for its tables. They read the variable when they begin."""
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1" if before is None else before
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_THREADS]

@@ -1,0 +1,66 @@
+"""Call sites that are the same on every host: the same line of the same program has one name and one hash.
+
+A file of an installed package is named from the package on (`torch/nn/modules/linear.py`), any other by its name alone: where a
+checkout, a container or a job's own folder lies is no part of what a line is. The hash is that of all frames of a call site, so
+that two files of one name are told apart by who calls them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from typing import Final
+
+import polars as pl
+
+from msmemscope.recording.source_lines import line_text, stack_frames
+
+STABLE_SITE_SCHEMA: Final = pl.Schema(
+    {"site_path": pl.String(), "hash": pl.String(), "site": pl.String(), "frames": pl.String()}
+)
+"""One row per call site of a recording. site_path: as `call_sites` has it; hash: 16 hexadecimal digits; site: its innermost line;
+frames: all of them, innermost first, a line each."""
+
+MOST_FRAMES: Final = 24
+"""Frames that are kept as text, the innermost ones; the hash is of all."""
+_HASH_BYTES: Final = 8
+_PACKAGE: Final = re.compile(r".*/(?:site|dist)-packages/")
+_LIBRARY: Final = re.compile(r".*/lib(?:64)?/python3(?:\.\d+)?t?/")
+_ADDRESS: Final = re.compile(r"\+?0x[0-9a-f]+")
+
+
+def stable_sites(site_paths: pl.Series) -> pl.DataFrame:
+    """Name call sites as they are named on every host.
+
+    Args:
+        site_paths: As `recording.call_sites.call_sites` has them.
+
+    Returns:
+        STABLE_SITE_SCHEMA, one row per different path.
+    """
+    rows = []
+    for path in site_paths.unique().drop_nulls().sort():
+        frames = [stable_line(line) for line in path.splitlines()]
+        text = "\n".join(frames)
+        digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=_HASH_BYTES).hexdigest()
+        rows.append((path, digest, frames[0] if frames else "", "\n".join(frames[:MOST_FRAMES])))
+    return pl.DataFrame(rows, STABLE_SITE_SCHEMA, orient="row")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def stable_line(line: str) -> str:
+    """Return a frame, `file(line): function` or one of a native stack, without what differs from host to host."""
+    frame = next(iter(stack_frames(line) or stack_frames(f"{line}: <module>")), None)
+    if frame is not None:
+        return line_text(frame._replace(file=_stable_file(frame.file)))
+    module, parenthesis, rest = line.partition("(")
+    return _ADDRESS.sub("", f"{_stable_file(module)}{parenthesis}{rest}").strip()
+
+
+def _stable_file(file: str) -> str:
+    for root in (_PACKAGE, _LIBRARY):
+        match = root.match(file)
+        if match is not None:
+            return file[match.end() :]
+    return file.rpartition("/")[2]

@@ -1,0 +1,138 @@
+"""What is known of one capture when it has been looked at: one row of a table, of at most one megabyte.
+
+A row and not an object: ten thousand of them are one table, and `summaries.parquet` is that table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUMMARY_VERSION: Final = 1
+"""Of the row: one that was kept by another version is made anew."""
+MOST_BYTES: Final = 1 << 20
+"""Of a summary as it travels; the limits below, and those of texts, see to that."""
+CURVE_BUCKETS: Final = 2_000
+"""Stretches of time of the curve, each with the least and the most that was in use: no peak is lost."""
+MOST_STEPS: Final = 1_024
+"""Rows of `steps`; of a longer run a row is several steps, with the highest of their peaks."""
+MOST_OWNERS: Final = 64
+"""Owners at the peak, the largest ones; the others are one, `(other owners)`."""
+MOST_SITES: Final = 64
+"""Call sites at the peak, the largest ones."""
+MOST_FINDINGS: Final = 64
+MOST_LINES: Final = 16
+"""Lines of `coverage` and of `problems` each."""
+
+_PLACE: Final = {
+    "rank": pl.Int64(), "local_rank": pl.Int64(), "world_size": pl.Int64(), "local_world_size": pl.Int64(),
+    "node": pl.String(), "restart_count": pl.Int64(), "role": pl.String(),
+    "coordinates": pl.List(pl.Struct({"axis": pl.String(), "index": pl.Int64()})),
+}  # fmt: skip
+SUMMARY_SCHEMA: Final = pl.Schema(
+    {
+        "source": pl.String(), "fingerprint": pl.String(), "form": pl.String(), "process_id": pl.Int64(), "program": pl.String(),
+        "start_ns": pl.Int64(),
+        **_PLACE,
+        "event_count": pl.Int64(), "block_count": pl.Int64(),
+        "device": pl.String(), "pool": pl.String(),
+        "capacity_bytes": pl.Int64(), "used_bytes": pl.Int64(),
+        "peak_bytes": pl.Int64(), "peak_step": pl.Int64(), "peak_ns": pl.Int64(),
+        "pools": pl.List(pl.Struct({"device": pl.String(), "pool": pl.String(), "peak_bytes": pl.Int64()})),
+        "owners": pl.List(pl.Struct({"owner": pl.String(), "bytes": pl.Int64(), "blocks": pl.Int64()})),
+        "sites": pl.List(
+            pl.Struct(
+                {"hash": pl.String(), "site": pl.String(), "owner": pl.String(), "bytes": pl.Int64(), "blocks": pl.Int64()}
+            )
+        ),
+        "stacks": pl.List(pl.Struct({"hash": pl.String(), "frames": pl.String()})),
+        "step_source": pl.String(), "steps_ended": pl.Int64(),
+        "steps": pl.List(
+            pl.Struct({"first": pl.Int64(), "last": pl.Int64(), "peak_bytes": pl.Int64(), "end_bytes": pl.Int64()})
+        ),
+        "findings": pl.List(
+            pl.Struct(
+                {
+                    "kind": pl.String(), "site": pl.String(), "bytes": pl.Int64(), "blocks": pl.Int64(),
+                    "growth_bytes": pl.Int64(), "text": pl.String(), "held_by": pl.String(),
+                }
+            )
+        ),
+        "curve": pl.Struct(
+            {
+                "begin_ns": pl.Int64(), "end_ns": pl.Int64(), "least_bytes": pl.List(pl.Int64()),
+                "most_bytes": pl.List(pl.Int64()),
+            }
+        ),
+        "coverage": pl.List(pl.String()), "problems": pl.List(pl.String()),
+    }
+)  # fmt: skip
+"""One row per process of a job.
+
+source: the capture as it was named; fingerprint: of its files. start_ns: CLOCK_REALTIME.
+rank ... coordinates: its place in the job, null where it is not known; coordinates only of axes that the job has.
+device, pool: the ones that the following columns are about: of an accelerator before the cpu, of a framework before the driver, and
+    of those the one with the highest peak. pools: the peaks of all.
+capacity_bytes: of the device, null where no snapshot says so. used_bytes: the most that the process took of the device: of the
+    driver where that was observed, else the pool's reserve, else its peak.
+peak_bytes, peak_step, peak_ns: the most that was in use, in which step (0 before the first), and when.
+owners, sites: what was in use then, the largest first; hash: see `stable_sites`, owner: of most of the site's bytes.
+stacks: the frames of `sites`, by hash.
+steps: peaks of the steps `first` to `last` and what was in use when the last one ended, from the first step on.
+findings: as `reports.verdict` has them of this process alone: kind, line, bytes, and bytes per step that it grows by.
+curve: over time, from the first change to the last one.
+coverage: what was lost before it could be read; problems: what was skipped.
+"""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RankSummary:
+    """What is known of one process."""
+
+    row: pl.DataFrame
+    """SUMMARY_SCHEMA, one row."""
+
+    def to_bytes(self) -> bytes:
+        """Return the row as an Arrow stream, compressed by zstd."""
+        return packed(self.row)
+
+
+def packed(rows: pl.DataFrame) -> bytes:
+    """Return summaries as an Arrow stream, compressed by zstd."""
+    stream = io.BytesIO()
+    rows.write_ipc_stream(stream, compression="zstd", compat_level=pl.CompatLevel.oldest())
+    return stream.getvalue()
+
+
+def summaries_of(content: bytes, *, source: str) -> pl.DataFrame:
+    """Read summaries back.
+
+    Args:
+        content: Of `packed`.
+        source: What to name if it is none.
+
+    Raises:
+        InputError: It is no summary, or one of another version of the table.
+    """
+    try:
+        frame = pl.read_ipc_stream(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        message = f"{source} is no summary of a rank"
+        raise InputError(message) from error
+    if frame.schema != SUMMARY_SCHEMA:
+        message = f"{source} is a summary of another version"
+        raise InputError(message)
+    return frame
+
+
+def summary_row(values: Sequence[dict[str, object]]) -> pl.DataFrame:
+    """Return SUMMARY_SCHEMA of some rows; what is not given is null."""
+    return pl.DataFrame([{**dict.fromkeys(SUMMARY_SCHEMA), **row} for row in values], schema=SUMMARY_SCHEMA)

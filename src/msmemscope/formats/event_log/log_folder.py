@@ -1,0 +1,155 @@
+"""An event log as the observed process leaves it: a folder of segments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msmemscope.errors import EventLogError
+from msmemscope.formats.event_log.definitions import DefinitionTable
+from msmemscope.formats.event_log.layout import (
+    DEFINITION_SEGMENT_MAGIC,
+    EVENT_SEGMENT_MAGIC,
+    PACKED_SEGMENT_MAGIC,
+    PROCESS_HEADER,
+)
+from msmemscope.formats.event_log.process_header import DecodedHeader, decode_process_header, is_process_alive
+from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, open_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from msmemscope.formats.event_log.event_segments import RecordSource
+
+EVENT_LOG_DIRECTORY: Final = "event_log"
+"""Name of the event log inside the directory of a process."""
+
+_SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
+
+
+class StoredLog(Protocol):
+    """The parts of an event log, wherever they are stored."""
+
+    directory: Path
+    """What identifies it: the directory of the process, or an archive."""
+    header: DecodedHeader
+    is_archived: bool
+    """Whether it is a copy: the process that wrote it does not go on writing it."""
+
+    @property
+    def was_running(self) -> bool:
+        """Whether the process was still running when it was archived."""
+
+    @property
+    def name(self) -> str:
+        """What the directory of the process is called, or was."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be opened, one line each; known once all parts were asked for."""
+
+    @property
+    def events(self) -> Sequence[RecordSource]:
+        """Records in the order in which they happened, in each of them."""
+
+    @property
+    def kept(self) -> Sequence[RecordSource]:
+        """Records in any order."""
+
+    def definitions(self) -> DefinitionTable:
+        """Reads the definitions that are there now."""
+
+    def native_frames(self) -> Mapping[tuple[int, int], str]:
+        """Texts of native frames that need no symbols any more, by address and span of events (`Symbolizer.epoch`)."""
+
+    def is_running(self) -> bool:
+        """Tells whether the process still writes it (on this machine)."""
+
+
+class LogFolder:
+    """The event log in the directory of a process; see `StoredLog`.
+
+    Args:
+        path: The directory, or the `event_log` in it.
+
+    Raises:
+        EventLogError: the directory holds no event log, a damaged header, or a log of a newer format version.
+    """
+
+    is_archived = False
+    was_running = False
+
+    def __init__(self, path: Path) -> None:
+        """Read the header and find the segments."""
+        if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir():
+            path = path.parent
+        self.directory: Path = path
+        self._log = path / EVENT_LOG_DIRECTORY
+        names = self._segment_names()
+        self.header = self._read_header(has_segments=any(names.values()))
+        self.problems: tuple[str, ...] = ()
+        self.events: Sequence[RecordSource] = self._open_segments(
+            names["events"], EVENT_SEGMENT_MAGIC, PACKED_SEGMENT_MAGIC
+        )
+        self.kept: Sequence[RecordSource] = self._open_segments(names["kept"], EVENT_SEGMENT_MAGIC)
+        self._definition_names = names["definitions"]
+
+    @property
+    def name(self) -> str:
+        """Name of the directory."""
+        path = self.directory.absolute()
+        return path.resolve().name if path.name == ".." else path.name
+
+    def definitions(self) -> DefinitionTable:
+        """Reads the definitions that are there now."""
+        return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
+
+    def native_frames(self) -> Mapping[tuple[int, int], str]:
+        """None: the files that were mapped have the symbols."""
+        return {}
+
+    def is_running(self) -> bool:
+        """Tells whether the process still writes it (on this machine)."""
+        return is_process_alive(self.header.header)
+
+    def _segment_names(self) -> dict[str, list[str]]:
+        names: dict[str, list[tuple[int, str]]] = {"events": [], "kept": [], "definitions": []}
+        try:
+            for path in self._log.iterdir():
+                match = _SEGMENT_NAME.fullmatch(path.name)
+                if match:
+                    names[match[1]].append((int(match[2]), path.name))
+        except OSError as error:
+            message = f"{self.directory} holds no event log: {error.strerror}: {self._log}"
+            hint = "give the directory of one process, msmemscope_{pid}_{timestamp}_ascend"
+            raise EventLogError(message, hint=hint) from error
+        return {family: [name for _, name in sorted(found)] for family, found in names.items()}
+
+    def _read_header(self, *, has_segments: bool) -> DecodedHeader:
+        path = self._log / "process.header"
+        content = b""
+        try:
+            with path.open("rb") as file:
+                content = file.read(PROCESS_HEADER.itemsize)
+        except FileNotFoundError as error:
+            if not has_segments and any(self._log.iterdir()):
+                message = f"{self.directory} holds no event log: neither process.header nor a segment is in {self._log}"
+                raise EventLogError(message) from error
+        except OSError as error:
+            message = f"{path} cannot be read: {error.strerror}"
+            raise EventLogError(message) from error
+        return decode_process_header(content, path)
+
+    def _open_segments(self, names: Iterable[str], *magics: int) -> list[SegmentFile]:
+        files = []
+        for name in names:
+            try:
+                file = open_segment(self._log / name, *magics)
+            except ForeignSegmentError as error:
+                if error.message not in self.problems:
+                    self.problems = (*self.problems, error.message)
+                continue
+            if file is not None:
+                files.append(file)
+        return files

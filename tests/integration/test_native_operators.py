@@ -1,0 +1,81 @@
+"""Operators that are dispatched in native code are recorded as those are that the mode in Python dispatches."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+
+from msmemscope.model.events import EventKind
+from tests.support.forked import run_forked
+from tests.support.operator_rows import IN_PYTHON, KINDS, NATIVE, OPTIONS, first_difference, rows_by_thread
+from tests.support.targets import SOURCES
+from tests.support.tool import ToolRun
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+def _listed(file: str, decorator: str) -> list[tuple[str, str]]:
+    text = (SOURCES / f"{file}.py").read_text(encoding="utf-8")
+    return [(file, name) for name in re.findall(rf"@{decorator}\ndef (\w+)", text)]
+
+
+PROGRAMS = [*_listed("operator_calls", "way"), *_listed("torch_features", "feature")]
+
+_BY_SEVERAL_THREADS = {"data_parallel_training", "threads_with_operators", "distributed_tensor"}
+"""Programs with threads at work at the same time: which of their blocks is where differs from run to run."""
+
+_RAISING = {"failures", "failing_operators", "tracebacks"}
+"""Programs that hold on to errors, and so to the frames of a mode in Python, which hold on to arguments: they are freed
+later than without us."""
+
+_WITHOUT_MEMORY = {"meta_device"}
+
+_PROGRAM = """
+import runpy, sys
+sys.argv[1:] = [{name!r}]
+runpy.run_path({source!r}, run_name='__main__')
+"""
+
+
+class Runs(NamedTuple):
+    """One program, observed in several ways."""
+
+    native: ToolRun
+    in_python: ToolRun
+    """By the mode that is written in Python."""
+    alone: ToolRun
+    """Without the tool."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Runs]:
+    """Each program in each way, in forked processes."""
+    programs = {name: _PROGRAM.format(name=name, source=str(SOURCES / f"{file}.py")) for file, name in PROGRAMS}
+
+    def beginning_with(text: str) -> dict[str, str]:
+        return {name: text + program for name, program in programs.items()}
+
+    native = run_forked(beginning_with(NATIVE), tmp_path_factory.mktemp("native"), OPTIONS)
+    in_python = run_forked(beginning_with(IN_PYTHON), tmp_path_factory.mktemp("python"), OPTIONS)
+    alone = run_forked(programs, tmp_path_factory.mktemp("alone"))
+    return {name: Runs(native[name], in_python[name], alone[name]) for name in programs}
+
+
+@pytest.mark.parametrize("name", [name for _, name in PROGRAMS])
+def test_the_recording_is_that_of_the_mode(runs: dict[str, Runs], name: str) -> None:
+    """Row by row, apart from times and addresses; and the results are those of the program alone, to the bit."""
+    native, in_python, alone = runs[name]
+    assert alone.returncode == 0, alone.stderr
+    assert native.returncode == 0, native.stderr
+    assert in_python.returncode == 0, in_python.stderr
+    assert native.stdout == alone.stdout
+    assert in_python.stdout == alone.stdout or name == "tracebacks"  # the mode in Python is in them
+    assert len(native.captures) == len(in_python.captures)
+    assert native.captures or name in _WITHOUT_MEMORY
+    kinds = KINDS - {EventKind.FREE} if name in _RAISING else KINDS
+    for ours, oracle in zip(native.captures, in_python.captures, strict=True):
+        found = rows_by_thread(ours, kinds, knows_blocks=name not in _BY_SEVERAL_THREADS)
+        expected = rows_by_thread(oracle, kinds, knows_blocks=name not in _BY_SEVERAL_THREADS)
+        assert found == expected, first_difference(found, expected)
