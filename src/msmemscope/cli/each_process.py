@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import json
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -70,8 +68,6 @@ def each_process(
     from msmemscope.reports.rank_text import process_name
     from msmemscope.reports.report_text import HEADING, ReportWriter
 
-    with contextlib.suppress(ValueError):  # only the main thread may
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     failures: list[MsmemscopeError] = []
     shown_ones = 0
     writer = ReportWriter(sys.stdout)

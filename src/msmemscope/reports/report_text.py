@@ -51,7 +51,13 @@ def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | N
     """
     from rich.console import Console
 
-    return Console(
+    class ReportConsole(Console):
+        """Leaves it to the command what becomes of a reader that went away: rich would end the program."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704 - rich calls it while it handles the error
+
+    return ReportConsole(
         file=out,
         width=width,
         highlight=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -134,6 +135,44 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
     )
     assert run.returncode == 141
     assert run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["events", "{}"],
+        ["analyze", "peak", "{}"],
+        ["analyze", "card", "{}"],
+        ["summary", "{}"],
+        ["top", "{}"],
+        ["tree", "{}"],
+        ["stats", "{}"],
+        ["stats", "{}", "--json"],
+    ],
+)
+def test_a_reader_of_an_answer_goes_away(command: list[str], tmp_path: Path) -> None:
+    """As with `| head`: the status is the shell's for it, nothing is printed, and how signals are handled stays as it was.
+
+    A process that dies of a pipe without a reader is also killed by a worker of its own that was lost.
+    """
+    log = EventLogBuilder(tmp_path)
+    log.malloc(0x1000, 64)
+    arguments = [argument.format(log.write()) for argument in command]
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = (
+        "import signal, sys; from msmemscope.cli.main import main; status = main(sys.argv[1:]); "
+        "assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN; sys.exit(status)"
+    )
+    with os.fdopen(writing, "w") as without_reader:
+        run = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            stdout=without_reader,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (run.returncode, run.stderr) == (141, "")
 
 
 def two_captures(root: Path) -> tuple[Path, Path]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +48,12 @@ class EventsCommand:
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        """Write the text; a reader that goes away (head) ends it quietly."""
+        """Write the text; a reader that goes away (head) ends it."""
         limit = _limit(arguments.limit)
         kinds = _kinds(arguments.kind)
         from msmemscope.formats.event_log import Capture
         from msmemscope.formats.event_log.text_dump import write_text
 
-        with contextlib.suppress(ValueError):  # only the main thread may
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         write_text(
             Capture(arguments.directory), sys.stdout, limit=limit, kinds=kinds, definitions=arguments.definitions
         )
