@@ -37,6 +37,9 @@ RUN_ELSEWHERE = {
     "make sanitize": "run by hand, needs minutes",
     "pip install .": "tests/contracts/test_wheel.py",
     "source <(msmemscope completion bash)": "tests/unit/cli/test_completion.py",
+    "vnpu run --compute=none --ranks=8 -- msmemscope --device=npu python examples/train_in_parallel.py --size=7b": (
+        "tests/ascend/test_dry_run_of_ranks.py, a smaller model on fewer ranks"
+    ),
     "make wheels": "tests/contracts/test_wheel.py, each night",
     "pip install dist/msmemscope-*.whl": "a step of make wheels",
     "pip install --group build": "a step of make build",
@@ -183,6 +186,10 @@ def test_options_in_the_text_exist() -> None:
         "--steps",
         "--standalone",
         "--nproc-per-node",
+        "--compute",
+        "--overhead",
+        "--workspace",
+        "--size",
     }
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

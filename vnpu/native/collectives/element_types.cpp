@@ -200,6 +200,22 @@ size_t element_bytes(int type) {
     return 0;
 }
 
+bool is_whole_number(int type) {
+    switch (static_cast<ElementType>(type)) {
+        case ElementType::kInt8:
+        case ElementType::kInt16:
+        case ElementType::kInt32:
+        case ElementType::kInt64:
+        case ElementType::kUint8:
+        case ElementType::kUint16:
+        case ElementType::kUint32:
+        case ElementType::kUint64:
+            return true;
+        default:
+            return false;
+    }
+}
+
 const char* type_name(int type) {
     constexpr const char* kNames[] = {"int8",   "int16", "int32",    "float16",     "float32",     "int64",
                                       "uint64", "uint8", "uint16",   "uint32",      "float64",     "bfloat16",

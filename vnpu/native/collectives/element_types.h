@@ -10,6 +10,8 @@ namespace virtual_npu {
 
 // 0 for a number that is no type.
 size_t element_bytes(int type);
+// Integers of up to 64 bits.
+bool is_whole_number(int type);
 const char* type_name(int type);
 const char* reduction_name(int reduction);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "element_types.h"
 #include "functions.h"
 #include "settings.h"
 
@@ -31,11 +32,9 @@ uint64_t total_bytes(const std::vector<Part>& parts) {
     return total;
 }
 
-// With compute=none no data is worth the time to move it, as in the runtime's copies; small things are moved all the
-// same, because programs exchange sizes and flags.
-constexpr uint64_t kMostBytesMovedWithoutCompute = uint64_t{1} << 20;
-inline bool data_matters(uint64_t bytes) {
-    return settings().compute == Compute::kCpu || bytes <= kMostBytesMovedWithoutCompute;
+// Whether elements are worth moving them: see settings.h.
+inline bool data_matters(uint64_t bytes, int type) {
+    return settings().compute == Compute::kCpu || bytes <= most_bytes_moved_without_compute(is_whole_number(type));
 }
 
 // One collective while it runs.
@@ -58,7 +57,7 @@ public:
     const std::byte* slot(uint32_t rank) const { return communicator_.slot(rank); }
 
     // Whether there is anything to move; `bytes` is the same on all ranks.
-    bool moves(uint64_t bytes) const { return bytes > 0 && data_matters(bytes); }
+    bool moves(uint64_t bytes) const { return bytes > 0 && data_matters(bytes, signature_.type); }
 
     // The ranks meet, and nothing is moved.
     int synchronize() {

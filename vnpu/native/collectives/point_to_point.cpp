@@ -71,7 +71,8 @@ private:
         const uint64_t room = ring_bytes_ - (produced - consumed / kRegionBytes * kRegionBytes);
         if (!header_done_) {
             if (room < kAlignment) return false;
-            const MessageHeader header{item_.count, item_.type, bytes_ > 0 && data_matters(bytes_) ? 1u : 0u};
+            const MessageHeader header{item_.count, item_.type,
+                                       bytes_ > 0 && data_matters(bytes_, item_.type) ? 1u : 0u};
             std::memcpy(ring_ + produced % ring_bytes_, &header, sizeof header);
             positions_.produced.store(produced + kAlignment, std::memory_order_release);
             header_done_ = true;

@@ -37,6 +37,8 @@ void* map_aligned(uint64_t bytes) {
     if (aligned > begin) munmap(place, aligned - begin);
     const uintptr_t end = begin + whole;
     if (end > aligned + bytes) munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+    // With compute=none little of a block is ever written; a huge page would back two megabytes for one number.
+    if (settings().compute == Compute::kNone) madvise(reinterpret_cast<void*>(aligned), bytes, MADV_NOHUGEPAGE);
     return reinterpret_cast<void*>(aligned);
 }
 

@@ -3,7 +3,7 @@
 // Phase one (aclnnXGetWorkspaceSize) differs from function to function, so its symbol is an indirect function: the
 // dynamic linker asks resolve_plan() once, at the first lookup, which code stands behind it. That is
 //   - with compute=none: a function that does nothing, but for the few that need device memory on hardware, which ask
-//     for a workspace, and for small copies;
+//     for a workspace, and those that programs count with (small_operators.h);
 //   - with compute=cpu: the kernel from the library of kernels, loaded at the first lookup, when libtorch is there; and
 //     for a function without a kernel one that fails and says so.
 // Phase two (aclnnX) is the same code for all: it launches a kernel, which runs what phase one left.
@@ -25,6 +25,7 @@
 #include "operator_abi.h"
 #include "runtime_errors.h"
 #include "settings.h"
+#include "small_operators.h"
 
 namespace virtual_npu {
 namespace {
@@ -139,69 +140,9 @@ int asks_for_workspace(Before..., uint64_t* workspace_bytes, void**) {
     return kSuccess;
 }
 
-// Small copies are made all the same, as in the runtime: what a program wrote as an index, or got from another rank, it
-// can read back.
-constexpr uint64_t kMostBytesCopied = uint64_t{1} << 20;
-
-struct SmallCopy : Execution {
-    void* target;
-    const void* source;
-    uint64_t bytes;
-};
-
-bool is_contiguous(const aclTensor& tensor) {
-    int64_t stride = 1;
-    for (uint32_t dimension = tensor.dimensions; dimension-- > 0;) {
-        if (tensor.sizes[dimension] != 1 && tensor.strides[dimension] != stride) return false;
-        stride *= tensor.sizes[dimension];
-    }
-    return true;
-}
-
-bool is_tensor(const aclTensor* tensor) { return tensor != nullptr && tensor->kind == ObjectKind::kTensor; }
-
-uint64_t bytes_of(const aclTensor& tensor) {
-    uint64_t bytes = value_bytes(tensor.data_type);
-    for (uint32_t dimension = 0; dimension < tensor.dimensions; ++dimension) {
-        bytes *= static_cast<uint64_t>(tensor.sizes[dimension]);
-    }
-    return bytes;
-}
-
-void* first_byte(const aclTensor& tensor) {
-    return static_cast<char*>(tensor.storage) + tensor.offset * static_cast<int64_t>(value_bytes(tensor.data_type));
-}
-
-int copies_if_small(const aclTensor* target, const aclTensor* source, uint64_t*, void** executor) {
-    if (!is_tensor(target) || !is_tensor(source) || executor == nullptr) {
-        return refuse_arguments("aclnnInplaceCopy: two tensors and room for an executor are needed");
-    }
-    const uint64_t bytes = bytes_of(*target);
-    if (target->data_type != source->data_type || bytes != bytes_of(*source) || bytes > kMostBytesCopied ||
-        !is_contiguous(*target) || !is_contiguous(*source)) {
-        return kSuccess;
-    }
-    auto* copy = new SmallCopy{};
-    copy->kind = ObjectKind::kExecution;
-    copy->function = "aclnnInplaceCopy";
-    copy->run = [](Execution* self, char*, size_t) {
-        const auto* planned = static_cast<SmallCopy*>(self);
-        std::memmove(planned->target, planned->source, planned->bytes);
-        return static_cast<int>(kSuccess);
-    };
-    copy->destroy = [](Execution* self) { delete static_cast<SmallCopy*>(self); };
-    copy->end_of_output = [](const Execution*) -> void* { return nullptr; };
-    copy->target = first_byte(*target);
-    copy->source = first_byte(*source);
-    copy->bytes = bytes;
-    *executor = copy;
-    return kSuccess;
-}
-
 using T = const void*;  // any object
 const std::unordered_map<std::string, Plan>& functions_without_compute() {
     static const auto* functions = new std::unordered_map<std::string, Plan>{
-        {"aclnnInplaceCopy", reinterpret_cast<Plan>(&copies_if_small)},
         {"aclnnMm", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
         {"aclnnMatmul", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
         {"aclnnBatchMatMul", reinterpret_cast<Plan>(&asks_for_workspace<T, T, T, int8_t>)},
@@ -225,6 +166,7 @@ template <int Index>
 Plan resolve_plan() {
     const char* function = kFunctionNames[Index];
     if (settings().compute == Compute::kNone) {
+        if (const Plan small = find_small_operator(function)) return small;
         const auto place = functions_without_compute().find(function);
         return place == functions_without_compute().end() ? reinterpret_cast<Plan>(&does_nothing) : place->second;
     }
@@ -260,7 +202,7 @@ void count_call(const char* function) {
 
 // What is launched as the arguments of an operator's kernel.
 struct Work {
-    Execution* execution;  // null with compute=none, but for small copies
+    Execution* execution;  // null with compute=none, but for small operators
     int status;
     char message[1024];
 };

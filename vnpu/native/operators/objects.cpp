@@ -38,6 +38,23 @@ size_t value_bytes(int data_type) {
     }
 }
 
+bool is_whole_number(int data_type) {
+    switch (data_type) {
+        case kInt8:
+        case kUint8:
+        case kBool:
+        case kInt16:
+        case kUint16:
+        case kInt32:
+        case kUint32:
+        case kInt64:
+        case kUint64:
+            return true;
+        default:
+            return false;
+    }
+}
+
 }  // namespace virtual_npu
 
 namespace {

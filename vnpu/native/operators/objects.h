@@ -8,4 +8,7 @@ namespace virtual_npu {
 // Bytes of one value, 0 for a data type that no scalar has.
 size_t value_bytes(int data_type);
 
+// Integers of up to 64 bits, and truth values.
+bool is_whole_number(int data_type);
+
 }  // namespace virtual_npu

@@ -1,4 +1,8 @@
 // Memory of devices and pinned memory of the host: allocation through the driver, copies, information.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -21,12 +25,32 @@ constexpr size_t kPadding = 32;
 // Of the policies of aclrtMalloc: 0 is huge pages first, others take none.
 constexpr uint32_t kHugePagesOnly = 1;
 
-// With compute=none no data is worth the pages that it would fill. Small copies are made all the same: a program may
-// read back an index or a flag that it wrote.
-constexpr size_t kMostBytesCopiedWithoutCompute = size_t{1} << 20;
+// A kind of copy; of the others the source is memory of a device.
+constexpr int kHostToDevice = 1;
 
-bool data_matters(size_t bytes) {
-    return settings().compute == Compute::kCpu || bytes <= kMostBytesCopiedWithoutCompute;
+bool data_matters(size_t bytes) { return settings().compute == Compute::kCpu || bytes <= kMostBytesMoved; }
+
+// Copies the pages that somebody has written: what the host or another rank put there. Activations, which nobody writes
+// with compute=none, have none, and their copies take no memory either.
+void copy_written_pages(char* target, const char* source, size_t bytes) {
+    const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    constexpr size_t kPages = 512;  // at a time
+    unsigned char present[kPages];
+    const char* const end = source + bytes;
+    const char* const first = source;
+    while (source < end) {
+        const auto page = reinterpret_cast<uintptr_t>(source) & ~(page_bytes - 1);
+        const char* stop = std::min(end, reinterpret_cast<const char*>(page) + kPages * page_bytes);
+        const auto length = static_cast<size_t>(stop - reinterpret_cast<const char*>(page));
+        const bool is_known = mincore(reinterpret_cast<void*>(page), length, present) == 0;
+        for (size_t number = 0; source < stop; ++number) {
+            const char* page_end = std::min(stop, reinterpret_cast<const char*>(page) + (number + 1) * page_bytes);
+            if (!is_known || (present[number] & 1) != 0) {
+                std::memcpy(target + (source - first), source, static_cast<size_t>(page_end - source));
+            }
+            source = page_end;
+        }
+    }
 }
 
 int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
@@ -83,14 +107,18 @@ int registration_result(int status, const char* function, const void* pointer) {
     return fail(kAclInvalidParameter, "EE1001: %s", text);
 }
 
-int copy(void* target, size_t target_bytes, const void* source, size_t bytes, void* stream) {
+int copy(void* target, size_t target_bytes, const void* source, size_t bytes, int kind, void* stream) {
     const int status = virtual_npu_stream_status(stream);
     if (status != kAclSuccess || bytes == 0) return status;
     if (target == nullptr || source == nullptr || bytes > target_bytes) {
         return refuse(stream, "a copy of %zu bytes from %p to %p, which has room for %zu", bytes, source, target,
                       target_bytes);
     }
-    if (data_matters(bytes)) std::memmove(target, source, bytes);
+    if (data_matters(bytes) || (kind == kHostToDevice && bytes <= kMostBytesWrittenByHost)) {
+        std::memmove(target, source, bytes);
+    } else if (kind != kHostToDevice) {
+        copy_written_pages(static_cast<char*>(target), static_cast<const char*>(source), bytes);
+    }
     return kAclSuccess;
 }
 
@@ -135,15 +163,16 @@ EXPORTED int aclrtHostUnregister(void* pointer) {
     return virtual_npu::registration_result(aclrtHostUnregisterImpl(pointer), "aclrtHostUnregister", pointer);
 }
 
-EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int) {
-    return virtual_npu::copy(target, target_bytes, source, bytes, nullptr);
+EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int kind) {
+    return virtual_npu::copy(target, target_bytes, source, bytes, kind, nullptr);
 }
-EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int, void* stream) {
-    return virtual_npu::copy(target, target_bytes, source, bytes, stream);
+EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int kind,
+                              void* stream) {
+    return virtual_npu::copy(target, target_bytes, source, bytes, kind, stream);
 }
-EXPORTED int aclrtMemcpyAsyncWithCondition(void* target, size_t target_bytes, const void* source, size_t bytes, int,
-                                           void* stream) {
-    return virtual_npu::copy(target, target_bytes, source, bytes, stream);
+EXPORTED int aclrtMemcpyAsyncWithCondition(void* target, size_t target_bytes, const void* source, size_t bytes,
+                                           int kind, void* stream) {
+    return virtual_npu::copy(target, target_bytes, source, bytes, kind, stream);
 }
 EXPORTED int aclrtMemset(void* target, size_t target_bytes, int32_t value, size_t bytes) {
     return virtual_npu::set(target, target_bytes, value, bytes, nullptr);

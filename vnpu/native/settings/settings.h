@@ -47,6 +47,16 @@ Settings parse_settings(const char* (*lookup)(const char* name));
 const char* module_name(uint32_t module);
 int module_number(const std::string& name);
 
+// With compute=none no data is worth the pages and the time that it would take, but programs read back what they wrote,
+// and what other ranks told them: indices, flags, sizes, pickled objects. So what is small is moved, and more of it if
+// it consists of bytes or whole numbers, or comes from the host.
+constexpr uint64_t kMostBytesMoved = uint64_t{1} << 20;
+constexpr uint64_t kMostBytesWrittenByHost = uint64_t{16} << 20;
+constexpr uint64_t kMostBytesOfWholeNumbers = uint64_t{64} << 20;
+constexpr uint64_t most_bytes_moved_without_compute(bool whole_numbers) {
+    return whole_numbers ? kMostBytesOfWholeNumbers : kMostBytesMoved;
+}
+
 constexpr uint32_t kMostDevices = 64;
 constexpr uint32_t kModuleCount = 76;
 constexpr uint32_t kModuleApplication = 33;

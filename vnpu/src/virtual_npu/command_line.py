@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import virtual_npu
 
 from .compiled_kernels import cache_folder, find_compiler, library_path
-from .configuration import Configuration
+from .configuration import MOST_DEVICES, Configuration, refused
 from .environment import environment_variables
 from .errors import VirtualNpuError
 from .installation import find_package, refuse_real_cann, require_matching_packages
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE_ERROR = 2
+_RANKS = "--ranks"
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,6 +54,11 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
     run = commands.add_parser("run", parents=[choices], help="run a program on the virtual NPU",
                               usage="vnpu run [options] [--] program [arguments ...]")  # fmt: skip
+    run.add_argument(
+        _RANKS,
+        metavar="N",
+        help="be a job of N ranks: python FILE runs N times, forked from one process that has imported torch",
+    )
     run.add_argument("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     commands.add_parser("env", parents=[choices], help='print the environment for a shell: eval "$(vnpu env)"')
     commands.add_parser("info", parents=[choices], help="say what is installed, and how it is configured")
@@ -62,17 +70,33 @@ def choose(options: argparse.Namespace) -> Configuration:
     return Configuration.choose(vars(options), os.environ, lambda name: f"--{name}")
 
 
+def ranks_program(count: str, program: list[str]) -> list[str]:
+    """Return the command line that runs a Python program as so many ranks, also behind a tool that starts it."""
+    if not re.fullmatch(r"[1-9]\d{0,2}", count) or int(count) > MOST_DEVICES:
+        raise refused(_RANKS, count, f"a number from 1 to {MOST_DEVICES}, a device for each rank")
+    python = next((place for place, word in enumerate(program) if re.fullmatch(r"python[\d.]*", Path(word).name)), -1)
+    before, words = program[: python + 1], program[python + 1 :]
+    if not before or not words or words[0].startswith("-"):
+        raise refused(_RANKS, shlex.join(program), "python FILE [arguments ...]", "torchrun starts anything else")
+    return [*before, "-m", "virtual_npu.forked_ranks", count, *words]
+
+
 def run(options: argparse.Namespace) -> NoReturn:
     """Become the program."""
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
         message = "run: no program given\nhint: vnpu run -- python train.py"
         raise VirtualNpuError(message)
+    if options.ranks is not None:
+        program = ranks_program(options.ranks, program)
     executable = shutil.which(program[0])
     if executable is None:
         message = f"run: '{program[0]}' is not a program that can be found and executed"
         raise VirtualNpuError(message)
-    variables = environment_variables(choose(options), despite_cann=options.despite_cann)
+    configuration = choose(options)
+    if options.ranks is not None and configuration.devices < int(options.ranks):
+        configuration = replace(configuration, devices=int(options.ranks))
+    variables = environment_variables(configuration, despite_cann=options.despite_cann)
     sys.stdout.flush()
     os.execve(executable, program, {**os.environ, **variables})  # noqa: S606  # running it is what was asked for
 

@@ -35,6 +35,7 @@ VERBS: Final[Mapping[str, str]] = {
     "stats": "Count events, steps and blocks, by size and by lifetime.",
     "analyze": "Find leaks, inefficient use, growth, and what memory is made of.",
     "replay": "Replay the allocations under other settings of the allocator.",
+    "fits": "Say whether a job fits in devices of other sizes.",
     "advise": "Try settings of the allocator, and say what each would save.",
     "report": "Write an HTML page about a run, from findings to source lines.",
     "view": "Show a run in the browser, however long it is.",
