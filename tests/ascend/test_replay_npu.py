@@ -28,6 +28,7 @@ from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 DEVICE_BYTES: Final = 1 << 30
@@ -100,7 +101,11 @@ def histories(tmp_path_factory: pytest.TempPathFactory, cann_environment: dict[s
 
 def settings_of(case: str) -> AllocatorSettings:
     """What the program of a case ran with."""
-    given = CASES[case]
+    return given_settings(CASES[case])
+
+
+def given_settings(given: Mapping[str, Any]) -> AllocatorSettings:
+    """What a program ran with, by a row of SETTINGS."""
     return dataclasses.replace(
         read_settings(given.get("settings", ""), DeviceKind.NPU),
         device_bytes=DEVICE_BYTES,

@@ -6,6 +6,7 @@ import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.cause_words import sentence_of, verdict_of
+from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
@@ -118,6 +119,8 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
     sentence = fullness(failure)
     if sentence:
         yield sentence
+    if failure.cause is not None and failure.cause.refusal is not None:
+        yield from refusal_sentences(failure.cause.refusal, short_site)
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
         f"({pool_word(part.pool, failure.device)})"

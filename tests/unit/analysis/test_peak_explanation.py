@@ -344,6 +344,22 @@ def test_a_gap_that_was_not_used() -> None:
     assert "a gap of 800 MiB in the pool's reserve would have held the 500 MiB asked for" in found.sentence
 
 
+def test_how_the_allocator_came_to_refuse() -> None:
+    """The pool of the request, what is free there, what holds it; without streams no room is said to be overlooked."""
+    refusal = cause_of(failure(segment=900, pieces=(100,), used=1000, request=500)).refusal
+    assert refusal is not None
+    assert (refusal.is_small, refusal.is_of_stream, refusal.block_bytes) == (False, False, None)
+    assert refusal.free_bytes == refusal.largest_free_bytes == 800 << 20
+    assert (refusal.overlooked_bytes, refusal.elsewhere_bytes, refusal.released_segments) == (0, 0, 0)
+    (holder,) = refusal.holders
+    assert (holder.size_bytes, holder.pin_bytes, holder.block_count) == (900 << 20, 100 << 20, 1)
+    # Of the small pool nothing is free: its blocks have segments of their own.
+    small = cause_of(failure(segment=900, pieces=(100,), used=1000, request=2)).refusal
+    assert small is not None
+    assert (small.is_small, small.free_bytes, small.elsewhere_bytes) == (True, 0, 800 << 20)
+    assert small.holders == ()
+
+
 def test_without_figures_of_the_device() -> None:
     """It says what is missing; fragmentation shows in the reserve alone."""
     found = cause_of(failure(pieces=(400,), has_snapshot=False))

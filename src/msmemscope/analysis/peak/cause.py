@@ -6,6 +6,7 @@ the pools `slack` bytes lie in gaps that do not fit. The step needs `need` bytes
 is in use and the request (see `comparison`). Closing the gaps lets the step finish if `used - slack + need - in use` does
 not exceed the capacity: nothing else is fragmentation. The causes, in the order in which they are looked at:
 
+0. room that was not looked for: a free block would have held the request, and the allocator did not search again (`refusal`);
 1. pinned memory of the host: the driver refused memory of the host, or pinned memory has the most of it;
 2. a leak, or a cache that grows with every step: without what has come since the first step, the step would finish;
 3. a configured limit: torch refused by itself and no driver was asked;
@@ -39,6 +40,7 @@ from msmemscope.analysis.peak.cause_words import (
     verdict_of,
 )
 from msmemscope.analysis.peak.comparison import Circumstances, Contribution, StepComparison, circumstances
+from msmemscope.analysis.peak.refusal import Refusal, find_refusal
 from msmemscope.model.events import EventKind
 from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
@@ -86,6 +88,8 @@ class OutOfMemoryCause:
     """With the last good step; None without one."""
     missing: tuple[str, ...]
     """Figures that are not known, one line each."""
+    refusal: Refusal | None = None
+    """How the caching allocator came to refuse it; None where there is none, or its segments are not known."""
 
 
 def find_cause(
@@ -107,7 +111,9 @@ def find_cause(
         gaps = find_fragmentation(recording, sequence, device=failure["device"])
     figures = memory_figures(recording, sequence, recording.blocks if blocks is None else blocks, gaps)
     found = circumstances(recording, failure, figures.request_bytes)
-    figures = dataclasses.replace(figures, need_bytes=found.need_bytes)
+    refusal = find_refusal(recording, failure, gaps) if gaps is not None else None
+    overlooked = refusal.overlooked_bytes if refusal is not None else 0
+    figures = dataclasses.replace(figures, need_bytes=found.need_bytes, overlooked_bytes=overlooked)
     cause, figures, site = _decide(figures, found, gaps)
     return OutOfMemoryCause(
         sequence=sequence,
@@ -122,6 +128,7 @@ def find_cause(
         step=found.step,
         comparison=found.comparison,
         missing=missing_figures(figures),
+        refusal=refusal,
     )
 
 
@@ -234,6 +241,8 @@ def _decide(
     figures: MemoryFigures, found: Circumstances, gaps: Fragmentation | None
 ) -> tuple[Cause, MemoryFigures, str]:
     """Returns the cause, the figures with what its kind of use has, and its line."""
+    if figures.overlooked_bytes:
+        return Cause.NOT_SEARCHED, figures, found.site
     if figures.device < 0 and _is_pinned(figures):
         return Cause.PINNED_HOST, figures, found.site
     growing = [(Cause.LEAK, found.leak), (Cause.KV_CACHE, found.cache)]

@@ -27,6 +27,7 @@ class Cause(str, Enum):
     SPLIT = "fragmentation by splitting"
     PINNED_SEGMENTS = "fragmentation by pinning"
     OTHER_STREAM = "memory of another stream"
+    NOT_SEARCHED = "room that was not looked for"
     LIMIT = "configured limit"
     OTHER_PROCESS = "other process"
     OUTSIDE_FRAMEWORK = "growth outside the framework"
@@ -52,6 +53,7 @@ class Remedy(str, Enum):
     EXPANDABLE_SEGMENTS = "set expandable segments"
     LONG_LIVED_FIRST = "allocate what lives long first"
     ONE_STREAM = "allocate on one stream"
+    ASK_AGAIN = "synchronize first, or ask again"
     RAISE_LIMIT = "raise the limit"
     FREE_DEVICE = "free the device"
     LOOK_AT_DRIVER = "look at the driver's memory"
@@ -97,6 +99,8 @@ class MemoryFigures:
     """Who has the most of the growth."""
     outside_site: str = ""
     """The call site that has the most of it."""
+    overlooked_bytes: int = 0
+    """A free block that would have held the request, and was not looked for again."""
 
     @property
     def free_bytes(self) -> int | None:
@@ -152,6 +156,7 @@ def sentence_of(cause: Cause, figures: MemoryFigures, comparison: StepComparison
         Cause.SPLIT: _fragmentation,
         Cause.PINNED_SEGMENTS: _fragmentation,
         Cause.OTHER_STREAM: _other_stream,
+        Cause.NOT_SEARCHED: _not_searched,
         Cause.OTHER_PROCESS: _other_process,
         Cause.OUTSIDE_FRAMEWORK: _outside,
         Cause.PINNED_HOST: _pinned_host,
@@ -263,6 +268,14 @@ def _other_stream(figures: MemoryFigures) -> str:
     )
 
 
+def _not_searched(figures: MemoryFigures) -> str:
+    return (
+        f"Room that was not looked for: a free block of {format_bytes(figures.overlooked_bytes)} would have held "
+        f"{_request(figures)}. It came free while the allocator made room, and its pool is not searched again then: a known "
+        "defect of torch's caching allocators (pytorch issue 189504)."
+    )
+
+
 def _pinned_host(figures: MemoryFigures) -> str:
     return (
         f"Pinned host memory: {format_bytes(figures.pinned_bytes)} of the host were pinned, and "
@@ -340,6 +353,7 @@ _REMEDIES: Final[dict[Cause, Remedy]] = {
     Cause.SPLIT: Remedy.EXPANDABLE_SEGMENTS,
     Cause.PINNED_SEGMENTS: Remedy.LONG_LIVED_FIRST,
     Cause.OTHER_STREAM: Remedy.ONE_STREAM,
+    Cause.NOT_SEARCHED: Remedy.ASK_AGAIN,
     Cause.LIMIT: Remedy.RAISE_LIMIT,
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.OUTSIDE_FRAMEWORK: Remedy.LOOK_AT_DRIVER,
@@ -376,6 +390,10 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.OTHER_STREAM: (
         "Allocate large buffers on one stream and use record_stream(), or set "
         "{names.allocator_variable}=expandable_segments:True."
+    ),
+    Cause.NOT_SEARCHED: (
+        "Synchronize with the streams that use large blocks before more are asked for, or catch the error and ask again: the "
+        "room is there."
     ),
     Cause.PINNED_HOST: "Reuse pinned buffers (a pool of fixed size, fewer prefetched batches), or raise the limit of the container.",
     Cause.REAL_SHORTAGE: (

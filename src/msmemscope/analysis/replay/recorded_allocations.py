@@ -180,7 +180,8 @@ class _Reader:
         sizes = owned["size"].to_numpy()
         requested = owned["requested_bytes"].fill_null(0).to_numpy()
         padding = 32 if self._kind is DeviceKind.NPU else 0
-        requested = np.where(requested > 0, requested, np.maximum(sizes - padding, 1))
+        # Of a failure the history has the block that was looked for, padded and rounded.
+        requested = np.where((requested > 0) & ~failed, requested, np.maximum(sizes - padding, 1))
         streams = owned["stream_id"].fill_null(0).rank("dense").to_numpy() - 1
         names = owned["pool_id"].fill_null(COMMON_POOL)
         # The common pool is the first one.

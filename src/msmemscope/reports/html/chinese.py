@@ -198,6 +198,7 @@ CHINESE_TEXTS: Final = {
     "fragmentation by splitting": "切分造成的碎片",
     "fragmentation by pinning": "钉住造成的碎片",
     "memory of another stream": "另一个流的内存",
+    "room that was not looked for": "没有再查找的空间",
     "configured limit": "配置的上限",
     "other process": "其他进程",
     "growth outside the framework": "框架之外的增长",

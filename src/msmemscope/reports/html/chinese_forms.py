@@ -129,6 +129,36 @@ CHINESE_FORMS: Final = {
     "stream, or the private pool, that has them alone.": (
         "另一个流的内存: 内存池预留中 {size} 的空隙本可容纳{asked}, 但未被使用: 空隙只供拥有它的流或私有池使用。"
     ),
+    "Room that was not looked for: a free block of {size} would have held {asked}. It came free while the allocator made room, and "
+    "its pool is not searched again then: a known defect of torch's caching allocators (pytorch issue 189504).": (
+        "没有再查找的空间: {size} 的空闲块本可容纳{asked}。它在分配器腾出空间时变为空闲, 而此后不再查找所在的池: "
+        "这是 torch 缓存分配器的已知缺陷 (PyTorch #189504)。"
+    ),
+    "Synchronize with the streams that use large blocks before more are asked for, or catch the error and ask again: the room is "
+    "there.": "在请求更多大块之前与使用大块的流同步, 或捕获错误后再次请求: 空间是有的。",
+    "allocator: {size} with rounding[ and {number} B of padding] in the small pool of {subject}: {said}": (
+        "分配器: 取整后 {size}[ (含 {number} B 填充)], 取自{subject}的小块池: {said}"
+    ),
+    "allocator: {size} with rounding[ and {number} B of padding] in the large pool of {subject}: {said}": (
+        "分配器: 取整后 {size}[ (含 {number} B 填充)], 取自{subject}的大块池: {said}"
+    ),
+    "allocator: the small pool of {subject}: {said}": "分配器: {subject}的小块池: {said}",
+    "allocator: the large pool of {subject}: {said}": "分配器: {subject}的大块池: {said}",
+    "its stream": "该流",
+    "all streams": "所有流",
+    "nothing free there": "其中没有空闲",
+    "{size} free in {count} segment[s], the largest block {other}": "{count} 个段中空闲 {size}, 最大的块为 {other}",
+    "free in segments of the other pool or of other streams: {size}": "属于另一个池或其他流的段中空闲 {size}",
+    "right before it gave up: {parts}": "放弃之前: {parts}",
+    "{count} freed block[s] ({size}) came back to the pool": "{count} 个已释放的块 ({size}) 回到池中",
+    "{count} segment[s] ({size}) went back to the driver": "{count} 个段 ({size}) 归还驱动",
+    "no segment without a block could go back to the driver": "没有可归还驱动的空段",
+    "pinned: {size} free of a segment of {other}, by a block of {growth}[ at {site}] (freed later)": (
+        "钉住: {other} 的段中空闲 {size}, 被 {growth} 的块占住[, 位于 {site}] (之后释放)"
+    ),
+    "pinned: {size} free of a segment of {other}, by a block of {growth}[ at {site}] (not freed)": (
+        "钉住: {other} 的段中空闲 {size}, 被 {growth} 的块占住[, 位于 {site}] (未释放)"
+    ),
     "Pinned host memory: {size} of the host were pinned, and {call} refused {asked}.": (
         "锁页主机内存: 主机有 {size} 被锁页, {call} 拒绝了{asked}。"
     ),

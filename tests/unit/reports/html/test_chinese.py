@@ -22,6 +22,8 @@ from msmemscope.analysis.peak.cause_words import (
     verdict_of,
 )
 from msmemscope.analysis.peak.comparison import StepComparison
+from msmemscope.analysis.peak.refusal import Holder, Refusal
+from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.analysis.watch.sentences import change_sentences
 from msmemscope.analysis.watch.verdict import WATCH_CHANGE_SCHEMA
@@ -164,6 +166,24 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
             *(verdict_of(cause, figures, step, site) for step in (0, 3) for site in ("", "/app/train.py(3): work")),
         )
     ]  # fmt: skip
+    assert not (found := untranslated(texts)), "\n".join(found)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_every_refusal_of_an_allocator_is_said(is_small: bool) -> None:  # noqa: FBT001
+    """What was looked for, what was free and where, what went back, and what holds the room."""
+    size = 3 << 30
+    holders = (Holder(0, size, size, size, 2, 0, size, "/app/train.py(3): work", pin_is_freed=False),)
+    full = Refusal(size, 32, is_small, True, size, 3, size, size, holders, 2, size, 1, size, size)
+    other = dataclasses.replace(holders[0], pin_site="", pin_is_freed=True)
+    variants = (
+        full,
+        dataclasses.replace(full, padding_bytes=0, waited_blocks=0, released_segments=4, holders=(other,)),
+        dataclasses.replace(
+            full, block_bytes=None, is_of_stream=False, free_bytes=0, waited_blocks=0, released_segments=0
+        ),
+    )
+    texts = [text for one in variants for text in refusal_sentences(one, str)]
     assert not (found := untranslated(texts)), "\n".join(found)
 
 
