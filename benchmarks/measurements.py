@@ -272,6 +272,7 @@ def npu_allocation_cost() -> Measurement:
     loop = python("allocation_loop", "--device=npu")
     alone, without_stacks, with_stacks = "no tool", "msmemscope, no stacks", "msmemscope, Python stacks"
     recorder, recorder_with_stacks = "torch_npu's recorder, no stacks", "torch_npu's recorder, Python stacks"
+    with_entries = "msmemscope, no stacks, the allocator's entries"
     half = "at most half of what the recorder adds"
     observed = (sys.executable, "-m", "msmemscope", "--device=npu", "--log-level=error", "--output={scratch}")
 
@@ -288,6 +289,11 @@ def npu_allocation_cost() -> Measurement:
             Variant(
                 without_stacks, (*on_virtual_npu(), *observed, "--events=alloc,free", "--call-stack=", "--", *loop)
             ),
+            Variant(
+                with_entries,
+                (*on_virtual_npu(), *observed, "--events=allocator", "--call-stack=", "--", *loop),
+                log_figures,
+            ),
             Variant(recorder_with_stacks, (*on_virtual_npu(), *loop, "--recorder=stacks")),
             Variant(
                 with_stacks,
@@ -296,6 +302,12 @@ def npu_allocation_cost() -> Measurement:
         ),
         targets={
             without_stacks: Target(half, holds(without_stacks, recorder)),
+            with_entries: Target(
+                "entries at most half of what the recorder adds",
+                lambda medians: (
+                    2 * (medians[with_entries] - medians[without_stacks]) <= medians[recorder] - medians[alone]
+                ),
+            ),
             with_stacks: Target(half, holds(with_stacks, recorder_with_stacks)),
         },
     )

@@ -65,10 +65,12 @@ _TEXTS = _PROGRAMS | {
     "Watching memory: who overwrote it": "内存块监测：是谁改写了内存",
     "Comparing two results": "对比两个结果",
     "General": "通用",
-    "The events to collect. alloc and free come together, and access brings both. Empty: nothing.": (
-        "要采集的事件。alloc 和 free 总是一起采集，access 会带上两者。为空时什么都不采集。"
+    "The events to collect. alloc and free come together, and access brings both, as does allocator: what torch_npu's caching "
+    "allocator says of itself (requested sizes, streams, segments). Empty: nothing.": (
+        "要采集的事件。alloc 和 free 总是一起采集，access 会带上两者，allocator 也是：它是 torch_npu 的缓存分配器对自身的说明（请求的大小、stream、"
+        "segment）。为空时什么都不采集。"
     ),
-    "alloc, free, launch, access, traceback, separated by commas": "alloc、free、launch、access、traceback，用逗号分隔",
+    "alloc, free, launch, access, traceback, allocator, separated by commas": "alloc、free、launch、access、traceback、allocator，用逗号分隔",
     "What a launch event is about: operators (0 or op) or kernels (1 or kernel).": (
         "launch 事件针对什么：算子（0 或 op），或 kernel（1 或 kernel）。"
     ),

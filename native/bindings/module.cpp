@@ -2,11 +2,13 @@
 // every operator and every function call are plain C functions, which cost less to call.
 #include <Python.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -37,6 +39,7 @@
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
+#include "sources/ascend/torch_npu/allocator_trace.h"
 #include "watch.h"
 #include "watch/watch.h"
 
@@ -119,7 +122,7 @@ std::uint32_t attribute_id(const RecordingScope& scope, const nb::dict& attribut
 }
 
 std::uint64_t record_event(int kind, int device, std::int64_t size, const nb::dict& attributes, const std::string& name,
-                           bool with_stacks, std::uint64_t extra) {
+                           bool with_stacks, std::uint64_t extra, int pool) {
     const RecordingScope scope(true);
     if (!scope) {
         return 0;
@@ -128,6 +131,7 @@ std::uint64_t record_event(int kind, int device, std::int64_t size, const nb::di
     event.device = static_cast<format::Device>(device);
     event.size = size;
     event.extra = extra;
+    event.pool = static_cast<format::Pool>(pool);
     event.attribute_id = attribute_id(scope, attributes);
     if (!name.empty()) {
         event.name_id = recorder::intern_string(scope, name.data(), name.size());
@@ -228,7 +232,8 @@ NB_MODULE(_native, module) {
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
     module.def("record_event", &record_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
                nb::arg("attributes") = nb::dict(), nb::arg("name") = "", nb::arg("with_stacks") = false,
-               nb::arg("extra") = 0, "Records one event; returns its sequence number, 0 if dropped.");
+               nb::arg("extra") = 0, nb::arg("pool") = 0,
+               "Records one event; returns its sequence number, 0 if dropped.");
     module.def("set_thread_labels", &set_thread_labels, nb::arg("text"),
                "The labels of what this thread allocates from now on; empty for none.");
     module.def("label_block", &label_block, nb::arg("address"), nb::arg("text"),
@@ -244,6 +249,14 @@ NB_MODULE(_native, module) {
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
+    module.def(
+        "attach_allocator_trace",
+        [](const std::string& version) -> std::optional<std::string> {
+            const char* const why = allocator_trace::attach(version.c_str());
+            return why == nullptr ? std::nullopt : std::optional<std::string>(why);
+        },
+        nb::arg("version"),
+        "Lets torch_npu's caching allocator tell what it does. Returns why that cannot be; None if it does.");
     module.def(
         "device_memory", &device_memory, nb::arg("device"),
         nb::sig("def device_memory(device: int) -> tuple[int, int] | None"),

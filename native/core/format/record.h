@@ -34,6 +34,17 @@ enum class EventKind : std::uint8_t {
     kMark = 30,
     kRangeStart = 31,
     kRangeEnd = 32,
+    // What the caching allocator says of itself, entry by entry and in its order (--events=allocator). address and size
+    // as it has them, extra the stream, attribute pool_id the private pool if it is one. None of these is a row of a
+    // dump. size: bytes asked for, here and in the next two.
+    kAllocatorAlloc = 33,
+    kAllocatorFree = 34,
+    kAllocatorFreeCompleted = 35,
+    kSegmentAlloc = 36,
+    kSegmentFree = 37,
+    // Pieces of an expandable segment.
+    kSegmentMap = 38,
+    kSegmentUnmap = 39,
     kAclInit = 40,
     kAclFini = 41,
     kStartTrace = 42,
@@ -42,6 +53,12 @@ enum class EventKind : std::uint8_t {
     // A step ended as far as the program's own doing tells: an optimizer stepped, or the outermost module's forward
     // ended (attribute step_source). Nobody said so; what a program says itself counts instead. Not a row of a dump.
     kImpliedStep = 45,
+    // Likewise: an allocation that failed, size the bytes asked for, address the bytes that were free on the device.
+    kAllocatorOom = 46,
+    // The program begins to empty the allocator's cache.
+    kCacheEmptied = 47,
+    // A setting of the allocator, name as the program gave it: max_split_size_mb:128, memory_fraction:0.5.
+    kAllocatorSetting = 48,
     kSnapshot = 50,
     // How much a pool holds of the driver's memory on a device, in use or not. Not a row of a dump: memory events
     // of the pool that follow show it as their total.

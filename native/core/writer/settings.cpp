@@ -57,6 +57,7 @@ std::uint32_t selected_events(const Line& line) noexcept {
     events |= line.lists("launch") ? kSelectLaunch : 0U;
     events |= line.lists("access") ? kSelectAccess : 0U;
     events |= line.lists("traceback") ? kSelectTraceback : 0U;
+    events |= line.lists("allocator") ? kSelectAllocator : 0U;
     return events;
 }
 

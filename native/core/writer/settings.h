@@ -21,6 +21,7 @@ enum EventSelection : std::uint32_t {
     kSelectLaunch = 1U << 2U,
     kSelectAccess = 1U << 3U,
     kSelectTraceback = 1U << 4U,
+    kSelectAllocator = 1U << 5U,
 };
 
 inline constexpr std::uint32_t kMaximumStackDepth = 1000;

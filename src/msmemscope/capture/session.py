@@ -265,6 +265,10 @@ class Session:
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
             observe_with_torch_npu()
+            if CollectionItem.ALLOCATOR in config.events:
+                from msmemscope.capture.allocator_trace import observe_allocator
+
+                observe_allocator()
         # Also with a depth of 0: a failure for lack of memory takes its stack whatever the settings say.
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))

@@ -39,6 +39,7 @@ _IMPLIED_ITEMS: Mapping[CollectionItem, frozenset[CollectionItem]] = {
     CollectionItem.ALLOC: _BOTH_BLOCK_EVENTS,
     CollectionItem.FREE: _BOTH_BLOCK_EVENTS,
     CollectionItem.ACCESS: _BOTH_BLOCK_EVENTS,
+    CollectionItem.ALLOCATOR: _BOTH_BLOCK_EVENTS,
 }
 _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
     Analysis.LEAKS: _BOTH_BLOCK_EVENTS,
@@ -108,7 +109,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "events",
         OptionGroup.COLLECT,
-        "The events to collect. alloc and free come together, and access brings both. Empty: nothing.",
+        "The events to collect. alloc and free come together, and access brings both, as does allocator: what torch_npu's "
+        "caching allocator says of itself (requested sizes, streams, segments). Empty: nothing.",
         "LIST",
         _list_of(values.EVENTS),
         "alloc,free,launch",

@@ -50,6 +50,7 @@ class CollectionItem(str, enum.Enum):
     LAUNCH = "launch"
     ACCESS = "access"
     TRACEBACK = "traceback"
+    ALLOCATOR = "allocator"
 
 
 class Level(str, enum.Enum):

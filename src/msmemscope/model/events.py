@@ -34,12 +34,22 @@ class EventKind(IntEnum):
     MARK = 30
     RANGE_START = 31
     RANGE_END = 32
+    ALLOCATOR_ALLOC = 33
+    ALLOCATOR_FREE = 34
+    ALLOCATOR_FREE_COMPLETED = 35
+    SEGMENT_ALLOC = 36
+    SEGMENT_FREE = 37
+    SEGMENT_MAP = 38
+    SEGMENT_UNMAP = 39
     ACL_INIT = 40
     ACL_FINI = 41
     START_TRACE = 42
     STOP_TRACE = 43
     STEP = 44
     IMPLIED_STEP = 45
+    ALLOCATOR_OOM = 46
+    CACHE_EMPTIED = 47
+    ALLOCATOR_SETTING = 48
     SNAPSHOT = 50
     RESERVED = 51
     DEVICE_USAGE = 52
@@ -138,6 +148,19 @@ OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
 
 WATCH_KINDS: Final = (EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP)
 """Kinds about watched memory."""
+ALLOCATOR_KINDS: Final = (
+    EventKind.ALLOCATOR_ALLOC,
+    EventKind.ALLOCATOR_FREE,
+    EventKind.ALLOCATOR_FREE_COMPLETED,
+    EventKind.SEGMENT_ALLOC,
+    EventKind.SEGMENT_FREE,
+    EventKind.SEGMENT_MAP,
+    EventKind.SEGMENT_UNMAP,
+    EventKind.ALLOCATOR_OOM,
+    EventKind.CACHE_EMPTIED,
+    EventKind.ALLOCATOR_SETTING,
+)
+"""What the caching allocator says of itself: `--events=allocator`."""
 ROWLESS_KINDS: Final = (
     EventKind.FREE_COMPLETED,
     EventKind.FUNCTION_CALL,
@@ -146,6 +169,7 @@ ROWLESS_KINDS: Final = (
     EventKind.OWNER,
     EventKind.IMPLIED_STEP,
     EventKind.HOLDER,
+    *ALLOCATOR_KINDS,
     *WATCH_KINDS,
 )
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""

@@ -112,7 +112,7 @@ def test_every_word_is_there(shell: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_values_are_those_that_are_accepted() -> None:
     """A word that is offered for an option of a run is one that it takes."""
     offered = {one.spellings[0]: one.values for one in typed_words.options()}
-    assert offered["--events"] == ("alloc", "free", "launch", "access", "traceback")
+    assert offered["--events"] == ("alloc", "free", "launch", "access", "traceback", "allocator")
     assert offered["--device"] == ("cpu", "npu", "cuda", "xpu", "mps")
     assert offered["--max-size"] == ()
     for option in OPTIONS:

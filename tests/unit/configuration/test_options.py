@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ALLOC, FREE = CollectionItem.ALLOC, CollectionItem.FREE
 LAUNCH, ACCESS, TRACEBACK = CollectionItem.LAUNCH, CollectionItem.ACCESS, CollectionItem.TRACEBACK
+ALLOCATOR = CollectionItem.ALLOCATOR
 
 
 def configured(**values: str) -> Config:
@@ -62,6 +63,7 @@ def test_lists_are_split_by_characters() -> None:
         ("access", {ALLOC, FREE, ACCESS}),
         ("launch", {LAUNCH}),
         ("traceback", {TRACEBACK}),
+        ("allocator", {ALLOC, FREE, ALLOCATOR}),
         ("alloc,launch", {ALLOC, FREE, LAUNCH}),
         (" alloc , , launch ,", {ALLOC, FREE, LAUNCH}),
         ("", set()),

@@ -130,7 +130,7 @@ def test_lists_are_written_in_a_fixed_order() -> None:
         events=frozenset(CollectionItem), level=frozenset(Level), analysis=frozenset(Analysis), steps=(1, 3)
     )
     lines = config.to_settings_text().split("\n")
-    assert "events=alloc,free,launch,access,traceback" in lines
+    assert "events=alloc,free,launch,access,traceback,allocator" in lines
     assert "level=op,kernel" in lines
     assert "analysis=leaks,decompose,inefficient,oom" in lines
     assert "steps=1,3" in lines

@@ -9,6 +9,7 @@
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/mstx/atb_handles.h"
 #include "sources/ascend/npu.h"
+#include "sources/ascend/torch_npu/allocator_trace.h"
 
 namespace msmemscope::mstx {
 namespace {
@@ -126,6 +127,9 @@ void end_block(Domain& domain, void* pointer, const CallSite* site) noexcept {
 
 void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site) noexcept {
     const auto address = reinterpret_cast<std::uint64_t>(range.address);
+    if (domain.pool == format::Pool::kPta) {
+        allocator_trace::block_was_reported(address, range.size);
+    }
     const int device = observed_device(range);
     if (device < 0 || address == 0) {
         return;

@@ -1,7 +1,7 @@
 """The allocations of a recording as columns for the model of the allocator.
 
 Snapshots of torch say when a block's memory could be handed out again, which stream it is for, what was requested, and each
-segment. Other recordings do not: there every block belongs to one stream, can be handed out again when it is freed, and what
+segment; so do captures with the allocator's own entries (`--events=allocator`). Other recordings do not: there every block belongs to one stream, can be handed out again when it is freed, and what
 was requested is taken to be its size without the padding.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.replay.allocator_entries import allocator_entries
 from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
@@ -112,6 +113,9 @@ def recorded_allocations(recording: Recording, device: int) -> Allocations:
     """
     kind = allocator_kind(device)
     pool = int(CACHING_POOLS[kind])
+    told = allocator_entries(recording, device, pool)
+    if told is not None:
+        return _Reader(told, device, kind, is_snapshot=True).allocations()
     is_block = (pl.col("pool") == pool) & pl.col("kind").is_in(
         [int(EventKind.MALLOC), int(EventKind.FREE), int(EventKind.FREE_COMPLETED)]
     )
@@ -132,6 +136,7 @@ def recorded_allocations(recording: Recording, device: int) -> Allocations:
             how="left",
             maintain_order="left",
         )
+        .with_columns(pl.col("sequence").alias("reported"))
     )
     return _Reader(rows, device, kind, is_snapshot=has_maps).allocations()
 
@@ -163,7 +168,7 @@ class _Reader:
 
     def allocations(self) -> Allocations:
         rows, own = self._rows, self._is_own
-        sequences = rows["sequence"].to_numpy()
+        sequences = rows["reported"].to_numpy()
         kinds = self._kinds[own]
         count = len(kinds)
         if not count:
@@ -202,6 +207,7 @@ class _Reader:
         segments = self._segments(count)
         given_up = self._given_up_pools(ranks)
         is_emptied = self._emptied(count, begins, segments[0])
+        segments[0][is_emptied] = 0
         return self._with_inserted(columns, is_emptied, given_up, segments, shadow & begins)
 
     def _reserved(self, count: int) -> Column:
@@ -245,7 +251,9 @@ class _Reader:
     def _emptied(self, count: int, begins: Column, released: Column) -> Column:
         """Before which own events, or at the end, the cache was emptied for sure: segments went, nothing was allocated."""
         if self._is_snapshot:
-            return np.append(~begins, values=True) & (released > 0)
+            said: Column = np.zeros(count + 1, np.bool_)
+            said[self._next_own[self._kinds == EventKind.CACHE_EMPTIED]] = True
+            return said | (np.append(~begins, values=True) & (released > 0))
         is_report = self._kinds == EventKind.RESERVED
         sizes = self._rows["size"].to_numpy()[is_report]
         fell = np.diff(sizes, prepend=sizes[:1]) < 0

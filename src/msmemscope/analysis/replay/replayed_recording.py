@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.recorded import Need
+from msmemscope.analysis.replay.allocator_entries import recorded_settings
 from msmemscope.analysis.replay.allocator_settings import AllocatorSettings, read_settings
 from msmemscope.analysis.replay.recorded_allocations import (
     Action,
@@ -15,9 +16,11 @@ from msmemscope.analysis.replay.recorded_allocations import (
     recorded_allocations,
 )
 from msmemscope.analysis.replay.replay import Replay, replay, with_emptied_caches
+from msmemscope.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from msmemscope.analysis.replay.recorded_allocations import Allocations
+    from msmemscope.model.devices import DeviceKind
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Replay", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES,))
@@ -86,6 +89,7 @@ def prepared(
     text = options.recorded_settings
     if text is None:
         text = "expandable_segments:True" if allocations.is_expandable else ""
+        text = _settings_of(recording, device, text, allocations.kind)
     settings = dataclasses.replace(
         read_settings(text, allocations.kind, option="--recorded"),
         device_bytes=options.applied_to(read_settings("", allocations.kind)).device_bytes,
@@ -93,6 +97,18 @@ def prepared(
     followed = replay(allocations, settings, as_recorded=True, with_course=True)
     allocations = with_emptied_caches(allocations, followed)
     return allocations, settings, followed, replay(allocations, settings)
+
+
+def _settings_of(recording: Recording, device: int, shown: str, kind: DeviceKind) -> str:
+    """The settings as they were recorded, if we know them all; else as the segments show them."""
+    recorded = recorded_settings(recording, device)
+    if recorded is None:
+        return shown
+    try:
+        read_settings(recorded[0], kind)
+    except ConfigurationError:
+        return shown
+    return recorded[0]
 
 
 def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRecording:
@@ -132,6 +148,9 @@ def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRe
             )
         )
         limits += limits_of(allocations)
+        told = recorded_settings(recording, device)
+        if told is not None and told[1] and options.recorded_settings is None:
+            limits.append(f"the program changed settings of the allocator {told[1]} times while it ran: not replayed")
     return ReplayedRecording(tuple(found), coverage.with_limits(limits))
 
 

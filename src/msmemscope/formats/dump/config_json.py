@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _EVENT_BITS: Final[Sequence[Enum]] = (
     CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH, CollectionItem.ACCESS, CollectionItem.TRACEBACK,
+    CollectionItem.ALLOCATOR,
 )  # fmt: skip
 _LEVEL_BITS: Final[Sequence[Enum]] = (Level.OP, Level.KERNEL)
 _ANALYSIS_BITS: Final[Sequence[Enum]] = (Analysis.LEAKS, Analysis.DECOMPOSE, Analysis.INEFFICIENT, Analysis.OOM)
@@ -35,7 +36,7 @@ def config_text(settings: Config, place: Place) -> str:
     """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
 
     Bit masks have the bits of their kind in the order alloc, free, launch,
-    access, traceback; op, kernel; leaks, decompose, inefficient, oom. What a mask
+    access, traceback, allocator; op, kernel; leaks, decompose, inefficient, oom. What a mask
     says is repeated in words under `settings`. `place` is there for a process of a distributed job.
     """
     return json.dumps(config_content(settings, place), indent=4, sort_keys=True, ensure_ascii=False) + "\n"

@@ -36,7 +36,7 @@ def test_everything_set() -> None:
     )  # fmt: skip
     content = json.loads(config_text(config, Place()))
     assert content["npuSlots"] == 0x80000001
-    assert content["eventType"] == 31
+    assert content["eventType"] == 63
     assert content["levelType"] == 3
     assert content["analysisType"] == 15
     assert content["SelectedStepList"] == {"stepCount": 2, "stepIdList": [2, 5, 0, 0, 0]}

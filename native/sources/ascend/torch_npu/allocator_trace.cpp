@@ -1,0 +1,235 @@
+#include "sources/ascend/torch_npu/allocator_trace.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "core/writer/recorder.h"
+#include "sources/ascend/acl/visible_devices.h"
+#include "sources/ascend/npu.h"
+
+namespace msmemscope::allocator_trace {
+namespace {
+
+// Of torch_npu 2.13.0.
+constexpr char kVersion[] = "2.13.0";
+constexpr char kAllocatorSymbol[] = "_ZN7c10_npu19NPUCachingAllocator9allocatorE";
+constexpr char kAllocatorType[] = "N7c10_npu19NPUCachingAllocator19NpuCachingAllocatorE";
+// Its virtual functions: how many, which one attaches a tracker, which one it has from torch itself.
+constexpr std::size_t kFunctions = 59;
+constexpr std::size_t kAttachFunction = 57;
+constexpr std::size_t kFunctionOfTorch = 3;
+
+enum class Action : std::int32_t {
+    kAlloc = 0,
+    kFreeRequested = 1,
+    kFreeCompleted = 2,
+    kSegmentAlloc = 3,
+    kSegmentFree = 4,
+    kSegmentMap = 5,
+    kSegmentUnmap = 6,
+    kSnapshot = 7,
+    kOutOfMemory = 8,
+    kWorkspaceSnapshot = 9,
+};
+
+struct Entry {
+    Action action;
+    std::int32_t device;
+    std::int64_t address;
+    void* context[2];
+    void* stream;
+    std::int64_t size;
+    std::uint64_t pool[2];
+};
+static_assert(sizeof(Entry) == 64 && offsetof(Entry, stream) == 32 && offsetof(Entry, pool) == 48);
+
+// What an object of a class begins with, and what stands in front of its functions.
+struct TypeInfo {
+    const void* functions;
+    const char* name;
+};
+struct Functions {
+    std::ptrdiff_t offset_to_top;
+    const TypeInfo* type;
+    void* functions[kFunctions + 1];
+};
+
+enum class Trust : std::uint8_t { kUnattached, kNew, kChecked, kRefused };
+std::atomic<Trust> trust{Trust::kUnattached};
+
+// That many blocks are compared with what mstx is told.
+constexpr std::uint32_t kComparisons = 64;
+std::atomic<std::uint32_t> comparisons{0};
+
+// The block that the tracker was told of last on this thread, and mstx was not yet.
+struct Pending {
+    std::uint64_t address;
+    std::uint64_t bytes;
+};
+thread_local Pending pending{};
+
+void refuse(const char* why) noexcept {
+    if (trust.exchange(Trust::kRefused, std::memory_order_relaxed) != Trust::kRefused) {
+        recorder::note_fact("unobserved.allocator", why);
+    }
+}
+
+format::EventKind kind_of(Action action) noexcept {
+    switch (action) {
+        case Action::kAlloc:
+            return format::EventKind::kAllocatorAlloc;
+        case Action::kFreeRequested:
+            return format::EventKind::kAllocatorFree;
+        case Action::kFreeCompleted:
+            return format::EventKind::kAllocatorFreeCompleted;
+        case Action::kSegmentAlloc:
+            return format::EventKind::kSegmentAlloc;
+        case Action::kSegmentFree:
+            return format::EventKind::kSegmentFree;
+        case Action::kSegmentMap:
+            return format::EventKind::kSegmentMap;
+        case Action::kSegmentUnmap:
+            return format::EventKind::kSegmentUnmap;
+        case Action::kOutOfMemory:
+            return format::EventKind::kAllocatorOom;
+        default:
+            return format::EventKind::kNone;
+    }
+}
+
+std::uint32_t pool_attribute(const RecordingScope& scope, const Entry& entry) noexcept {
+    if ((entry.pool[0] | entry.pool[1]) == 0) {
+        return 0;
+    }
+    char text[48];
+    const int length = std::snprintf(text, sizeof(text), "%llu/%llu", static_cast<unsigned long long>(entry.pool[0]),
+                                     static_cast<unsigned long long>(entry.pool[1]));
+    const format::Attribute pool{format::AttributeKey::kPoolId, format::ValueKind::kString, 0,
+                                 recorder::intern_string(scope, text, static_cast<std::size_t>(length))};
+    return recorder::intern_attributes(scope, &pool, 1);
+}
+
+// Called by the allocator with its lock held, with or without Python's: takes no lock, and calls nothing of torch.
+void take(const Entry& entry) noexcept {
+    const Trust trusted = trust.load(std::memory_order_relaxed);
+    if (trusted == Trust::kRefused) {
+        return;
+    }
+    if (trusted == Trust::kNew && entry.action == Action::kAlloc) {
+        pending = {static_cast<std::uint64_t>(entry.address), static_cast<std::uint64_t>(entry.size)};
+    }
+    if (!recorder::is_selected(kSelectAllocator)) {
+        return;
+    }
+    const format::EventKind kind = kind_of(entry.action);
+    if (kind == format::EventKind::kNone) {
+        if (entry.action != Action::kSnapshot && entry.action != Action::kWorkspaceSnapshot) {
+            refuse("an entry of its trace tracker has an action that is not known");
+        }
+        return;
+    }
+    const int device = acl::physical_device(entry.device);
+    if (device < 0 || !observes_npu(device)) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    Event event{kind};
+    event.pool = format::Pool::kPta;
+    event.device = npu(device);
+    event.address = static_cast<std::uint64_t>(entry.address);
+    event.size = entry.size;
+    event.extra = reinterpret_cast<std::uint64_t>(entry.stream);
+    event.attribute_id = pool_attribute(scope, entry);
+    recorder::append(scope, event);
+}
+
+// Begin of the loaded file that an address is in; null if there is none.
+const void* image_of(const void* address) noexcept {
+    Dl_info found{};
+    return address != nullptr && dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
+// Why this is not the allocator that we know; null if it is.
+const char* why_unknown(void* const* const* allocator, const void* image) noexcept {
+    if (allocator == nullptr) {
+        return "it is not there yet";
+    }
+    if (image_of(*allocator) != image) {
+        return "another allocator is in its place";
+    }
+    const auto* const known = reinterpret_cast<const Functions*>(*allocator - 2);
+    if (known->offset_to_top != 0 || image_of(known->type) != image || image_of(known->type->name) != image ||
+        std::strcmp(known->type->name, kAllocatorType) != 0) {
+        return "another allocator is in its place";
+    }
+    for (std::size_t number = 0; number <= kFunctions; ++number) {
+        const void* const found = image_of(known->functions[number]);
+        const bool is_right = number == kFunctions         ? found == nullptr
+                              : number == kFunctionOfTorch ? found != nullptr && found != image
+                                                           : found == image;
+        if (!is_right) {
+            return "its class is not laid out as that of this version was";
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+const char* attach(const char* version) noexcept {
+    if (trust.load(std::memory_order_relaxed) != Trust::kUnattached) {
+        return nullptr;
+    }
+    if (version == nullptr || std::strcmp(version, kVersion) != 0) {
+        return "its trace tracker is known of torch_npu 2.13.0 alone";
+    }
+    void* const library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) {
+        return "libtorch_npu.so is not loaded";
+    }
+    const void* const place = dlsym(library, kAllocatorSymbol);
+    dlclose(library);  // Python keeps it
+    if (place == nullptr) {
+        return "libtorch_npu.so does not export it";
+    }
+    void** const* const allocator = *static_cast<void** const* const*>(place);
+    const char* const why = why_unknown(allocator, image_of(place));
+    if (why != nullptr) {
+        return why;
+    }
+    using Tracker = std::function<void(const Entry&)>;
+    Tracker tracker = &take;
+    trust.store(Trust::kNew, std::memory_order_relaxed);
+    // A class that is not trivial is passed by its address.
+    reinterpret_cast<void (*)(const void*, Tracker*)>((*allocator)[kAttachFunction])(allocator, &tracker);
+    return nullptr;
+}
+
+void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept {
+    if (trust.load(std::memory_order_relaxed) != Trust::kNew) {
+        return;
+    }
+    const Pending told = pending;
+    pending = {};
+    if (told.address != address || told.bytes == 0 || told.bytes > bytes) {
+        refuse("its trace tracker told of another block than mstx");
+        return;
+    }
+    const std::uint32_t before = comparisons.fetch_add(1, std::memory_order_relaxed);
+    if (before == 0) {
+        recorder::note_fact("observed.allocator", "by its trace tracker");
+    } else if (before + 1 == kComparisons) {
+        auto expected = Trust::kNew;
+        trust.compare_exchange_strong(expected, Trust::kChecked, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace msmemscope::allocator_trace
