@@ -65,7 +65,7 @@ def test_training_is_recorded_to_the_byte_and_its_leak_is_found(
     assert len(steps) == len(answer["allocated"]) == STEPS
     signs = {"MALLOC": 1, "FREE": -1}
     for step, allocated in zip(steps, answer["allocated"], strict=True):
-        live = sum(signs[row["Event"]] * int(row["size"]) for row in pool if row["ID"] < step["ID"])
+        live = sum(signs[row["Event"]] * int(row["attributes"]["size"]) for row in pool if row["ID"] < step["ID"])
         assert live == allocated
 
     lines = (PROGRAMS / PROGRAM).read_text().splitlines()
