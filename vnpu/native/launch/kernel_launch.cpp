@@ -198,6 +198,9 @@ EXPORTED int rtKernelLaunch(const void* stub, uint32_t, void* arguments, uint32_
     return launch(function_of_stub(stub), arguments, stream);
 }
 
+// The oldest way to launch: what rtConfigureCall and rtSetupArgument prepared before. Neither is here, so nothing is.
+EXPORTED int rtLaunch(const void*) { return kRuntimeInvalidParameter; }
+
 EXPORTED int rtKernelLaunchWithHandleV2(void* handle, uint64_t, uint32_t, void* arguments, void*, void* stream,
                                         const void*) {
     return launch(function_of_handle(handle), arguments, stream);

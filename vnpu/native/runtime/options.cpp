@@ -45,5 +45,19 @@ EXPORTED int aclmdlInitDump() { return accepted(); }
 EXPORTED int aclmdlSetDump(const char*) { return accepted(); }
 EXPORTED int aclmdlFinalizeDump() { return accepted(); }
 
+// Who sets a callback for exceptions of the device learns of them by statuses instead, at every call that meets one.
+EXPORTED int aclrtSetExceptionInfoCallback(void (*)(void*)) { return accepted(); }
+
+EXPORTED int aclrtGetRunMode(int* mode) {
+    *mode = 1;  // on the host, with a device beside it
+    return virtual_npu::kAclSuccess;
+}
+
+EXPORTED int aclrtDeviceGetStreamPriorityRange(int32_t* least, int32_t* greatest) {
+    *least = 7;  // as CANN has it; here nothing waits for anything
+    *greatest = 0;
+    return virtual_npu::kAclSuccess;
+}
+
 EXPORTED int aclrtGetFunctionAddr(void*, void**, void**) { return unsupported("aclrtGetFunctionAddr"); }
 EXPORTED int rtGetC2cCtrlAddr(uint64_t*, uint32_t*) { return unsupported("rtGetC2cCtrlAddr"); }

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SOURCES = Path(__file__).parent / "kernels"
 FLAGS = ("-std=c++20", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", "-w")
+# MindSpore has no torch in its process: the kernels bring it, from where they were compiled against it.
+LINKED_TO = ("-ltorch_cpu", "-lc10")
 MOST_PARTS = 4  # each part reads torch's headers again, so more parts pay only while there are idle cores
 SHOWN_LINES = 20  # of the compiler's complaints
 
@@ -65,7 +67,7 @@ def library_path(torch: Package, compiler: list[str], cache: Path) -> Path:
     """Return where the library for this torch, these sources and this compiler belongs; it need not exist."""
     digest = hashlib.sha256()
     version = subprocess.run([*compiler, "--version"], check=False, capture_output=True, text=True).stdout
-    digest.update(repr((torch.version, str(torch.folder), compiler, version, FLAGS)).encode())
+    digest.update(repr((torch.version, str(torch.folder), compiler, version, FLAGS, LINKED_TO, "rpath")).encode())
     for file in sorted(SOURCES.iterdir()):
         if file.suffix in {".cpp", ".h"}:
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -151,7 +153,7 @@ def compile_kernels(torch: Package, compiler: list[str], library: Path, environm
         written = library.with_name(f"{library.name}.{os.getpid()}")
         link = [
             *compiler, "-shared", "-o", str(written), *(f"{command[-1]}" for command, _ in running),
-            f"-L{torch.folder / 'lib'}", "-ltorch_cpu", "-lc10",
+            f"-L{torch.folder / 'lib'}", f"-Wl,-rpath,{torch.folder / 'lib'}", *LINKED_TO,
         ]  # fmt: skip
         finish(link, start(link, environment))
         written.replace(library)
