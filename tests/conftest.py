@@ -47,12 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what this environment cannot run, with the reason."""
+    """Skip what this environment cannot run, with the reason; put modules that take long first."""
     if importlib.util.find_spec("torch") is None:
         skip = pytest.mark.skip(reason="PyTorch is not installed in this environment")
         for item in items:
             if item.get_closest_marker("torch"):
                 item.add_marker(skip)
+    # Workers take whole modules in this order: in the end there are short ones, and none waits long for another.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 class RunUnderTool(Protocol):

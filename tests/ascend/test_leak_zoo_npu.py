@@ -19,6 +19,7 @@ from msmemscope.model.pools import Pool
 from tests.leak_zoo import catalogue
 from tests.leak_zoo.scoring import measure, run_zoo, score
 from tests.support.measures import table
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import CompileC, Observe
@@ -34,7 +35,7 @@ def test_precision_and_recall(
     assert vnpu_environment
     programs = catalogue.programs_of("npu")
     assert len(programs) >= 25
-    processes = run_zoo(tmp_path / "output", programs, "npu")
+    processes = run_zoo(tmp_path / "output", programs, "npu", leaves_results=bool(NIGHT))
     rows = measure(tmp_path / "output", processes, programs, "npu")
     with capsys.disabled():
         sys.stdout.write(f"\n{table(rows)}\n")

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import SOURCES
 from tests.support.watching import check_seeded_runs
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
 
-SEEDS = 20
+SEEDS = 20 if NIGHT else 8
+"""Each faulty one has a process of its own here; on the CPU, where all share one, twenty run by day."""
 PROGRAM = SOURCES / "watched_faults.py"
 
 WAYS = {
@@ -27,7 +28,7 @@ WAYS = {
     "how", ["by name and by address", pytest.param("window", marks=nightly), pytest.param("auto", marks=nightly)]
 )
 def test_every_seeded_overrun_is_found_and_nothing_else(observe: Observe, how: str) -> None:
-    """One report for each: the culprit, its call, the victim and the bytes; and no word about 20 clean runs.
+    """One report for each: the culprit, its call, the victim and the bytes; and no word about as many clean runs.
 
     By `auto`, the padding that was run over and the blocks behind the victim belong to the same report.
     """

@@ -15,6 +15,7 @@ from msmemscope.recording.recording import StepSource
 from tests.leak_zoo import STEPS, catalogue
 from tests.leak_zoo.scoring import found_leaks, leaking_lines, measure, run_zoo, score
 from tests.support.measures import table
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ PROGRAMS = catalogue.programs()
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
     """The captures of all programs, run once."""
     output = tmp_path_factory.mktemp("zoo") / "output"
-    return output, run_zoo(output, PROGRAMS, "cpu")
+    return output, run_zoo(output, PROGRAMS, "cpu", leaves_results=bool(NIGHT))
 
 
 def test_the_zoo_is_large_and_mixed() -> None:

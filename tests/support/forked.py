@@ -1,7 +1,8 @@
 """Several programs with torch in one run: it is imported once, and each program runs in a process forked after that.
 
 Importing torch takes longer than most programs of tests, so what needs no process of its own from the start is run like
-this: once for a module of tests, in a fixture. Each program has its own output, status and captures.
+this: once for a module of tests, in a fixture. Each program has its own output, status and captures; by day there are no
+dumps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.support import tool
+from tests.support.nightly import NIGHT
 from tests.support.targets import SOURCES, parse_report
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def run_forked(
     command: list[object] = [sys.executable, SOURCES / "forked.py", folder, *programs]
     if options is not None:
         command = [*tool.TOOL, f"--device={device}", f"--output={output}", *options, "--", *command]
+    if options is not None and not NIGHT:
+        variables = {**(variables or {}), "LEAVES_NO_RESULTS": "1"}
     whole = tool.run(command, output=output, variables=variables, timeout_s=TIMEOUT_S)
     ended = re.findall(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", whole.stdout, re.MULTILINE)
     assert [name for name, _, _ in ended] == list(programs), f"{whole.stdout}\n{whole.stderr}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from vnpu.tests.operator_report import OperatorReport
 
         config.pluginmanager.register(OperatorReport(file))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules that take long first: workers take whole modules in this order, and in the end there are short ones."""
+    tests = Counter(item.path for item in items)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in slow, -tests[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from vnpu.tests.ranks import EndedRank, assert_good, run_ranks
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.slow
+
 # The number of ranks, the chip, and where torch_npu makes its calls: on the calling thread (0), on a thread of its own
 # (1, the default), also preparing them there (2). The larger chip has collectives with sizes for each rank.
 SET_UPS = {

@@ -17,6 +17,8 @@ from vnpu.tests.torch_operator_exceptions import EXCEPTIONS
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = ("fft", "linalg", "masked", "nn.functional", "signal", "sparse", "special", "torch")
 BY_DAY = (
     "add", "as_strided", "bernoulli", "cdist", "double", "fft.rfft", "linalg.eig", "linalg.norm", "matmul",

@@ -10,6 +10,8 @@ import pytest
 
 from vnpu.tests.programs import REPOSITORY, clean_environment, nightly, run_good
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = REPOSITORY / "examples" / "train_gpt.py"
 STEPS = 50
 SGD = ("--optimizer=sgd", f"--steps={STEPS}")
