@@ -350,7 +350,7 @@ begins = []
 @pytest.mark.no_device_leaks
 @pytest.mark.parametrize("number", range(200))
 def test_it(number):
-    begins.append(time.perf_counter())
+    begins.append(time.process_time())  # others may use the processors, too
     for _ in range(500):
         torch.empty(100)
 

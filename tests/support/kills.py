@@ -38,7 +38,9 @@ PROGRESS = np.dtype([("thread_id", "<u8"), ("allocations", "<u8"), ("frees", "<u
 ROTATING = "--max-size=2MiB"
 LONGEST_S = {Pool.HOST: 0.06, Pool.HAL: 0.3}
 """Latest moment of a kill after the start of the process; a few come before its first event. The driver takes longer for
-an event, and the log must fill."""
+an event."""
+FULL_EVERY, FULL_EVENTS = 5, 400_000
+"""Where the log rotates, every fifth process lives until it has so many events, however slow the machine is: its log is full."""
 
 
 @dataclass
@@ -89,10 +91,12 @@ def kill_many(
     with tempfile.TemporaryDirectory() as folder:
         device = "cpu" if pool is Pool.HOST else "npu"
         observed = _environment(Path(folder), (f"--device={device}", *((ROTATING,) if rotates else ())), variables)
-        for _ in range(count):
+        for number in range(count):
             threads = moments.randint(1, MOST_THREADS)
             output = Path(folder) / "output"
-            progress = _kill_one([str(program)], threads, moments.uniform(0, LONGEST_S[pool]), Path(folder), observed)
+            fewest = FULL_EVENTS if rotates and number % FULL_EVERY == 0 else 0
+            seconds = moments.uniform(0, LONGEST_S[pool])
+            progress = _kill_one([str(program)], threads, (fewest, seconds), Path(folder), observed)
             figures += _compare(progress, output, pool)
             shutil.rmtree(output, ignore_errors=True)
     return figures
@@ -108,18 +112,26 @@ def _environment(folder: Path, options: tuple[str, ...], variables: Mapping[str,
 
 
 def _kill_one(
-    command: list[str], threads: int, seconds: float, folder: Path, variables: Mapping[str, str]
+    command: list[str], threads: int, after: tuple[int, float], folder: Path, variables: Mapping[str, str]
 ) -> np.ndarray:
-    """What the threads had done when the process was killed."""
+    """What the threads had done when the process was killed: after so many events, and so many seconds."""
+    events, seconds = after
     file = folder / "progress"
     file.write_bytes(bytes(MOST_THREADS * PROGRESS.itemsize))
     process = subprocess.Popen([*command, str(file), str(threads)], env=dict(variables), stdout=subprocess.DEVNULL)
+    while _events_noted(file) < events and process.poll() is None:
+        time.sleep(0.01)
     time.sleep(seconds)
     process.kill()
     assert process.wait(timeout=60) == -signal.SIGKILL, "the program ended by itself"
     progress: np.ndarray = np.fromfile(file, dtype=PROGRESS)
     begun: np.ndarray = progress[progress["thread_id"] != 0]
     return begun
+
+
+def _events_noted(file: Path) -> int:
+    progress: np.ndarray = np.fromfile(file, dtype=PROGRESS)
+    return int(progress["allocations"].sum() + progress["frees"].sum())
 
 
 def _compare(progress: np.ndarray, output: Path, pool: Pool) -> Figures:
