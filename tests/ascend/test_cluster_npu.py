@@ -43,3 +43,5 @@ def test_the_first_line_names_the_fault(
     answer = json.loads(capsys.readouterr().out)
     assert len(answer["verdict"]) == 1
     assert re.match(NAMED[fault], answer["verdict"][0]), answer["verdict"]
+    communicators = {one["site"].partition(": ")[2] for one in answer["modules"] if one["module"] == "HCCL"}
+    assert {"forward", "train", "main"} <= communicators  # of the tensor group, of the others, of the barrier

@@ -80,6 +80,10 @@ def answer_content(answer: JobAnswer) -> dict[str, Any]:
             "median": name_of(answer, answer.worst.median),
             **_difference(answer.worst.difference, stacks),
         },
+        "modules": [
+            {**_without(row, "most_row"), "most_of": name_of(answer, row["most_row"])}
+            for row in answer.modules.iter_rows(named=True)
+        ],
         "timeline": answer.timeline.columns.to_dicts(),
         "tests": {"outliers": TEST_WORDS, "axes": AXIS_WORDS, "forecasts": FORECAST_WORDS},
         "failures": [{"source": source, "reason": reason} for source, reason in answer.failures],

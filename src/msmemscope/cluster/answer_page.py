@@ -16,7 +16,7 @@ from msmemscope.cluster.answer.headlines import headlines, name_of, nothing_wron
 from msmemscope.cluster.answer.job_answer import HEADROOM
 from msmemscope.cluster.answer.ranks import INDEX, WHO
 from msmemscope.cluster.answer.spread import TEST_WORDS
-from msmemscope.cluster.answer_text import coordinates_text, job_sentence, remarks
+from msmemscope.cluster.answer_text import MODULE_WORDS, coordinates_text, job_sentence, remarks
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.units import format_bytes, format_count
 
@@ -77,6 +77,7 @@ def _sections(answer: JobAnswer) -> Iterator[str]:
         yield from _axes(answer)
         yield from _forecasts(answer)
         yield from _worst(answer)
+        yield from _modules(answer)
     if answer.failures:
         yield "<h2>Captures without an answer</h2>"
         yield _table(("capture", "why"), answer.failures, numbers=0)
@@ -208,6 +209,21 @@ def _worst(answer: JobAnswer) -> Iterator[str]:
     yield f"<h2>The worst rank against the median one: {_text(names)}</h2>"
     for title, table in (("owner", answer.worst.difference.owners), ("call site", answer.worst.difference.sites)):
         yield _difference(title, table)
+
+
+def _modules(answer: JobAnswer) -> Iterator[str]:
+    if answer.modules.is_empty():
+        return
+    rows = [
+        (
+            format_bytes(row["most_bytes"]), format_bytes(row["median_bytes"]), format_count(row["ranks"]),
+            name_of(answer, row["most_row"]), row["module"], row["site"],
+        )
+        for row in answer.modules.iter_rows(named=True)
+    ]  # fmt: skip
+    yield "<h2>Memory of modules, outside the pools</h2>"
+    yield _table(("most", "median", "ranks", "most in", "module", "call site"), rows[:MOST_ROWS], numbers=3)
+    yield f'<p class="quiet">{_text(MODULE_WORDS, most=1000)}</p>'
 
 
 def _difference(title: str, table: pl.DataFrame) -> str:

@@ -27,6 +27,7 @@ MOST_HEADLINES: Final = 12
 MOST_RANKS: Final = 10
 MOST_ROWS: Final = 8
 MOST_FAILURES: Final = 20
+MODULE_WORDS: Final = "of a rank, when the driver's memory is at its highest; buffers of a communicator stand at the line that used it first"
 _UNKNOWN: Final = "?"
 
 
@@ -47,6 +48,7 @@ def render_answer(answer: JobAnswer, out: IO[str], *, width: int | None = None) 
         _axes(answer, writer)
         _forecasts(answer, writer)
         _worst(answer, writer)
+        _modules(answer, writer)
         _timeline(answer, writer, encoding=getattr(out, "encoding", None))
     _failures(answer, writer)
 
@@ -202,6 +204,24 @@ def _worst(answer: JobAnswer, writer: ReportWriter) -> None:
             writer.table(("more", "worst", "median", title), rows)
         else:
             writer.sentence(f"They hold the same at their peaks, by {title}.", style=QUIET)
+
+
+def _modules(answer: JobAnswer, writer: ReportWriter) -> None:
+    if answer.modules.is_empty():
+        return
+    _heading(writer, "Memory of modules, outside the pools")
+    rows = [
+        (
+            format_bytes(row["most_bytes"]),
+            format_bytes(row["median_bytes"]),
+            format_count(row["ranks"]),
+            f"{row['module']}, {row['site']}",
+        )
+        for row in answer.modules.head(MOST_ROWS).iter_rows(named=True)
+    ]
+    writer.table(("most", "median", "ranks", "module, call site"), rows)
+    _more(writer, answer.modules.height - MOST_ROWS, "line")
+    writer.sentence(MODULE_WORDS, style=QUIET)
 
 
 def _timeline(answer: JobAnswer, writer: ReportWriter, *, encoding: str | None) -> None:

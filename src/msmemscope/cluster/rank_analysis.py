@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.card.card import module_sites
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.cluster.place_of_rank import place_columns
 from msmemscope.cluster.stable_sites import stable_line, stable_sites
@@ -18,6 +19,7 @@ from msmemscope.cluster.summary import (
     CURVE_BUCKETS,
     MOST_FINDINGS,
     MOST_LINES,
+    MOST_MODULES,
     MOST_OWNERS,
     MOST_SITES,
     MOST_STEPS,
@@ -104,6 +106,7 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
         "owners": _owners(at_peak),
         "sites": sites,
         "stacks": stacks,
+        "modules": _modules(recording, owned, peaks, device),
         "steps": _steps(blocks, steps),
         "curve": None
         if curve is None
@@ -178,6 +181,18 @@ def _sites(recording: Recording, at_peak: pl.DataFrame) -> tuple[list[dict[str, 
     ]
     frames = [{"hash": row["hash"], "frames": "\n".join(map(shown, row["frames"].split("\n")))} for row in rows]
     return sites, frames
+
+
+def _modules(recording: Recording, owned: pl.DataFrame, peaks: pl.DataFrame, device: int) -> list[dict[str, Any]]:
+    """What modules have when the driver's memory of the device is at its highest, the largest first."""
+    at_peak = peaks.filter(pl.col("device") == device, pl.col("pool") == Pool.HAL)
+    return [
+        {"module": shown(module), "site": shown(stable_line(site)), "bytes": size, "blocks": count}
+        for module, site, size, count in module_sites(recording, owned, at_peak)
+        .head(MOST_MODULES)
+        .select("module", "site", "size_bytes", "block_count")
+        .iter_rows()
+    ]
 
 
 def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> list[dict[str, int]]:

@@ -16,7 +16,7 @@ from msmemscope.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUMMARY_VERSION: Final = 1
+SUMMARY_VERSION: Final = 2
 """Of the row: one that was kept by another version is made anew."""
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
@@ -28,6 +28,8 @@ MOST_OWNERS: Final = 64
 """Owners at the peak, the largest ones; the others are one, `(other owners)`."""
 MOST_SITES: Final = 64
 """Call sites at the peak, the largest ones."""
+MOST_MODULES: Final = 64
+"""Modules of the vendor's software by call site, the largest ones."""
 MOST_FINDINGS: Final = 64
 MOST_LINES: Final = 16
 """Lines of `coverage` and of `problems` each."""
@@ -54,6 +56,9 @@ SUMMARY_SCHEMA: Final = pl.Schema(
             )
         ),
         "stacks": pl.List(pl.Struct({"hash": pl.String(), "frames": pl.String()})),
+        "modules": pl.List(
+            pl.Struct({"module": pl.String(), "site": pl.String(), "bytes": pl.Int64(), "blocks": pl.Int64()})
+        ),
         "step_source": pl.String(), "steps_ended": pl.Int64(),
         "steps": pl.List(
             pl.Struct({"first": pl.Int64(), "last": pl.Int64(), "peak_bytes": pl.Int64(), "end_bytes": pl.Int64()})
@@ -86,6 +91,8 @@ capacity_bytes: of the device, null where no snapshot says so. used_bytes: the m
 peak_bytes, peak_step, peak_ns: the most that was in use, in which step (0 before the first), and when.
 owners, sites: what was in use then, the largest first; hash: see `stable_sites`, owner: of most of the site's bytes.
 stacks: the frames of `sites`, by hash.
+modules: what modules of the vendor's software have of the device when the driver's memory was at its highest, by the line that asked for
+    it: the buffers of a communicator stand at the line that used it first.
 steps: peaks of the steps `first` to `last` and what was in use when the last one ended, from the first step on.
 findings: as `reports.verdict` has them of this process alone: kind, line, bytes, and bytes per step that it grows by.
 curve: over time, from the first change to the last one.

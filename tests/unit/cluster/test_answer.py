@@ -179,6 +179,27 @@ def test_what_cannot_be_read_is_a_line() -> None:
     assert report(answer_of(broken)).startswith("nothing could be read: 1 capture without an answer")
 
 
+def test_buffers_of_communicators_stand_at_their_lines() -> None:
+    """How many ranks have them, the median and the most; one line that all use twice on a rank is one."""
+    buffers = [
+        {"module": "HCCL", "site": "train.py(7): sum", "bytes": 200 * MIB, "blocks": 1},
+        {"module": "HCCL", "site": "train.py(7): sum", "bytes": 200 * MIB, "blocks": 1},
+        {"module": "RUNTIME", "site": "train.py(1): main", "bytes": 128 * MIB, "blocks": 1},
+    ]
+    send = {"module": "HCCL", "site": "train.py(9): send", "bytes": 40 * MIB, "blocks": 2}
+    rows = [rank_row(0, modules=buffers), rank_row(1, modules=buffers[1:]), rank_row(2, modules=[*buffers, send])]
+    found = answer(rows)
+    assert found.modules.rows() == [
+        ("HCCL", "train.py(7): sum", 3, 400 * MIB, 400 * MIB, 0),
+        ("RUNTIME", "train.py(1): main", 3, 128 * MIB, 128 * MIB, 0),
+        ("HCCL", "train.py(9): send", 1, 40 * MIB, 40 * MIB, 2),
+    ]
+    assert "40.0 MiB  40.0 MiB      1  HCCL, train.py(9): send" in report(found)
+    assert answer_content(found)["modules"][2]["most_of"] == "rank 2"
+    assert "train.py(9): send" in answer_page(found)
+    assert "Memory of modules" not in report(answer([rank_row(0), rank_row(1)]))
+
+
 def test_names_of_programs_do_nothing_to_the_page() -> None:
     """What looks like markup stands there as text, and there is no script that could run."""
     evil = "<script>alert(1)</script>"

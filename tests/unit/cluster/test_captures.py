@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from msmemscope.analysis.card.card import account_for_card
 from msmemscope.cli.main import main
 from msmemscope.cluster.capture_task import TaskOptions, summarise_capture
 from msmemscope.cluster.captures import find_captures, fingerprint
@@ -15,8 +16,9 @@ from msmemscope.cluster.stable_sites import stable_line, stable_sites
 from msmemscope.cluster.summary import MOST_BYTES, SUMMARY_SCHEMA, summaries_of
 from msmemscope.configuration import LogLevel
 from msmemscope.errors import UsageError
+from msmemscope.formats.reading import load
 from msmemscope.launch import messages
-from tests.fakes.event_log_builder import EventLogBuilder
+from tests.fakes.event_log_builder import HAL, PTA, EventLogBuilder
 from tests.support.golden_logs import unpack_golden_log
 
 ROOT = Path(__file__).parents[3]
@@ -96,6 +98,22 @@ def test_hosts_name_the_same_line_alike(tmp_path: Path) -> None:
     assert stable_sites(paths)["hash"][0] == stable_sites(other)["hash"][0] != stable_sites(elsewhere)["hash"][0]
     assert stable_sites(paths)["site"][0] == "megatron/core.py(5): f"
     assert stable_line("/usr/lib/libfoo.so(make_it+0x1f) [0x7f00]") == "libfoo.so(make_it) []"
+
+
+def test_modules_are_those_of_the_card(tmp_path: Path) -> None:
+    """When the driver's memory is at its highest, of the device that the summary is about."""
+    builder = EventLogBuilder(tmp_path)
+    hccl = builder.string("CANN@HCCL")
+    for place, size in enumerate((200, 200, 40)):
+        builder.malloc(0x90000000 + (place << 28), size << 20, attribute_id=hccl, pool=HAL, device=0)
+    builder.malloc(0xF0000000, 7 << 20, attribute_id=hccl, pool=HAL, device=1)
+    builder.malloc(0x100000, 5 << 20, pool=PTA, device=0)
+    log = builder.write()
+    (row,) = summaries_of(summarise_capture(str(log), NO_CACHE).content, source="").to_dicts()
+    of_card = account_for_card(load(log)).sites.filter(pl.col("device") == 0).to_dicts()
+    assert row["pool"] == "PTA"
+    assert [(one["module"], one["bytes"], one["blocks"]) for one in row["modules"]] == [("HCCL", 440 << 20, 3)]
+    assert [one["size_bytes"] for one in of_card] == [440 << 20]
 
 
 def test_a_summary_stays_below_a_megabyte(tmp_path: Path) -> None:

@@ -217,9 +217,9 @@ void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept {
     if (trust.load(std::memory_order_relaxed) != Trust::kNew) {
         return;
     }
-    const Pending told = pending;
+    const Pending reported = pending;
     pending = {};
-    if (told.address != address || told.bytes == 0 || told.bytes > bytes) {
+    if (reported.address != address || reported.bytes == 0 || reported.bytes > bytes) {
         refuse("its trace tracker told of another block than mstx");
         return;
     }

@@ -148,7 +148,7 @@ def account_for_card(recording: Recording, options: QuestionOptions | None = Non
         coverage = coverage.with_limits([NO_DRIVER])
     found = pl.concat([_with_reserves_apart(ledger, blocks), _beside(devices, blocks)])
     at_peaks = devices.filter(pl.col("step").is_null())
-    return CardResult(_parts(found, bounds), _sites(recording, blocks, at_peaks), coverage)
+    return CardResult(_parts(found, bounds), module_sites(recording, blocks, at_peaks), coverage)
 
 
 _MOMENT: Final = ["step", "sequence", "device"]
@@ -228,8 +228,17 @@ def _parts(found: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _sites(recording: Recording, blocks: pl.DataFrame, at_peaks: pl.DataFrame) -> pl.DataFrame:
-    """Returns which lines asked for what modules have."""
+def module_sites(recording: Recording, blocks: pl.DataFrame, at_peaks: pl.DataFrame) -> pl.DataFrame:
+    """Return which lines asked for what modules have.
+
+    Args:
+        recording: Any.
+        blocks: Its blocks, with their owners.
+        at_peaks: `device` and `sequence` of the moments to look at.
+
+    Returns:
+        SITE_SCHEMA.
+    """
     module = pl.col("owner").str.split(SEPARATOR).list.get(1, null_on_oob=True).fill_null(UNKNOWN_MODULE)
     tables = [SITE_SCHEMA.to_frame()]
     for device, sequence in at_peaks.select("device", "sequence").iter_rows():

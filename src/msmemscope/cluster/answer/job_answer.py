@@ -11,6 +11,7 @@ from msmemscope.cluster.answer.axes import AxisSpread, find_spreads
 from msmemscope.cluster.answer.difference import Difference, Holdings
 from msmemscope.cluster.answer.forecast import find_forecasts
 from msmemscope.cluster.answer.found import merge_findings_of_ranks
+from msmemscope.cluster.answer.modules import module_use
 from msmemscope.cluster.answer.ranks import INDEX, JUDGED, PEERS, rank_rows
 from msmemscope.cluster.answer.spread import find_outliers
 from msmemscope.cluster.answer.step_timeline import StepTimeline, align_by_step
@@ -56,6 +57,8 @@ class JobAnswer:
     worst: WorstRank | None
     """None with fewer than two ranks."""
     timeline: StepTimeline
+    modules: pl.DataFrame
+    """`modules.MODULE_SCHEMA`."""
 
     @property
     def judged(self) -> pl.DataFrame:
@@ -93,6 +96,7 @@ def answer_of(part: JobPart, *, capacity_bytes: int | None = None) -> JobAnswer:
         find_forecasts(rows),
         _worst(judged, order, holdings),
         align_by_step(rows),
+        module_use(judged),
     )
 
 
