@@ -1,11 +1,11 @@
 // libacl_tdt_channel.so: channels on which graphs on the device send tensors to the host, for printing and dumping.
 // There are no graphs here, so nobody sends; who receives waits as long as it asked for, and learns that the channel is
 // empty. MindSpore opens such channels when it first uses a device, each with a thread that receives.
-#include <chrono>
-#include <condition_variable>
+#include <pthread.h>
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 #include "runtime_errors.h"
@@ -16,10 +16,25 @@ constexpr int kQueueEmpty = 207013;
 
 }  // namespace
 
+// By pthreads: std::condition_variable wants functions of a newer C and C++ library than wheels may.
 struct acltdtChannelHandle {
+    acltdtChannelHandle() {
+        pthread_condattr_t attributes;
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&stopping, &attributes);
+        pthread_condattr_destroy(&attributes);
+    }
+    ~acltdtChannelHandle() {
+        pthread_cond_destroy(&stopping);
+        pthread_mutex_destroy(&guard);
+    }
+    acltdtChannelHandle(const acltdtChannelHandle&) = delete;
+    acltdtChannelHandle& operator=(const acltdtChannelHandle&) = delete;
+
     std::string name;
-    std::mutex guard;
-    std::condition_variable stopping;
+    pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t stopping;
     bool is_stopped = false;
 };
 
@@ -44,9 +59,10 @@ EXPORTED acltdtChannelHandle* acltdtCreateChannel(uint32_t device, const char* n
 
 EXPORTED int acltdtStopChannel(acltdtChannelHandle* channel) {
     if (channel == nullptr) return virtual_npu::fail(virtual_npu::kAclInvalidParameter, "EE1001: null is no channel");
-    const std::lock_guard<std::mutex> lock(channel->guard);
+    pthread_mutex_lock(&channel->guard);
     channel->is_stopped = true;
-    channel->stopping.notify_all();
+    pthread_cond_broadcast(&channel->stopping);
+    pthread_mutex_unlock(&channel->guard);
     return virtual_npu::kAclSuccess;
 }
 
@@ -72,13 +88,20 @@ EXPORTED int acltdtQueryChannelSize(const acltdtChannelHandle* channel, size_t* 
 EXPORTED int acltdtReceiveTensor(const acltdtChannelHandle* handle, acltdtDataset*, int32_t timeout_ms) {
     if (handle == nullptr) return virtual_npu::fail(virtual_npu::kAclInvalidParameter, "EE1001: null is no channel");
     auto* channel = const_cast<acltdtChannelHandle*>(handle);
-    std::unique_lock<std::mutex> lock(channel->guard);
-    const auto stopped = [channel] { return channel->is_stopped; };
-    if (timeout_ms < 0) {
-        channel->stopping.wait(lock, stopped);
-    } else {
-        channel->stopping.wait_for(lock, std::chrono::milliseconds(timeout_ms), stopped);
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (timeout_ms % 1000) * 1'000'000L;
+    if (until.tv_nsec >= 1'000'000'000L) {
+        until.tv_sec += 1;
+        until.tv_nsec -= 1'000'000'000L;
     }
+    pthread_mutex_lock(&channel->guard);
+    for (int status = 0; !channel->is_stopped && status == 0;) {
+        status = timeout_ms < 0 ? pthread_cond_wait(&channel->stopping, &channel->guard)
+                                : pthread_cond_timedwait(&channel->stopping, &channel->guard, &until);
+    }
+    pthread_mutex_unlock(&channel->guard);
     return kQueueEmpty;
 }
 
