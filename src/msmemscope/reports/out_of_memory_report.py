@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
-from msmemscope.analysis.peak.cause_words import sentence_of, verdict_of
+from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, sentence_of, verdict_of
 from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
@@ -102,12 +102,13 @@ def asked_for(failure: OutOfMemory, start_ns: int) -> str:
     return f"{least}{format_bytes(failure.size_bytes)} asked for{after}"
 
 
-def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]:
+def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool = False) -> Iterator[str]:
     """Write the sentences about one failure: why, and what to do; who asked, how full it was, what was alive.
 
     Args:
         failure: The failure.
         with_command: Whether to say what to type next.
+        is_short: Whether how the allocator came to refuse is left out where that is not the cause.
     """
     if failure.cause is not None:
         yield _sentence(failure.cause)
@@ -119,8 +120,9 @@ def details(failure: OutOfMemory, *, with_command: bool = True) -> Iterator[str]
     sentence = fullness(failure)
     if sentence:
         yield sentence
-    if failure.cause is not None and failure.cause.refusal is not None:
-        yield from refusal_sentences(failure.cause.refusal, short_site)
+    cause = failure.cause
+    if cause is not None and cause.refusal is not None and (cause.cause in OF_THE_ALLOCATOR or not is_short):
+        yield from refusal_sentences(cause.refusal, short_site)
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
         f"({pool_word(part.pool, failure.device)})"

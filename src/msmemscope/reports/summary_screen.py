@@ -248,9 +248,8 @@ class _Screen:
         from msmemscope.reports.out_of_memory_report import details, largest_blocks
 
         failure = result.failures[-1]
-        lines = [
-            line for sentence in details(failure, with_command=False) for line in self._sentence(f"  {sentence}", 4)
-        ]
+        sentences = details(failure, with_command=False, is_short=True)
+        lines = [line for sentence in sentences for line in self._sentence(f"  {sentence}", 4)]
         largest = largest_blocks(failure).shares[: limits.largest]
         lines += self._printed(self._shares_table([("largest blocks", largest)])) if largest else []
         if result.failure_count > 1:

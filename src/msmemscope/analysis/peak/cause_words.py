@@ -38,6 +38,8 @@ class Cause(str, Enum):
 
 FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
 """Causes that are none where the gaps are closed."""
+OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
+"""Causes that lie in how the caching allocator came to refuse."""
 
 
 class Remedy(str, Enum):
