@@ -39,8 +39,9 @@ def test_a_channel_is_empty_after_the_time_that_was_asked_for() -> None:
     """And at once where it is stopped, also for those who wait for ever."""
     library = ctypes.CDLL(str(cann_folder() / "lib64" / "libacl_tdt_channel.so"))
     library.acltdtCreateChannel.restype = ctypes.c_void_p
-    channel = ctypes.c_void_p(library.acltdtCreateChannel(0, b"printing"))
-    assert channel
+    address = library.acltdtCreateChannel(0, b"printing")
+    assert address
+    channel = ctypes.c_void_p(address)
     begin = time.monotonic()
     assert library.acltdtReceiveTensor(channel, None, 50) == QUEUE_EMPTY
     assert time.monotonic() - begin >= 0.05
