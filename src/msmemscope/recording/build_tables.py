@@ -10,6 +10,7 @@ import polars as pl
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.recording.large_tables import collected_table, filtered_table
 from msmemscope.recording.recording import RECORDING_BLOCK_SCHEMA, Recording
 from msmemscope.recording.schema import BLOCK_SCHEMA, EVENT_SCHEMA, STRING_SCHEMA, has_attributes
 
@@ -35,9 +36,9 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
         EventLogError: the event log cannot be read.
     """
     chosen = capture if kinds is None else capture.restricted_to(kinds)
-    batches = pl.concat([EVENT_SCHEMA.to_frame(), *chosen.event_batches()])
-    # Each column in one piece, one after the other: analyses would copy those in many pieces again and again.
-    events = pl.DataFrame([batches.drop_in_place(name).rechunk() for name in EVENT_SCHEMA])
+    counts = capture.kind_counts()
+    count = sum(counts.values()) if kinds is None else sum(counts.get(kind, 0) for kind in kinds)
+    events = collected_table(EVENT_SCHEMA, count, chosen.event_batches)
     # A name that was lost with the end of the process is still a name.
     texts = dict(capture.string_frame(events["name_id"]).iter_rows()) | dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
@@ -96,7 +97,7 @@ def build_blocks(
         A table of BLOCK_SCHEMA.
     """
     kind = pl.col("kind")
-    allocations = events.filter(kind == EventKind.MALLOC)
+    allocations = filtered_table(events.select(EVENT_SCHEMA.names()), kind == EventKind.MALLOC)
     ends = (
         events.lazy()
         .filter((kind == EventKind.FREE) & (pl.col("extra") != 0) & (pl.col("extra") < pl.col("sequence")))

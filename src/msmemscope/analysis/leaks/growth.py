@@ -51,6 +51,8 @@ SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), he
 STATED_FALSE_POSITIVE_RATE: Final = 0.005
 """Of call sites with a stationary use, the share that is named at the default significance, at most; see above."""
 
+_JUDGED: Final = ["device", "pool", "address", "size", "thread_id", "malloc_sequence", "free_sequence", *STACK_COLUMNS]
+"""Columns of blocks that are looked at: they are copied several times."""
 _LEAST_HALF: Final = 8
 """Step ends in the second half of a run: with fewer, no trend could be significant."""
 _MOST_STEPS: Final = 128
@@ -165,7 +167,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
         remark = f"slow leaks: not judged, {counted} ended, at least {least} are needed"
         return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,), coverage)
-    placed = with_steps(recording.blocks, bounds)
+    placed = with_steps(recording.blocks.select(_JUDGED), bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.
     reserve = segments_at_end(placed, recording.events)
     blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~pl.col("malloc_sequence").is_in(reserve.implode()))
@@ -202,7 +204,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
 
 def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Coverage, least: int) -> SlowLeaks:
     """Judge a program without steps by the parts of its run."""
-    blocks = recording.blocks
+    blocks = recording.blocks.select(_JUDGED)
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage, GrowthBasis.PARTS)
     parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
     if parts < least:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from msmemscope.view.index.cache import IndexFolder
 
-BYTES_PER_EVENT: Final = 200
+BYTES_PER_EVENT: Final = 160
 """Of memory, about, while an index is made."""
 
 
