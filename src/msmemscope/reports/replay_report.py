@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from msmemscope.analysis.replay.advice import Advice, Change, DeviceAdvice
     from msmemscope.analysis.replay.replay import Failure, Replay
     from msmemscope.analysis.replay.replayed_recording import DeviceReplay, ReplayedRecording
 
 MOST_CHANGES: Final = 10
+
+Found = TypeVar("Found")
 
 
 def render_replay(found: ReplayedRecording, out: IO[str], *, width: int | None = None) -> None:
@@ -24,11 +28,14 @@ def render_replay(found: ReplayedRecording, out: IO[str], *, width: int | None =
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
-    writer = ReportWriter(out, width=width)
-    for index, one in enumerate(found.devices):
+    _write_each(found.devices, _device, ReportWriter(out, width=width))
+
+
+def _write_each(devices: Iterable[Found], write: Callable[[ReportWriter, Found], None], writer: ReportWriter) -> None:
+    for index, one in enumerate(devices):
         if index:
             writer.line()
-        _device(writer, one)
+        write(writer, one)
 
 
 def _device(writer: ReportWriter, one: DeviceReplay) -> None:
@@ -100,11 +107,7 @@ def render_advice(found: Advice, out: IO[str], *, width: int | None = None) -> N
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
-    writer = ReportWriter(out, width=width)
-    for index, one in enumerate(found.devices):
-        if index:
-            writer.line()
-        _advice(writer, one)
+    _write_each(found.devices, _advice, ReportWriter(out, width=width))
 
 
 def _advice(writer: ReportWriter, one: DeviceAdvice) -> None:

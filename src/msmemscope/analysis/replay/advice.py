@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.recorded import Need
 from msmemscope.analysis.replay.allocator_settings import AllocatorSettings, read_settings
 from msmemscope.analysis.replay.packing import packed_bytes
-from msmemscope.analysis.replay.recorded_allocations import Action, allocating_devices
+from msmemscope.analysis.replay.recorded_allocations import Action
 from msmemscope.analysis.replay.replay import Replay, replay
-from msmemscope.analysis.replay.replayed_recording import ReplayOptions, limits_of, prepared
+from msmemscope.analysis.replay.replayed_recording import ReplayOptions, devices_of, limits_of, prepared
 from msmemscope.model.devices import DeviceKind
 
 if TYPE_CHECKING:
@@ -101,12 +101,7 @@ def advise(recording: Recording, options: ReplayOptions) -> Advice:
     Raises:
         ConfigurationError: A setting is not accepted.
     """
-    coverage = coverage_of(SUBJECT, recording)
-    numbers = allocating_devices(recording)
-    if coverage.is_answered and not numbers:
-        coverage = coverage.without_answer(
-            ["no blocks of a caching allocator of torch_npu or torch.cuda were recorded"]
-        )
+    coverage, numbers = devices_of(SUBJECT, recording)
     if not coverage.is_answered:
         return Advice((), coverage)
     leaked = find_leaks(recording).step_leaks.leaked

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject
 from msmemscope.analysis.recorded import Need
-from msmemscope.analysis.replay.recorded_allocations import allocating_devices
 from msmemscope.analysis.replay.replay import replay
-from msmemscope.analysis.replay.replayed_recording import ReplayOptions, limits_of, prepared
+from msmemscope.analysis.replay.replayed_recording import ReplayOptions, devices_of, limits_of, prepared
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.driver_owners import driver_modules
@@ -93,12 +92,7 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
     Raises:
         ConfigurationError: A setting is not accepted.
     """
-    coverage = coverage_of(SUBJECT, recording)
-    numbers = allocating_devices(recording)
-    if coverage.is_answered and not numbers:
-        coverage = coverage.without_answer(
-            ["no blocks of a caching allocator of torch_npu or torch.cuda were recorded"]
-        )
+    coverage, numbers = devices_of(SUBJECT, recording)
     if not coverage.is_answered:
         return FittedRecording((), coverage)
     found: list[DeviceFit] = []

@@ -76,6 +76,16 @@ class ReplayOptions:
         return dataclasses.replace(settings, capacity_bytes=self.capacity_bytes, device_bytes=total)
 
 
+def devices_of(subject: Subject, recording: Recording) -> tuple[Coverage, list[int]]:
+    """Return the devices whose caching allocator was recorded, and what an answer about them covers."""
+    coverage, devices = coverage_of(subject, recording), allocating_devices(recording)
+    if coverage.is_answered and not devices:
+        coverage = coverage.without_answer(
+            ["no blocks of a caching allocator of torch_npu or torch.cuda were recorded"]
+        )
+    return coverage, devices
+
+
 def prepared(
     recording: Recording, device: int, options: ReplayOptions
 ) -> tuple[Allocations, AllocatorSettings, Replay, Replay]:
@@ -121,14 +131,9 @@ def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRe
     Raises:
         ConfigurationError: A setting is not accepted.
     """
-    coverage = coverage_of(SUBJECT, recording)
-    numbers = allocating_devices(recording)
+    coverage, numbers = devices_of(SUBJECT, recording)
     for kind in {allocator_kind(device) for device in numbers}:
         read_settings(options.settings, kind)
-    if coverage.is_answered and not numbers:
-        coverage = coverage.without_answer(
-            ["no blocks of a caching allocator of torch_npu or torch.cuda were recorded"]
-        )
     if not coverage.is_answered:
         return ReplayedRecording((), coverage)
     found, limits = [], []
