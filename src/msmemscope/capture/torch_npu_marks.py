@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
@@ -17,6 +17,8 @@ from msmemscope.capture.import_hook import when_imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_MODULE: Final = "torch_npu.npu"
+"""Where the functions are. torch_npu itself is in the middle of its import where the program imports it before torch."""
 _OURS = 1 << 48
 """Added to the numbers of ranges that we began, so that they are not taken for torch_npu's own."""
 
@@ -28,18 +30,17 @@ _wrapped: list[type] = []
 def observe_with_torch_npu() -> None:
     """Wrap the functions now if the program has torch_npu already, else as soon as it imports it."""
     global _waits  # noqa: PLW0603 - there is one torch_npu
-    module = sys.modules.get("torch_npu")
-    if hasattr(module, "npu"):
+    if hasattr(sys.modules.get(_MODULE), "mstx"):
         _wrap()
     elif not _waits:
         _waits = True
-        when_imported("torch_npu", _wrap)
+        when_imported(_MODULE, _wrap)
 
 
 def _wrap() -> None:
     """Put the wrappers in place, once. Never raises: it runs in the middle of the program's imports."""
     try:
-        mstx = sys.modules["torch_npu"].npu.mstx
+        mstx: Any = sys.modules[_MODULE].mstx
         if mstx in _wrapped:
             return
         for name, wrap in _WRAPPERS.items():

@@ -1,7 +1,7 @@
 """Uses NPU memory in five steps and says, in marks, how much torch holds.
 
-Usage: marked_steps.py MARKS [import], MARKS being whose functions make them: mstx or torch_npu. With "import" the
-program observes itself.
+Usage: marked_steps.py MARKS [import] [torch-npu-first], MARKS being whose functions make them: mstx or torch_npu. With "import"
+the program observes itself; with "torch-npu-first" it leaves it to torch_npu to import torch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ if "import" in sys.argv:
     import msmemscope
 
     msmemscope.start()
+
+if "torch-npu-first" in sys.argv:
+    import torch_npu
 
 import mstx  # noqa: E402
 import torch  # noqa: E402
