@@ -1,4 +1,9 @@
-"""The stories of docs/stories.md, as a reader runs them: each command, and what it is shown to print."""
+"""The stories of docs/stories.md, as a reader runs them: each command, and what it is shown to print.
+
+By default with this checkout. `MSMEMSCOPE_STORIES_ENVIRONMENT=FOLDER` names a virtual environment with the wheels installed (and torch,
+transformers aside) that they run in instead. With `-s`, a stop watch prints commands and seconds of each part, and how many lines of
+ours there are to read up to the one that names the culprit.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,21 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.support.ascend import NotInstalledError, virtual_npu_environment
+from tests.support.ascend import NotInstalledError, torch_npu_folder, virtual_npu_environment
 from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
 STORIES = (ROOT / "docs" / "stories.md").read_text(encoding="utf-8")
 ON_NPU = "vnpu run "
+INSTALLED = os.environ.get("MSMEMSCOPE_STORIES_ENVIRONMENT")
+"""An environment with the wheels."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -60,19 +68,38 @@ def comparable(text: str) -> str:
     )
 
 
+def lines_to_culprit(printed: str) -> int | None:
+    """How many lines of ours are read up to the first that names a line of the program; None if none does."""
+    lines = printed.splitlines()
+    first = next((index for index, line in enumerate(lines) if line.startswith("msmemscope:")), 0)
+    return next((index for index, line in enumerate(lines[first:], 1) if re.search(r"\.py\(\d+\)", line)), None)
+
+
+def variables_for(commands: list[Shown]) -> dict[str, str]:
+    """The environment that commands run in; skips the test where the virtual NPU is needed and missing."""
+    variables = environment()
+    if commands[0].command.startswith(ON_NPU):
+        try:
+            variables = (
+                environment(PYTHONPATH=str(torch_npu_folder()))
+                if INSTALLED
+                else virtual_npu_environment(with_torch=True)
+            )
+        except NotInstalledError as error:
+            pytest.skip(str(error))
+    scripts = Path(INSTALLED) / "bin" if INSTALLED else Path(sys.executable).parent
+    variables["PATH"] = os.pathsep.join([str(scripts), variables.get("PATH", os.environ["PATH"])])
+    return variables
+
+
 @pytest.mark.parametrize("commands", parts())
 def test_from_the_symptom_to_the_line(commands: list[Shown], tmp_path: Path) -> None:
     """Every command prints what the page shows, in the folder that the ones before it left."""
     pytest.importorskip("torch")
     assert commands
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    variables = environment()
-    if commands[0].command.startswith(ON_NPU):
-        try:
-            variables = virtual_npu_environment(with_torch=True)
-        except NotInstalledError as error:
-            pytest.skip(str(error))
-    variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables.get("PATH", os.environ["PATH"])])
+    variables = variables_for(commands)
+    begin, culprits = time.perf_counter(), []
     for command, output in commands:
         run = subprocess.run(
             ["bash", "-c", command], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
@@ -81,6 +108,10 @@ def test_from_the_symptom_to_the_line(commands: list[Shown], tmp_path: Path) -> 
         printed = run.stdout + run.stderr
         assert "Traceback" not in run.stderr or "out of memory" in output, printed
         assert comparable(output) in comparable(printed), printed
+        culprits.append((time.perf_counter() - begin, lines_to_culprit(printed)))
+    named = [(number, *one) for number, one in enumerate(culprits, 1) if one[1] is not None]
+    found = "culprit: command {}, {:.0f} s, line {}; ".format(*named[0]) if named else ""
+    print(f"\n{found}{len(commands)} commands, {time.perf_counter() - begin:.0f} s")  # noqa: T201 - with -s alone
 
 
 def test_every_story_has_both_forms() -> None:
