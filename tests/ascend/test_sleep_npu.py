@@ -20,7 +20,8 @@ from tests.support.frameworks import PACKAGES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.ascend.conftest import CompileC, Observation, Observe
+    from tests.ascend.conftest import CompileC, Observe
+    from tests.support.ascend import Observation
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,10 @@ _probe: Any = import_module("framework_probe")
 class CuMemAllocator:
     """One of a process."""
 
-    def sleep(self, offload_tags: tuple[str, ...] | str | None = None) -> None:
+    def sleep(self, offload_tags: tuple[str, ...] | str | None = None) -> Any:
         """Give memory back, what has one of the tags to the host."""
         return _probe.called("sleep")
 
-    def wake_up(self, tags: list[str] | None = None) -> None:
+    def wake_up(self, tags: list[str] | None = None) -> Any:
         """Take memory again."""
         return _probe.called("wake_up")
