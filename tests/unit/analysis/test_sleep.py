@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import msmemscope
 from msmemscope.analysis.sleep.sleep import KEPT_SCHEMA, LEAST_CYCLES, examine_sleep, growth_of
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import CPU, HAL, MARK, NO_DEVICE, PTA, RESERVED, EventLogBuilder
 
@@ -241,6 +242,20 @@ def test_without_the_driver_the_pools_count(builder: EventLogBuilder) -> None:
     result, text = asked(builder)
     assert result.kept.select("is_reserve", "size_bytes").rows() == [(False, 5 * MIB), (True, 3 * MIB)]
     assert "npu:0: its driver was not observed" in text
+
+
+def test_a_log_that_does_not_say_what_is_mapped(builder: EventLogBuilder) -> None:
+    """The device's total is the driver's all the same, and that blocks without memory are counted is said."""
+    created = builder.attributes((int(AttributeKey.ALLOCATION_KIND), "create"))
+    physical = builder.malloc(0xF000000, 8 * MIB, attribute_id=created, **DRIVER)
+    builder.malloc(0x100000, 5 * MIB, **NPU)
+    builder.free(physical, 0xF000000, 8 * MIB, **DRIVER)
+    mark(builder, "sleep")
+    result, text = asked(builder)
+    assert result.cycles["asleep_bytes"].to_list() == [0]
+    assert "this input does not say where memory of the driver is mapped" in text
+    builder.add(MAPPED, address=0x100000, size=8 * MIB, extra=physical, **DRIVER)
+    assert examine_sleep(msmemscope.load(builder.write())).coverage.limits == ()
 
 
 def test_a_program_without_an_accelerator(builder: EventLogBuilder) -> None:

@@ -20,6 +20,7 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.mappings import mapped_ranges, range_rows
@@ -40,6 +41,11 @@ NO_SLEEP: Final = (
     "the program put no memory to sleep: no sleep mode of vLLM was called, and no mstx range, mark or "
     'msmemscope.RecordFunction is named "sleep"'
 )
+NO_MAPPINGS: Final = (
+    "this input does not say where memory of the driver is mapped: blocks of pools whose memory sleeps count as in use"
+)
+_PHYSICAL: Final = "create"
+"""The attribute of blocks of the driver that have a handle in the place of an address."""
 NO_BLOCKS: Final = "no memory of a device was in use, and no tensor of the cpu"
 
 _KEY: Final = ["device", "pool", "is_reserve", "owner", "site"]
@@ -63,7 +69,8 @@ DEVICE_CYCLE_SCHEMA: Final = pl.Schema(
 )
 """One row per sleep and device; see `recording.sleep_cycles.CYCLE_SCHEMA`.
 
-awake_bytes: in use right before the sleep began. asleep_bytes: when it was complete; the sum of its rows of KEPT_SCHEMA.
+awake_bytes: in use right before the sleep began. asleep_bytes: when it was complete; the sum of its rows of KEPT_SCHEMA, as far
+   as it is known which memory is mapped where.
 """
 
 SITE_SCHEMA: Final = pl.Schema(
@@ -148,6 +155,8 @@ def examine_sleep(recording: Recording, options: QuestionOptions | None = None) 
         "its blocks stay"
         for device in unobserved
     )
+    if _lacks_mappings(recording, blocks):
+        coverage = coverage.with_limits([NO_MAPPINGS])
     sites = call_sites(recording, blocks).select(*STACK_COLUMNS, "site")
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
     tables = [KEPT_SCHEMA.to_frame()]
@@ -157,7 +166,12 @@ def examine_sleep(recording: Recording, options: QuestionOptions | None = None) 
         asleep = _kept(recording.events, blocks, cycle["asleep_sequence"])
         tables.append(asleep.with_columns(cycle=pl.lit(cycle["cycle"], pl.Int64)))
         totals.extend(
-            {**cycle, "device": device, "awake_bytes": _total(before, device), "asleep_bytes": _total(asleep, device)}
+            {
+                **cycle,
+                "device": device,
+                "awake_bytes": _total(blocks, before, device, max(cycle["begin_sequence"] - 1, 0)),
+                "asleep_bytes": _total(blocks, asleep, device, cycle["asleep_sequence"]),
+            }
             for device in devices
         )
     kept = pl.concat([table.select(KEPT_SCHEMA.names()).cast(KEPT_SCHEMA) for table in tables])
@@ -219,12 +233,25 @@ def growth_of(kept: pl.DataFrame, cycles: int) -> pl.DataFrame:
     )
 
 
-def _total(kept: pl.DataFrame, device: int) -> int:
-    return int(kept.filter(pl.col("device") == device)["size_bytes"].sum())
+def _total(blocks: pl.DataFrame, kept: pl.DataFrame, device: int, sequence: int) -> int:
+    """Returns what of a device is in use right after an event: what its driver handed out, else what was found to stay."""
+    of_driver = blocks.filter((pl.col("device") == device) & (pl.col("pool") == Pool.HAL))
+    counted = kept.filter(pl.col("device") == device)["size_bytes"]
+    return int((counted if of_driver.is_empty() else blocks_in_use(of_driver, sequence)["size"]).sum())
 
 
 def _has_driver(blocks: pl.DataFrame, device: int) -> bool:
     return not blocks.filter((pl.col("device") == device) & (pl.col("pool") == Pool.HAL)).is_empty()
+
+
+def _lacks_mappings(recording: Recording, blocks: pl.DataFrame) -> bool:
+    """Whether there is physical memory that must be mapped somewhere, and nothing says where: in dumps, and in older logs."""
+    is_created = pl.col("allocation_kind") == _PHYSICAL
+    created = recording.attributes.filter(is_created)["attribute_id"]
+    return (
+        blocks["attribute_id"].is_in(created.implode()).any()
+        and not (recording.events["kind"] == EventKind.MAPPED).any()
+    )
 
 
 def _blocks_looked_at(recording: Recording) -> tuple[pl.DataFrame, pl.Series]:
