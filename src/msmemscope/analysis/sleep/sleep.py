@@ -44,6 +44,8 @@ NO_SLEEP: Final = (
 NO_MAPPINGS: Final = (
     "this input does not say where memory of the driver is mapped: blocks of pools whose memory sleeps count as in use"
 )
+_KINDS: Final = (EventKind.MAPPED, EventKind.UNMAPPED, EventKind.RESERVED)
+"""Of events that say what stays, beside the blocks."""
 _PHYSICAL: Final = "create"
 """The attribute of blocks of the driver that have a handle in the place of an address."""
 NO_BLOCKS: Final = "no memory of a device was in use, and no tensor of the cpu"
@@ -159,11 +161,12 @@ def examine_sleep(recording: Recording, options: QuestionOptions | None = None) 
         coverage = coverage.with_limits([NO_MAPPINGS])
     sites = call_sites(recording, blocks).select(*STACK_COLUMNS, "site")
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
+    events = recording.events.filter(pl.col("kind").is_in([*_KINDS]))
     tables = [KEPT_SCHEMA.to_frame()]
     totals: list[dict[str, int | None]] = []
     for cycle in cycles.iter_rows(named=True):
-        before = _kept(recording.events, blocks, max(cycle["begin_sequence"] - 1, 0))
-        asleep = _kept(recording.events, blocks, cycle["asleep_sequence"])
+        before = _kept(events, blocks, max(cycle["begin_sequence"] - 1, 0))
+        asleep = _kept(events, blocks, cycle["asleep_sequence"])
         tables.append(asleep.with_columns(cycle=pl.lit(cycle["cycle"], pl.Int64)))
         totals.extend(
             {
