@@ -209,6 +209,9 @@ _TEXTS = _PROGRAMS | {
     "What the memory of a whole device went into: pools, modules, other processes, and what nothing explains.": (
         "整个设备的内存用在了哪里：内存池、模块、其他进程，以及无法解释的部分。"
     ),
+    "What stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.": (
+        "程序让设备内存休眠期间还有什么在使用，以及其中什么随每次休眠增长。"
+    ),
     "about how many moments the table over time has": "随时间变化的表格大约有多少个时刻",
     "What filled memory at its peak, or when an allocation failed, and what could be saved.": (
         "峰值时或分配失败时内存被什么占满，以及可以节省什么。"

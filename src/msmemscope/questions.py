@@ -30,6 +30,7 @@ from msmemscope.analysis.peak.out_of_memory import (
     OutOfMemoryResult,
     analyze_out_of_memory,
 )
+from msmemscope.analysis.sleep.sleep import SleepResult, examine_sleep
 from msmemscope.analysis.watch.verdict import WatchResult, judge_watched_memory
 from msmemscope.errors import ConfigurationError
 from msmemscope.formats.dump.changes_csv import check_new, write_changes
@@ -54,6 +55,7 @@ from msmemscope.reports.out_of_memory_report import render_out_of_memory
 from msmemscope.reports.peak_report import render_peak
 from msmemscope.reports.report_text import ReportWriter, console_for, counted
 from msmemscope.reports.result_table import render_result_table
+from msmemscope.reports.sleep_report import render_sleep
 from msmemscope.reports.watch_report import render_watch
 
 if TYPE_CHECKING:
@@ -165,6 +167,11 @@ def _leak_findings(result: LeakOverview | MarkLeaks) -> pl.DataFrame:
 def _growth_findings(result: SlowLeaks) -> pl.DataFrame:
     grown = result.sites.with_columns(grown_bytes=pl.col("last_bytes") - pl.col("first_bytes"))
     return found_at_sites(grown, kind=pl.lit("growth"), site="site", size="grown_bytes")
+
+
+def _sleep_findings(result: SleepResult) -> pl.DataFrame:
+    grown = result.growing.with_columns(grown_bytes=pl.col("last_bytes") - pl.col("first_bytes"))
+    return found_at_sites(grown, kind=pl.lit("growth from sleep to sleep"), site="site", size="grown_bytes")
 
 
 def _check_write_back(recording: Recording, options: InefficientOptions) -> None:
@@ -315,6 +322,15 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         find_slow_leaks,
         lambda result, _, out: render_slow_leaks(result, out),
         findings=_growth_findings,
+    ),
+    Question(
+        "sleep",
+        "What stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.",
+        QuestionOptions,
+        lambda recording, _: examine_sleep(recording),
+        lambda result, _, out: render_sleep(result, out),
+        findings=_sleep_findings,
+        following=lambda _: "tree",
     ),
     Question(
         "watch",

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msmemscope.capture import labels
+from msmemscope.capture import labels, sleep_modes
 from msmemscope.capture.frameworks import automatic, patching
+from msmemscope.capture.frameworks.targets import HookType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.frameworks.targets import Target
 
 PACKAGES = Path(__file__).parents[1] / "fakes" / "framework_packages"
-NAMES = ("vllm_ascend", "verl", "mindspeed_llm", "megatron", "torch", "framework_probe")
+NAMES = ("vllm", "vllm_ascend", "verl", "mindspeed_llm", "megatron", "torch", "framework_probe")
 
 
 class FrameworkProcess:
@@ -30,10 +31,17 @@ class FrameworkProcess:
         self.facts: list[tuple[str, str]] = []
         self.printed: list[str] = []
         self.snapshots: list[str] = []
+        self.ranges: list[str | int] = []
+        """Names where ranges began, their numbers where they ended."""
 
     def facts_of(self, key: str) -> list[str]:
         """The values that were noted under a key."""
         return [value for name, value in self.facts if name == key]
+
+    def begin_range(self, name: str) -> int:
+        """Take the place of the core's function."""
+        self.ranges.append(name)
+        return len(self.ranges)
 
     def take_snapshot(self, device_mask: object = None, name: str = "") -> None:
         """Take the place of the real one."""
@@ -54,13 +62,17 @@ def framework_process(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(patching, "patcher", patcher := patching.Patcher())
     monkeypatch.setattr(automatic, "patcher", patcher)
     monkeypatch.setattr(automatic, "_hooks", automatic._AutomaticHooks())
+    monkeypatch.setattr(automatic, "_sleep_hooks", automatic._AutomaticHooks(HookType.SLEEP))
     monkeypatch.setattr("msmemscope.capture.frameworks.control.patcher", patcher)
     monkeypatch.setattr("msmemscope._native.note_fact", lambda key, value: process.facts.append((key, value)))
+    monkeypatch.setattr("msmemscope._native.range_start", process.begin_range)
+    monkeypatch.setattr("msmemscope._native.range_end", process.ranges.append)
     monkeypatch.setattr("msmemscope._native.warn", process.printed.append)
     monkeypatch.setattr("msmemscope.capture.snapshot.take_snapshot", process.take_snapshot)
     try:
         yield process
     finally:
+        sleep_modes.leave_sleep_modes()
         automatic.disable_automatic_hooks()
         patcher.release_all()
         assert sys.meta_path == finders, "a finder was left behind"

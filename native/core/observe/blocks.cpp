@@ -244,4 +244,32 @@ bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) no
     return true;
 }
 
+void note_mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t bytes) noexcept {
+    const RecordingScope scope(is_selected(kSelectAlloc));
+    LiveBlock block{};
+    // Memory of devices that are left out is no block.
+    if (!scope || !is_selected(kSelectAlloc) || !find_live_block(format::Pool::kHal, handle, block)) {
+        return;
+    }
+    Event event{format::EventKind::kMapped};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.address = address;
+    event.size = static_cast<std::int64_t>(bytes);
+    event.extra = block.sequence;
+    append_here(*process_state, event);
+}
+
+void note_unmapped(std::uint64_t address) noexcept {
+    const RecordingScope scope(is_selected(kSelectAlloc));
+    if (!scope || !is_selected(kSelectAlloc)) {
+        return;
+    }
+    Event event{format::EventKind::kUnmapped};
+    event.pool = format::Pool::kHal;
+    event.device = format::kDeviceNone;
+    event.address = address;
+    append_here(*process_state, event);
+}
+
 }  // namespace msmemscope::recorder

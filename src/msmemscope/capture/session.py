@@ -261,6 +261,9 @@ class Session:
             from msmemscope.capture.out_of_memory import observe_out_of_memory
 
             observe_out_of_memory(lambda: self.config)
+        from msmemscope.capture.sleep_modes import observe_sleep_modes
+
+        observe_sleep_modes()
         if config.devices != ("cpu",):
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
@@ -327,6 +330,9 @@ class Session:
         enable_automatic_hooks()
 
     def _end_python_collection(self) -> None:
+        from msmemscope.capture.sleep_modes import leave_sleep_modes
+
+        leave_sleep_modes()
         if self._implied_steps is not None:
             self._implied_steps.disable()
         if self._function_trace is not None:

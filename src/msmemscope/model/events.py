@@ -60,6 +60,8 @@ class EventKind(IntEnum):
     WATCH_STOP = 57
     HOLDER = 58
     FUNCTION_CALL = 60
+    MAPPED = 61
+    UNMAPPED = 62
 
 
 class EventFlag(IntFlag):
@@ -169,6 +171,8 @@ ROWLESS_KINDS: Final = (
     EventKind.OWNER,
     EventKind.IMPLIED_STEP,
     EventKind.HOLDER,
+    EventKind.MAPPED,
+    EventKind.UNMAPPED,
     *ALLOCATOR_KINDS,
     *WATCH_KINDS,
 )

@@ -236,6 +236,10 @@ class Recording:
         """Ask what is held longer than it is used: `ask("inefficient", ...)`."""
         return self.ask("inefficient", **options)
 
+    def sleep(self, **options: Any) -> Any:
+        """Ask what stays in use while memory sleeps: `ask("sleep", ...)`."""
+        return self.ask("sleep", **options)
+
     def replay(
         self, settings: str = "", *, recorded_settings: str | None = None, capacity_bytes: int | None = None
     ) -> Any:

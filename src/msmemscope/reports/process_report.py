@@ -56,6 +56,8 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.WATCH_STOP: "ends of watching",
     EventKind.IMPLIED_STEP: "ends of implied steps",
     EventKind.HOLDER: "holders of blocks",
+    EventKind.MAPPED: "mapped memory",
+    EventKind.UNMAPPED: "unmapped memory",
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from msmemscope.capture.frameworks.automatic import disable_automatic_hooks, enable_automatic_hooks
 from msmemscope.capture.frameworks.control import cleanup_framework_hooks, init_framework_hooks
+from msmemscope.capture.sleep_modes import leave_sleep_modes, observe_sleep_modes
 from tests.support.frameworks import framework_process, labels_in_force, listening
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.frameworks import FrameworkProcess
 
 STATE = "torch.distributed.fsdp._fully_shard._fsdp_state"
+ALLOCATOR = "vllm_ascend.device_allocator.camem"
 RUNNER = "vllm_ascend.worker.model_runner_v1"
 
 
@@ -147,3 +149,30 @@ def test_cleanup_takes_everything(torch_process: FrameworkProcess) -> None:
     assert not is_hooked(STATE, "FSDPState", "_pre_forward")
     enable_automatic_hooks()
     assert is_hooked(STATE, "FSDPState", "_pre_forward")
+
+
+@pytest.mark.parametrize("is_imported", [False, True], ids=["before the import", "after the import"])
+def test_sleep_modes_are_observed_with_every_collection(vllm_process: FrameworkProcess, is_imported: bool) -> None:  # noqa: FBT001
+    """A range around each call, and no labels, which nobody asked for; nothing after the end of collection."""
+    if is_imported:
+        importlib.import_module(ALLOCATOR)
+    observe_sleep_modes()
+    allocator = importlib.import_module(ALLOCATOR).CaMemAllocator()
+    worker = importlib.import_module("vllm_ascend.worker.worker_v1").NPUWorker()
+    with listening(lambda name: allocator.sleep() if name == "sleep" and len(vllm_process.ranges) == 1 else None):
+        worker.sleep(level=2)
+        allocator.wake_up(tags=["weights"])
+    assert vllm_process.ranges == ["sleep", "sleep", 2, 1, "wake_up", 5]
+    assert not is_hooked(RUNNER, "NPUModelRunner", "profile_run")
+    leave_sleep_modes()
+    allocator.sleep()
+    assert len(vllm_process.ranges) == 6
+    assert not is_hooked(ALLOCATOR, "CaMemAllocator", "sleep")
+
+
+def test_sleep_modes_stay_where_the_program_chooses_its_labels(vllm_process: FrameworkProcess) -> None:
+    """Labels are the program's then, ranges come all the same."""
+    observe_sleep_modes()
+    init_framework_hooks("vllm_ascend", "0.11.0", "worker", "decompose")
+    importlib.import_module(ALLOCATOR).CaMemAllocator().sleep()
+    assert vllm_process.ranges == ["sleep", 1]

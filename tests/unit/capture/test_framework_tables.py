@@ -25,6 +25,9 @@ TABLES = [
     ("vllm_ascend_0_11", ("vllm_ascend", "0.11.0", "worker", "snapshot")),
     ("vllm_ascend_0_18", ("vllm_ascend", "0.18.0", "worker", "decompose")),
     ("vllm_ascend_0_18", ("vllm_ascend", "0.18.0", "worker", "snapshot")),
+    ("vllm_ascend_0_11", ("vllm_ascend", "0.11.0", "worker", "sleep")),
+    ("vllm_ascend_0_18", ("vllm_ascend", "0.23.0", "worker", "sleep")),
+    ("vllm_0_23", ("vllm", "0.23.0", "worker", "sleep")),
     ("verl_0_7", ("verl", "0.7.0", "TaskRunner", "snapshot")),
     ("mindspeed_0_12", ("mindspeed_llm", "0.12.1", "training", "snapshot")),
     ("torch_2_9", ("pytorch", "2.9.1", "fsdp1", "decompose")),
@@ -103,7 +106,7 @@ def process(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FrameworkP
 def test_the_function_does_what_its_row_says(
     process: FrameworkProcess, folder: str, words: tuple[str, str, str, str], target: Target, module: str
 ) -> None:
-    """Labels while it runs or snapshots around it, also when it raises; its result and signature are its own."""
+    """Labels while it runs, or snapshots or a range around it, also when it raises; its result and signature are its own."""
     original = inspect.getattr_static(owner_of(target, module), target.function)
     signature = inspect.signature(getattr(owner_of(target, module), target.function))
     init_framework_hooks(*words)
@@ -127,7 +130,9 @@ def test_the_function_does_what_its_row_says(
     with listening(fail), pytest.raises(LookupError):
         call(target, module)
     assert labels_in_force() == []
-    if not is_decompose:
+    name = target.function
+    assert process.ranges == ([name, 1, name, 3] if words[3] == HookType.SLEEP.value else [])
+    if words[3] == HookType.SNAPSHOT.value:
         name = f"{target.class_name}@{target.function}"
         assert [each.split("@", 1)[1] for each in process.snapshots if f"@{name}@" in each][:4] == [
             f"{name}@Start",

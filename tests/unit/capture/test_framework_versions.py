@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.capture.frameworks.registry import find_decompose_sets, find_hook_sets, known_frameworks
+from msmemscope.capture.frameworks.registry import find_automatic_sets, find_hook_sets, known_frameworks
 from msmemscope.capture.frameworks.targets import HookType
 from msmemscope.capture.frameworks.versions import fitting, is_in_range, version_numbers
 from msmemscope.errors import ConfigurationError
@@ -131,8 +131,8 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
     ("words", "message"),
     [
         (
-            ("vllm", "0.11.0", "worker", "decompose"),
-            "framework: not known: 'vllm' (accepted: pytorch, vllm_ascend, verl, mindspeed_llm)",
+            ("sglang", "0.11.0", "worker", "decompose"),
+            "framework: not known: 'sglang' (accepted: pytorch, vllm, vllm_ascend, verl, mindspeed_llm)",
         ),
         (
             ("pytorch", "2.10", "fsdp", "decompose"),
@@ -155,7 +155,10 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
             "version: not known for verl TaskRunner: 'main' (accepted: 0.7.0)",
         ),
         (("verl", 0.7, "TaskRunner", "snapshot"), "version: not known for verl TaskRunner: '0.7' (accepted: 0.7.0)"),
-        ((None, "1", "worker", "snapshot"), "framework: not known: 'None' (accepted: pytorch, vllm_ascend, verl,"),
+        (
+            (None, "1", "worker", "snapshot"),
+            "framework: not known: 'None' (accepted: pytorch, vllm, vllm_ascend, verl,",
+        ),
     ],
 )
 def test_what_is_not_known_is_refused_with_what_is(words: tuple[str, str, str, str], message: str) -> None:
@@ -169,14 +172,14 @@ def test_what_is_not_known_is_refused_with_what_is(words: tuple[str, str, str, s
 def test_automatic_labels_take_every_component_of_a_version() -> None:
     """Both kinds of FSDP, and of several ranges of one component those that contain the version."""
     pytorch = next(each for each in known_frameworks() if each.name == "pytorch")
-    found = find_decompose_sets(pytorch, "2.9.0")
+    found = find_automatic_sets(pytorch, "2.9.0", HookType.DECOMPOSE)
     of_every_version = [("ddp", "2.3+"), ("autograd", "2.3+")]
     assert [(each.component, each.versions) for each in found] == [
         ("fsdp1", "2.6+"), ("fsdp2", "2.6-2.9"), *of_every_version,
     ]  # fmt: skip
-    older = find_decompose_sets(pytorch, "2.5.0")
+    older = find_automatic_sets(pytorch, "2.5.0", HookType.DECOMPOSE)
     assert [(each.component, each.versions) for each in older] == of_every_version
-    assert find_decompose_sets(pytorch, "2.2.0") == ()
+    assert find_automatic_sets(pytorch, "2.2.0", HookType.DECOMPOSE) == ()
 
 
 def test_the_tables_can_be_read() -> None:

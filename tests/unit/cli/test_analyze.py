@@ -23,6 +23,7 @@ RESULT_KEYS = {
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
     "growth": {"sites", "judged_sites", "basis", "remarks", "coverage"},
+    "sleep": {"cycles", "kept", "sites", "judged", "coverage"},
     "watch": {"changes", "watched", "extent", "files", "coverage"},
 }
 

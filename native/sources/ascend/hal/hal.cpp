@@ -178,6 +178,25 @@ int create(const Call<int(void**, std::size_t, const MemoryProperties*, std::uin
 
 int release(const Call<int(void*)>& call, void* handle) { return end_block(call, handle); }
 
+int map(const Call<int(void*, std::size_t, std::size_t, void*, std::uint64_t)>& call, void* pointer, std::size_t size,
+        std::size_t offset, void* handle, std::uint64_t flag) {
+    const int result = call.real(pointer, size, offset, handle, flag);
+    if (result == 0) {
+        const KeepErrno keep_errno;
+        recorder::note_mapped(number_of(handle), number_of(pointer), size);
+    }
+    return result;
+}
+
+int unmap(const Call<int(void*)>& call, void* pointer) {
+    const int result = call.real(pointer);
+    if (result == 0) {
+        const KeepErrno keep_errno;
+        recorder::note_unmapped(number_of(pointer));
+    }
+    return result;
+}
+
 int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, void* pointer, std::uint64_t size,
                   std::uint32_t flag) {
     const CallUnderWay under_way;
@@ -200,6 +219,8 @@ constexpr Hook kHookList[] = {
     hook<&free>(nullptr, "halMemFree", "hal"),
     hook<&create>(nullptr, "halMemCreate", "hal"),
     hook<&release>(nullptr, "halMemRelease", "hal"),
+    hook<&map>(nullptr, "halMemMap", "hal"),
+    hook<&unmap>(nullptr, "halMemUnmap", "hal"),
     hook<&register_host>(nullptr, "aclrtHostRegisterV2", "hal"),
     hook<&unregister_host>(nullptr, "aclrtHostUnregister", "hal"),
     // What the two become below libascendcl.so: a program that looks their names up (torch_npu) calls no GOT of its

@@ -2,7 +2,8 @@
 //
 // Device memory of all users ends in halMemAlloc or halMemCreate of libascend_hal.so, which the runtime calls through
 // its GOT; so does pinned host memory. Physical memory (halMemCreate) has no address of its own: the handle stands for
-// it. Device numbers are the driver's: ASCEND_RT_VISIBLE_DEVICES has been applied above it.
+// it, and where it is mapped is recorded beside it. Device numbers are the driver's: ASCEND_RT_VISIBLE_DEVICES has been
+// applied above it.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmemscope.capture.frameworks.automatic import disable_automatic_hooks, leave_to_program
+from msmemscope.capture.frameworks.automatic import disable_automatic_hooks, disable_sleep_hooks, leave_to_program
 from msmemscope.capture.frameworks.patching import patcher
 from msmemscope.capture.frameworks.registry import find_hook_sets
 from msmemscope.capture.frameworks.targets import HookType
@@ -17,17 +17,18 @@ def init_framework_hooks(framework: str, version: str, component: str, hook_type
     Calling it again changes nothing, and calls for several components or types add up. With `hook_type="decompose"`
     blocks get owners such as `vllm@profile` or `fsdp2@sharded_weight`; the automatic hooks of `analysis="decompose"` are
     off from then on in this process. With `hook_type="snapshot"` a snapshot is taken before and after each call of the
-    functions, named `<module>@<class>@<function>@Start` and `@End`.
+    functions, named `<module>@<class>@<function>@Start` and `@End`. With `hook_type="sleep"` the log has an mstx range `sleep`
+    or `wake_up` around each call that puts device memory to sleep or wakes it; those of known versions come by themselves.
 
     The functions keep their behaviour and signatures. Modules that have imported one of them by name before the call
     (`from x import f`) keep the original; a function that is not there, or that the framework replaces later, is left
     out.
 
     Args:
-        framework: `pytorch`, `vllm_ascend`, `verl` or `mindspeed_llm`.
+        framework: `pytorch`, `vllm`, `vllm_ascend`, `verl` or `mindspeed_llm`.
         version: The version of the framework as its package says it, `0.11.0` or `2.9.0+cpu`; a leading `v` is allowed.
         component: A part of the framework: `fsdp1` or `fsdp2`, `worker`, `TaskRunner`, `training`.
-        hook_type: `decompose` or `snapshot`.
+        hook_type: `decompose`, `snapshot` or `sleep`.
 
     Raises:
         ConfigurationError: If one of these is not known; the message lists what is. It is a ValueError.
@@ -48,4 +49,5 @@ def cleanup_framework_hooks() -> None:
     without hooks does nothing. The automatic ones come back with the next `start()`.
     """
     disable_automatic_hooks()
+    disable_sleep_hooks()
     patcher.release_all()

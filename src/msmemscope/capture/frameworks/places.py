@@ -53,6 +53,7 @@ class Place:
         self.labels: tuple[Label, ...] = ()
         self.snapshot_name = ""
         self.callbacks: tuple[Callback, ...] = ()
+        self.range_name = ""
         self._put()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,6 +91,7 @@ class Place:
             if target.is_snapshot
         ]
         self.snapshot_name = names[0] if names else ""
+        self.range_name = next((target.range_name for target in targets if target.range_name), "")
 
     def _put(self) -> None:
         _wrapped.pop(id(self._attribute), None)
@@ -136,8 +138,9 @@ class Place:
     def _wrapped(self, function: Callable[..., Any]) -> Any:
         with_results = _with_results(self, function)
         with_labels = run_within(functools.partial(_Labels, self), with_results, pauses=True)
-        wrapper = run_within(functools.partial(_Snapshots, self), with_labels)
-        for layer in (with_results, with_labels, wrapper):
+        with_range = run_within(functools.partial(_Range, self), with_labels)
+        wrapper = run_within(functools.partial(_Snapshots, self), with_range)
+        for layer in (with_results, with_labels, with_range, wrapper):
             if layer is not function:
                 _hide(layer)
         return wrapper
@@ -189,6 +192,7 @@ class RestingPlace(Place):
     labels = ()
     snapshot_name = ""
     callbacks = ()
+    range_name = ""
 
 
 _wrapped: dict[int, Place] = {}
@@ -221,6 +225,33 @@ class _Labels:
                 pop_labels(self._pushed)
             except Exception as problem:  # noqa: BLE001 - the program goes on, with its own exception if it has one
                 self._place.complain("labels", problem)
+
+
+class _Range:
+    """The mstx range of one call."""
+
+    __slots__ = ("_number", "_place")
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._number = 0
+
+    def __enter__(self) -> None:
+        name = self._place.range_name
+        if name:
+            try:
+                self._number = _native.range_start(name)
+            except Exception as error:  # noqa: BLE001 - the program goes on
+                self._place.complain("ranges", error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._number:
+            try:
+                _native.range_end(self._number)
+            except Exception as problem:  # noqa: BLE001 - the program goes on, with its own exception if it has one
+                self._place.complain("ranges", problem)
 
 
 class _Snapshots:

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 from msmemscope.capture.frameworks.mindspeed_llm import MINDSPEED_LLM
 from msmemscope.capture.frameworks.pytorch import PYTORCH
-from msmemscope.capture.frameworks.targets import Framework, HookSet, HookType
 from msmemscope.capture.frameworks.verl import VERL
 from msmemscope.capture.frameworks.versions import fitting
+from msmemscope.capture.frameworks.vllm import VLLM
 from msmemscope.capture.frameworks.vllm_ascend import VLLM_ASCEND
 from msmemscope.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from msmemscope.capture.frameworks.targets import Framework, HookSet, HookType
+
 
 def known_frameworks() -> tuple[Framework, ...]:
     """All frameworks that there are tables of."""
-    return (PYTORCH, VLLM_ASCEND, VERL, MINDSPEED_LLM)
+    return (PYTORCH, VLLM, VLLM_ASCEND, VERL, MINDSPEED_LLM)
 
 
 def find_hook_sets(framework: str, version: str, component: str, hook_type: str) -> tuple[HookSet, ...]:
@@ -55,9 +57,9 @@ def find_hook_sets(framework: str, version: str, component: str, hook_type: str)
     return tuple(each for each in of_type if each.versions in ranges)
 
 
-def find_decompose_sets(framework: Framework, version: str) -> tuple[HookSet, ...]:
-    """What labels the memory of a framework in a version, of all its components; nothing for unknown versions."""
-    sets = [each for each in framework.hook_sets if each.hook_type is HookType.DECOMPOSE]
+def find_automatic_sets(framework: Framework, version: str, hook_type: HookType) -> tuple[HookSet, ...]:
+    """What is hooked for something in a framework of a version, of all its components; nothing for unknown versions."""
+    sets = [each for each in framework.hook_sets if each.hook_type is hook_type]
     numbers = framework.numbers_of(version)
     found: list[HookSet] = []
     for component in dict.fromkeys(each.component for each in sets):

@@ -5,7 +5,7 @@ The tables stand in a file per framework. Names of modules, classes and function
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ class HookType(Enum):
     """Labels say what memory is for."""
     SNAPSHOT = "snapshot"
     """Snapshots before and after show what a phase adds."""
+    SLEEP = "sleep"
+    """Ranges say when memory is put to sleep and woken."""
 
 
 class Callback(Enum):
@@ -52,6 +54,8 @@ class Target:
     """In force while it runs."""
     callback: Callback | None = None
     is_snapshot: bool = False
+    range_name: str = ""
+    """Of the mstx range that is recorded around each call; empty for none."""
 
     def __str__(self) -> str:
         name = f"{self.class_name}.{self.function}" if self.class_name else self.function
@@ -108,3 +112,9 @@ def functions(
     """Targets of one class or module; the names stand in one text, separated by spaces."""
     places = (modules,) if isinstance(modules, str) else modules
     return tuple(Target(places, class_name, name, labels, callback, is_snapshot) for name in names.split())
+
+
+def ranged_functions(modules: str | tuple[str, ...], class_name: str, names: str) -> tuple[Target, ...]:
+    """Targets whose calls are recorded as ranges of the same names."""
+    targets = functions(modules, class_name, names)
+    return tuple(replace(target, range_name=target.function) for target in targets)

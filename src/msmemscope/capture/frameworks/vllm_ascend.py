@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmemscope.capture.frameworks.targets import Callback, Framework, HookSet, HookType, functions
+from msmemscope.capture.frameworks.targets import Callback, Framework, HookSet, HookType, functions, ranged_functions
 from msmemscope.model.labels import LabelLevel
 
 _RUNNER_MODULE = "vllm_ascend.worker.model_runner_v1"
@@ -49,6 +49,13 @@ _SNAPSHOT = (
     *functions(_WORKER_MODULES, _WORKER, "compile_or_warm_up_model", is_snapshot=True),
 )
 
+# The worker calls the allocator; of programs that have no worker, as trainers with an engine of their own, the allocator
+# counts alone.
+_SLEEP = (
+    *ranged_functions("vllm_ascend.device_allocator.camem", "CaMemAllocator", "sleep wake_up"),
+    *ranged_functions(_WORKER_MODULES, _WORKER, "sleep wake_up"),
+)
+
 VLLM_ASCEND: Final = Framework(
     name="vllm_ascend",
     package="vllm_ascend",
@@ -57,6 +64,7 @@ VLLM_ASCEND: Final = Framework(
         HookSet("vllm_ascend", "0.11+", "worker", HookType.DECOMPOSE, _DECOMPOSE),
         HookSet("vllm_ascend", "0.11-0.11", "worker", HookType.DECOMPOSE, _DECOMPOSE_CACHES_OF_0_11),
         HookSet("vllm_ascend", "0.11+", "worker", HookType.SNAPSHOT, _SNAPSHOT),
+        HookSet("vllm_ascend", "0.11+", "worker", HookType.SLEEP, _SLEEP),
     ),
     older_version_names=(("11.0", "0.11.0"),),
 )

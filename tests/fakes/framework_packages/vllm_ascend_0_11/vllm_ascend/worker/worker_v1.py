@@ -24,3 +24,11 @@ class NPUWorker:
     def compile_or_warm_up_model(self) -> Any:
         """Compile and capture before serving."""
         return _probe.called("compile_or_warm_up_model")
+
+    def sleep(self, level: int = 1) -> Any:
+        """Put the memory of the model to sleep."""
+        return _probe.called("sleep")
+
+    def wake_up(self, tags: list[str] | None = None) -> Any:
+        """Wake the memory of the model."""
+        return _probe.called("wake_up")

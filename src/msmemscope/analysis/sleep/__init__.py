@@ -1,0 +1,1 @@
+"""What stays in use while a program has put its device memory to sleep."""

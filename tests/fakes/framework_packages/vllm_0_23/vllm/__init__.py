@@ -1,0 +1,3 @@
+"""The shape of vllm 0.23."""
+
+__version__ = "0.23.0"

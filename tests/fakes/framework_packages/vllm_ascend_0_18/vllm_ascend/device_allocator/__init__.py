@@ -1,0 +1,1 @@
+"""The allocator of memory that can sleep."""
