@@ -136,7 +136,7 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
         ),
         (
             ("pytorch", "2.10", "fsdp", "decompose"),
-            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2, ddp, autograd, compile)",
+            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2, ddp, autograd, compile, checkpoint)",
         ),
         (
             ("verl", "0.7.0", "TaskRunner", "decompose"),
@@ -177,6 +177,8 @@ def test_automatic_labels_take_every_component_of_a_version() -> None:
     older = find_decompose_sets(pytorch, "2.5.0")
     assert [(each.component, each.versions) for each in older] == of_every_version
     assert find_decompose_sets(pytorch, "2.2.0") == ()
+    newer = find_decompose_sets(pytorch, "2.13.0")
+    assert [each.component for each in newer] == ["fsdp1", "fsdp2", "ddp", "autograd", "compile", "checkpoint"]
 
 
 def test_the_tables_can_be_read() -> None:

@@ -37,6 +37,8 @@ class Callback(Enum):
     """What a function of autograd, its `ctx` the first argument, has saved for its backward pass."""
     SAVED_BY_COMPILED = "saved by compiled code"
     """The same with the `ctx` as second argument."""
+    SAVED_BY_CHECKPOINT = "saved by checkpoints"
+    """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
 
 
 @dataclass(frozen=True)

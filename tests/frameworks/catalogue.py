@@ -1,0 +1,70 @@
+"""The programs: which packages each needs, in how many processes it runs, and what it is held against."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+FOLDER = Path(sys.prefix) / "training"
+"""Where `make test-training` puts packages that nothing else gets to see."""
+
+PARTS = ("weight", "gradient", "optimizer_state", "activation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One program."""
+
+    package: str
+    """Whose version is reported: the name of a distribution."""
+    checked: str
+    """What it does, in the words of the page of compatibility."""
+    needs: tuple[str, ...] = ()
+    """Further distributions, `package` aside."""
+    ranks: int = 1
+    """Processes, each on a device of its own."""
+    owners: tuple[str, ...] = PARTS
+    """The owners that it tells apart; the rest counts as memory of operators."""
+    devices: tuple[str, ...] = ("cpu", "npu")
+    is_of_every_day: bool = False
+    """Quick, and of packages that `make test` has."""
+
+
+PROGRAMS = {
+    "trainers.transformers_trainer": Program(
+        "transformers", "Trainer, AdamW", needs=("accelerate",), is_of_every_day=True
+    ),
+    "trainers.transformers_checkpointing": Program(
+        "transformers", "Trainer, gradient checkpointing", needs=("accelerate",)
+    ),
+    "trainers.transformers_generate": Program("transformers", "generate", owners=("weight", "kv_cache")),
+    "trainers.peft_lora": Program("peft", "LoRA, Trainer", needs=("transformers", "accelerate")),
+    "trainers.accelerate_accumulation": Program(
+        "accelerate", "prepare, gradient accumulation, clipping", is_of_every_day=True
+    ),
+    "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
+    "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),
+    "parallel.fsdp2": Program("torch", "fully_shard", needs=("transformers",), ranks=2),
+}
+
+
+def search_path() -> str:
+    """Return a PYTHONPATH on which the packages of the training lane are found too, behind what is on it already."""
+    return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(FOLDER) if FOLDER.is_dir() else ""]))
+
+
+def installed_version(distribution: str) -> str | None:
+    """Return the version of a distribution here or in the folder of the training lane; None if it is in neither."""
+    for path in (sys.path, [str(FOLDER)]):
+        for found in importlib.metadata.distributions(name=distribution, path=path):
+            return found.version
+    return None
+
+
+def missing(program: Program) -> str:
+    """Return which of the distributions that a program needs are not installed; empty if none."""
+    return ", ".join(name for name in ("torch", program.package, *program.needs) if installed_version(name) is None)
