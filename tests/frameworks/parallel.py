@@ -95,6 +95,8 @@ def loop(
         found = more()
         moment(name, **{owner: [*known[owner], *found.get(owner, ())] for owner in known})
 
+    layer = next(each for name, each in model.named_modules() if name.endswith("layers.0"))
+    layer.register_forward_hook(lambda *told: told[2].register_hook(lambda _: say("backward")) and None)
     for step in range(STEPS):
         texts = batch(device)
         saved = SavedBeside(lambda: more().get("weight", []))
@@ -162,10 +164,12 @@ def fsdp2() -> None:
     fully_shard(model)
 
     def more() -> dict[str, Any]:
-        groups = [each._get_fsdp_state()._fsdp_param_group for each in model.modules() if hasattr(each, "_get_fsdp_state")]  # noqa: SLF001
-        of_parameters = [each for group in groups if group for each in group.fsdp_params]
-        whole = [output for each in of_parameters for output in each.all_gather_outputs]
-        return {"weight": whole}
+        states = [each._get_fsdp_state() for each in model.modules() if hasattr(each, "_get_fsdp_state")]  # noqa: SLF001
+        groups = [each._fsdp_param_group for each in states if each._fsdp_param_group]  # noqa: SLF001
+        whole = [output for group in groups for each in group.fsdp_params for output in each.all_gather_outputs]
+        # What the last part has given to the others, until the next one does.
+        given = [state for group in groups for state in group.comm_ctx.reduce_scatter_states]
+        return {"weight": whole, "gradient": [each.reduce_scatter_input for each in given]}
 
     loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), device, more)
     leave()
