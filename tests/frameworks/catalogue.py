@@ -49,6 +49,9 @@ PROGRAMS = {
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp2": Program("torch", "fully_shard", needs=("transformers",), ranks=2),
+    "deepspeed_zero.zero_1": Program("deepspeed", "ZeRO 1, bfloat16", needs=("transformers",), ranks=2),
+    "deepspeed_zero.zero_2": Program("deepspeed", "ZeRO 2, bfloat16", needs=("transformers",), ranks=2),
+    "deepspeed_zero.zero_3": Program("deepspeed", "ZeRO 3, bfloat16", needs=("transformers",), ranks=2),
 }
 
 

@@ -180,6 +180,11 @@ class Place:
 
                 label_saved_by_checkpoint(args[0], args[1:])
                 return
+            if callback is Callback.ZERO_GRADIENTS:
+                from msmemscope.capture.frameworks.zero_labels import label_gradients
+
+                label_gradients(result, args, kwargs)
+                return
             from msmemscope.capture.frameworks import vllm_labels
 
             act = vllm_labels.label_weights if callback is Callback.WEIGHTS else vllm_labels.label_kv_cache

@@ -39,6 +39,8 @@ class Callback(Enum):
     """The same with the `ctx` as second argument."""
     SAVED_BY_CHECKPOINT = "saved by checkpoints"
     """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
+    ZERO_GRADIENTS = "gradients of ZeRO"
+    """What an optimizer of DeepSpeed's ZeRO, the first argument, holds of gradients."""
 
 
 @dataclass(frozen=True)
