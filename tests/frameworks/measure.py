@@ -48,7 +48,7 @@ def run(identity: str, device: str, folder: Path) -> tool.ToolRun:
     if device == "npu":
         npu = virtual_npu_environment(with_torch=True)
         ranks = str(PROGRAMS[identity].ranks)
-        variables |= {**npu, "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": ranks}
+        variables |= {**npu, "VNPU_MEMORY": "4GiB", "VNPU_DEVICES": ranks}
         path = os.pathsep.join(dict.fromkeys([*npu["PYTHONPATH"].split(os.pathsep), *path.split(os.pathsep)]))
     variables["PYTHONPATH"] = path
     output = folder / "output"

@@ -21,12 +21,21 @@ _ALL_GATHER = (_COMPONENT, (MODEL_WEIGHT, LabelLevel.DETAIL_1), ("all_gather", L
 _TARGETS = (
     *functions(*_STAGES_1_AND_2, "setup_buckets _build_compact_grad_partition_buffer", labels=_GRADIENT),
     *functions(*_STAGES_1_AND_2, "independent_gradient_partition_epilogue", callback=Callback.ZERO_GRADIENTS),
+    *functions(
+        *_STAGES_1_AND_2, "get_gradient_for_reduction _fill_param_grad_accum_attribute", callback=Callback.ZERO_GRADIENT
+    ),
     *functions(*_STAGE_3, "_setup_for_real_optimizer", callback=Callback.ZERO_GRADIENTS),
     *functions(
         f"{_ZERO}.partitioned_param_coordinator",
         "PartitionedParameterCoordinator",
         "_PartitionedParameterCoordinator__all_gather_params",
         labels=_ALL_GATHER,
+    ),
+    # What came is put together where somebody waits for it.
+    *(
+        target
+        for kind in ("AllGatherHandle", "AllGatherCoalescedHandle")
+        for target in functions(f"{_ZERO}.partition_parameters", kind, "wait", labels=_ALL_GATHER)
     ),
     # Where a program asks for whole parameters (`GatheredParameters`).
     *functions(f"{_ZERO}.partition_parameters", "Init", "_all_gather", labels=_ALL_GATHER),

@@ -180,10 +180,12 @@ class Place:
 
                 label_saved_by_checkpoint(args[0], args[1:])
                 return
-            if callback is Callback.ZERO_GRADIENTS:
-                from msmemscope.capture.frameworks.zero_labels import label_gradients
+            if callback in {Callback.ZERO_GRADIENTS, Callback.ZERO_GRADIENT}:
+                from msmemscope.capture.frameworks import zero_labels
 
-                label_gradients(result, args, kwargs)
+                is_one = callback is Callback.ZERO_GRADIENT
+                label = zero_labels.label_gradient if is_one else zero_labels.label_gradients
+                label(result, args, kwargs)
                 return
             from msmemscope.capture.frameworks import vllm_labels
 

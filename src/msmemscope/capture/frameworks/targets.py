@@ -41,6 +41,8 @@ class Callback(Enum):
     """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
     ZERO_GRADIENTS = "gradients of ZeRO"
     """What an optimizer of DeepSpeed's ZeRO, the first argument, holds of gradients."""
+    ZERO_GRADIENT = "gradient of ZeRO"
+    """What a parameter, the second argument, has of a gradient there."""
 
 
 @dataclass(frozen=True)

@@ -19,3 +19,16 @@ def label_gradients(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]
     buckets = [getattr(bucket, "buffer", None) for bucket in held.get("ipg_buckets", {}).values()]
     for tensor in tensors_in([buckets, *(held.get(name) for name in _BUFFERS)]):
         label_storages(tensor, GRADIENT_TEXT)
+
+
+def label_gradient(result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """Label the gradient of a parameter, which lives only until it is added to the others.
+
+    Args:
+        result: The gradient, or nothing.
+        args: The parameter is the second.
+    """
+    parameter = args[1]
+    held = vars(parameter).get("grad_accum")
+    for tensor in tensors_in((result, parameter.grad, held)):
+        label_storages(tensor, GRADIENT_TEXT)
