@@ -52,6 +52,9 @@ PROGRAMS = {
     "deepspeed_zero.zero_1": Program("deepspeed", "ZeRO 1, bfloat16", needs=("transformers",), ranks=2),
     "deepspeed_zero.zero_2": Program("deepspeed", "ZeRO 2, bfloat16", needs=("transformers",), ranks=2),
     "deepspeed_zero.zero_3": Program("deepspeed", "ZeRO 3, bfloat16", needs=("transformers",), ranks=2),
+    "megatron_gpt.gpt": Program(
+        "megatron-core", "GPT, tensor parallel 2, pipeline parallel 2, bfloat16", ranks=4, devices=("npu",)
+    ),
 }
 
 
