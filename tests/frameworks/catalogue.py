@@ -46,6 +46,8 @@ PROGRAMS = {
     "trainers.accelerate_accumulation": Program(
         "accelerate", "prepare, gradient accumulation, clipping", is_of_every_day=True
     ),
+    "trl_trainers.sft": Program("trl", "SFTTrainer", needs=("transformers", "accelerate", "datasets")),
+    "trl_trainers.grpo": Program("trl", "GRPOTrainer", needs=("transformers", "accelerate", "datasets")),
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp2": Program("torch", "fully_shard", needs=("transformers",), ranks=2),
@@ -65,7 +67,7 @@ def search_path() -> str:
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution here or in the folder of the training lane; None if it is in neither."""
-    for path in (sys.path, [str(FOLDER)]):
+    for path in (sys.path, [str(FOLDER)], [str(Path(sys.prefix) / "torch_npu")], sys.path):
         for found in importlib.metadata.distributions(name=distribution, path=path):
             return found.version
     return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,7 @@ def run(identity: str, device: str, folder: Path) -> tool.ToolRun:
         "HF_HOME": str(folder / "hub"),
         "DS_BUILD_OPS": "0",
         "PYTHONWARNINGS": "ignore",
+        "MASTER_PORT": str(_free_port()),
     }
     path = search_path()
     if device == "npu":
@@ -60,6 +62,12 @@ def run(identity: str, device: str, folder: Path) -> tool.ToolRun:
     return finished
 
 
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
 def measure(identity: str, device: str, folder: Path) -> tuple[list[Row], list[Difference]]:
     """Run a program under the tool and score it: the bytes of each owner, and every block whose owner is another one.
 
@@ -72,26 +80,18 @@ def measure(identity: str, device: str, folder: Path) -> tuple[list[Row], list[D
 def report(identity: str, device: str, rows: Sequence[Row], differences: Sequence[Difference]) -> Mapping[str, str]:
     """Return the line of a result, and add it to the file of results if there is one."""
     program = PROGRAMS[identity]
-    others = [name for name in program.needs if name != "torch"]
-    versions = [f"{name} {installed_version(name)}" for name in ("torch", *others)]
-    if device == "npu":
-        versions.append("torch_npu on the virtual NPU")
+    others = ["torch", *program.needs, *(["torch_npu"] if device == "npu" else [])]
+    versions = [f"{name} {installed_version(name)}" for name in others if name != program.package]
     processes = f", {program.ranks} processes" if program.ranks > 1 else ""
-    same = {row.owner: 0 for row in rows if row.owner in program.owners}
-    for row in rows:
-        if row.owner in same:
-            same[row.owner] += row.true_bytes
+    wrong = sum(each.size_bytes for each in differences)
     line = {
         "package": program.package,
         "version": str(installed_version(program.package)),
-        "device": device,
-        "checked": f"{program.checked}{processes}",
-        "result": "equal" if not differences else "different",
-        "detail": f"{', '.join(sorted(same))}; with {', '.join(versions)}",
+        "device": "virtual NPU" if device == "npu" else "CPU",
+        "checked": f"{program.checked}{processes}: {', '.join(program.owners)}",
+        "result": f"{wrong} bytes differ" if wrong else "equal",
+        "detail": ", ".join(versions),
     }
-    if differences:
-        wrong = sum(each.size_bytes for each in differences)
-        line["detail"] = f"{wrong} bytes have another owner; {line['detail']}"
     name = os.environ.get(RESULTS_VARIABLE)
     if name:
         with Path(name).open("a", encoding="utf-8") as file:

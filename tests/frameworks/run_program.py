@@ -20,8 +20,6 @@ import torch
 import msmemscope  # noqa: F401 - begins to observe before the children are forked
 from tests.frameworks.catalogue import PROGRAMS
 
-PORT = "29511"
-
 
 def _run_rank(identity: str, rank: int, ranks: int, said: Path) -> None:
     """Run in a child; never returns."""
@@ -32,7 +30,7 @@ def _run_rank(identity: str, rank: int, ranks: int, said: Path) -> None:
         if ranks > 1:
             places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
             os.environ.update({name: str(value) for name, value in places.items()})
-            os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": os.environ.get("MASTER_PORT", PORT)})
+            os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         torch.manual_seed(0)
         module, _, name = identity.partition(".")
         getattr(importlib.import_module(f"tests.frameworks.{module}"), name)()
