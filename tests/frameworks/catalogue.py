@@ -44,10 +44,11 @@ PROGRAMS = {
     "trainers.transformers_generate": Program("transformers", "generate", owners=("weight", "kv_cache")),
     "trainers.peft_lora": Program("peft", "LoRA, Trainer", needs=("transformers", "accelerate")),
     "trainers.accelerate_accumulation": Program(
-        "accelerate", "prepare, gradient accumulation, clipping", is_of_every_day=True
+        "accelerate", "prepare, gradient accumulation, clipping", needs=("transformers",)
     ),
     "trl_trainers.sft": Program("trl", "SFTTrainer", needs=("transformers", "accelerate", "datasets")),
     "trl_trainers.grpo": Program("trl", "GRPOTrainer", needs=("transformers", "accelerate", "datasets")),
+    "verl_policy.policy": Program("verl", "policy loss, memory snapshots", needs=("transformers", "tensordict", "ray")),
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp2": Program("torch", "fully_shard", needs=("transformers",), ranks=2),
@@ -67,7 +68,7 @@ def search_path() -> str:
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution here or in the folder of the training lane; None if it is in neither."""
-    for path in (sys.path, [str(FOLDER)], [str(Path(sys.prefix) / "torch_npu")], sys.path):
+    for path in (sys.path, [str(FOLDER)], [str(Path(sys.prefix) / "torch_npu")]):
         for found in importlib.metadata.distributions(name=distribution, path=path):
             return found.version
     return None

