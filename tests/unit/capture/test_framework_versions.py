@@ -132,7 +132,7 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
     [
         (
             ("vllm", "0.11.0", "worker", "decompose"),
-            "framework: not known: 'vllm' (accepted: pytorch, vllm_ascend, verl, mindspeed_llm)",
+            "framework: not known: 'vllm' (accepted: pytorch, deepspeed, vllm_ascend, verl, mindspeed_llm)",
         ),
         (
             ("pytorch", "2.10", "fsdp", "decompose"),
@@ -155,7 +155,10 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
             "version: not known for verl TaskRunner: 'main' (accepted: 0.7.0)",
         ),
         (("verl", 0.7, "TaskRunner", "snapshot"), "version: not known for verl TaskRunner: '0.7' (accepted: 0.7.0)"),
-        ((None, "1", "worker", "snapshot"), "framework: not known: 'None' (accepted: pytorch, vllm_ascend, verl,"),
+        (
+            (None, "1", "worker", "snapshot"),
+            "framework: not known: 'None' (accepted: pytorch, deepspeed, vllm_ascend, verl,",
+        ),
     ],
 )
 def test_what_is_not_known_is_refused_with_what_is(words: tuple[str, str, str, str], message: str) -> None:
