@@ -62,8 +62,13 @@ PROGRAMS = {
 
 
 def search_path() -> str:
-    """Return a PYTHONPATH on which the packages of the training lane are found too, behind what is on it already."""
-    return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), str(FOLDER) if FOLDER.is_dir() else ""]))
+    """Return a PYTHONPATH on which the packages of the training lane are found too, behind what is on it already.
+
+    Without torch_npu: transformers loads it where it is importable.
+    """
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    kept = [folder for folder in folders if not (Path(folder) / "torch_npu").is_dir()]
+    return os.pathsep.join([*kept, *([str(FOLDER)] if FOLDER.is_dir() else [])])
 
 
 def installed_version(distribution: str) -> str | None:
