@@ -97,6 +97,8 @@ def loop(
     saved = Saved()
 
     def say(name: str) -> None:
+        if DEVICE == "cpu":
+            time.sleep(0.1)  # gloo's threads give back buffers of their own a moment after a collective has ended
         parameters = list(model.parameters())
         gradients = [each.grad for each in parameters if each.grad is not None]
         known: dict[str, list[Any]] = {
