@@ -37,7 +37,7 @@ TEXTS: Final = {
     "prepare, gradient accumulation, clipping": "prepare、梯度累积、梯度裁剪",
     "SFTTrainer": "SFTTrainer",
     "GRPOTrainer": "GRPOTrainer",
-    "policy loss, memory snapshots": "策略损失、内存快照",
+    "policy loss, every block of memory snapshots known": "策略损失，内存快照的每个内存块都已知",
     "DistributedDataParallel, 2 processes": "DistributedDataParallel，2 个进程",
     "FullyShardedDataParallel, 2 processes": "FullyShardedDataParallel，2 个进程",
     "fully_shard, 2 processes": "fully_shard，2 个进程",

@@ -48,7 +48,12 @@ PROGRAMS = {
     ),
     "trl_trainers.sft": Program("trl", "SFTTrainer", needs=("transformers", "accelerate", "datasets")),
     "trl_trainers.grpo": Program("trl", "GRPOTrainer", needs=("transformers", "accelerate", "datasets")),
-    "verl_policy.policy": Program("verl", "policy loss, memory snapshots", needs=("transformers", "tensordict", "ray")),
+    "verl_policy.policy": Program(
+        "verl",
+        "policy loss, every block of memory snapshots known",
+        needs=("transformers", "tensordict", "ray"),
+        devices=("npu",),
+    ),
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp2": Program("torch", "fully_shard", needs=("transformers",), ranks=2),
