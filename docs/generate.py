@@ -14,6 +14,7 @@ sys.path.append(str(DOCS.parent))  # the catalogue of programs is the tests'
 
 from generators import (  # noqa: E402
     chinese,
+    compatibility_page,
     data_flow_picture,
     demo_recording,
     man_page,
@@ -27,6 +28,8 @@ def generated() -> dict[Path, str]:
     """Every generated file with the content that it should have."""
     return {
         DOCS.parent / "native" / "command" / "msmemscope.1": man_page.page(),
+        DOCS / "compatibility.md": compatibility_page.page(),
+        DOCS / "compatibility.zh.md": compatibility_page.chinese_page(),
         DOCS / "options.md": options_page.page(),
         DOCS / "options.zh.md": options_page.chinese_page(),
         DOCS / "programs.md": programs_page.page(),

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-MOST_OTHER_BYTES = {"training.checkpoints": 512, "training.checkpoints_reentrant": 512}
-"""The gradient that a backward pass begins with is not told from what its forward pass has saved."""
-
 
 @pytest.mark.usefixtures("vnpu_environment")
 def test_every_block_has_its_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,8 +24,4 @@ def test_every_block_has_its_owner(tmp_path: Path, capsys: pytest.CaptureFixture
     with capsys.disabled():
         sys.stdout.write(f"\n{table(rows)}\n")
     assert {row.program for row in rows} == set(programs)
-    wrong: dict[tuple[str, str], int] = {}
-    for each in differences:
-        place = (each.program, each.moment)
-        wrong[place] = wrong.get(place, 0) + each.size_bytes
-    assert all(size <= MOST_OTHER_BYTES.get(program, 0) for (program, _), size in wrong.items()), differences
+    assert differences == []

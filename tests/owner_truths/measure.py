@@ -30,7 +30,7 @@ from tests.support import tool
 from tests.support.ascend import NotInstalledError, virtual_npu_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 CPU_PROGRAMS = (
     "training.plain",
@@ -136,8 +136,18 @@ def run(device: str, programs: Sequence[str], folder: Path) -> tool.ToolRun:
     return finished
 
 
-def score(finished: tool.ToolRun, device: str) -> tuple[list[Row], list[Difference]]:
-    """Score a run: the rows of all owners that occur, and every block that differs."""
+def score(
+    finished: tool.ToolRun, device: str, *, owners: Collection[str] = OWNERS, whole_lives: bool = False
+) -> tuple[list[Row], list[Difference]]:
+    """Score a run: the rows of all owners that occur, and every block that differs.
+
+    Args:
+        finished: The programs under the tool.
+        device: `cpu` or `npu`.
+        owners: Those that the programs tell apart; what has another one counts as memory of operators.
+        whole_lives: Whether a block that a program names at one of its moments was its owner's at all others too: a batch that
+            was loaded before the forward pass that saves it, say.
+    """
     rows: list[Row] = []
     differences: list[Difference] = []
     begin = 0
@@ -147,18 +157,26 @@ def score(finished: tool.ToolRun, device: str) -> tuple[list[Row], list[Differen
         moments = [json.loads(match[1]) for match in _MOMENT.finditer(finished.stdout, begin, end.start())]
         begin = end.end()
         (folder,) = finished.output.glob(f"msmemscope_{process_id}_*_ascend*")
-        found, other = _score_program(device, program, Capture(folder), moments)
+        found, other = _score_program(device, program, Capture(folder), moments, owners, whole_lives=whole_lives)
         rows += found
         differences += other
     return rows, differences
 
 
 def _score_program(
-    device: str, program: str, capture: Capture, moments: Iterable[Mapping[str, object]]
+    device: str,
+    program: str,
+    capture: Capture,
+    moments: Iterable[Mapping[str, object]],
+    owners: Collection[str],
+    *,
+    whole_lives: bool,
 ) -> tuple[list[Row], list[Difference]]:
     blocks, failed = _blocks(capture, Pool.HOST if device == "cpu" else Pool.PTA)
     totals = {owner: [0, 0, 0] for owner in OWNERS}
     differences = []
+    told = []
+    named: dict[int, str] = {}
     for moment in moments:
         size = int(str(moment["size"]))
         at = failed if size == 0 else _marker(blocks, size)
@@ -166,14 +184,25 @@ def _score_program(
             (pl.col("malloc_sequence") < at) & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") > at))
         ).sort("address")
         truth = _true_owners(alive, moment["addresses"])  # type: ignore[arg-type]
-        for block, true_owner in zip(alive.iter_rows(named=True), truth, strict=True):
+        told.append((str(moment["name"]), alive, truth))
+        if whole_lives:
+            named |= {
+                block: owner
+                for block, owner in zip(alive["malloc_sequence"], truth, strict=True)
+                if owner != "operator" and block not in named
+            }
+    for name, alive, truth in told:
+        for block, of_moment in zip(alive.iter_rows(named=True), truth, strict=True):
+            is_unnamed = of_moment == "operator"
+            true_owner = named.get(block["malloc_sequence"], of_moment) if is_unnamed else of_moment
             found = plain_owner(block["owner"])
+            found = found if found in owners else "operator"
             totals[true_owner][0] += block["size"]
             totals[found][1] += block["size"]
             if found == true_owner:
                 totals[found][2] += block["size"]
             else:
-                differences.append(Difference(program, str(moment["name"]), true_owner, block["owner"], block["size"]))
+                differences.append(Difference(program, name, true_owner, block["owner"], block["size"]))
     rows = [Row(device, program, owner, *sums) for owner, sums in totals.items() if any(sums)]
     return rows, differences
 

@@ -233,6 +233,9 @@ class ModuleLabels:
             # Of a result of operators, torch warns where its gradient is asked for.
             if parameter.is_leaf and parameter.grad is not None:
                 label_storages(parameter.grad, GRADIENT_TEXT)
+            part = vars(parameter).get("ds_tensor")  # what DeepSpeed leaves of a parameter that is not gathered
+            if part is not None:
+                label_storages(part, weight)
             main_grad = vars(parameter).get("main_grad")  # where Megatron adds gradients up
             if main_grad is not None:
                 label_storages(main_grad, GRADIENT_TEXT)

@@ -7,6 +7,7 @@ the program's own hooks could run then: what a graph has saved is read as it lie
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -78,6 +79,17 @@ def label_saved_by(context: Any) -> None:
             label_saved_tensor(tensor)
 
 
+def label_saved_by_checkpoint(frame: Any, inputs: tuple[Any, ...]) -> None:
+    """Label what a checkpoint without reentrance keeps to run its function again, whether that will read it or not.
+
+    Args:
+        frame: Of the checkpoint.
+        inputs: What the frame was given to keep: the named arguments of the function, and the others.
+    """
+    for tensor in (*tensors_in(inputs), *_held_by_frame(frame)):
+        label_saved_tensor(tensor)
+
+
 def label_saved_tensor(tensor: Any) -> None:
     """Label a tensor that was saved; a parameter stays what it is, without a word in the log in each step."""
     if not (tensor.is_leaf and (tensor.requires_grad or _is_parameter(tensor))):
@@ -134,8 +146,17 @@ def _held(saved: Any) -> Iterator[Any]:
 def _inputs_of_checkpoint(hook: Any) -> Iterator[Any]:
     """What a checkpoint without reentrance keeps, to run its function again."""
     for frame in _held_by_closure(hook):
-        for held in _held_by_closure(getattr(frame, "recompute_fn", None)):
-            yield from tensors_in(held)
+        for kept in getattr(frame, "saved_args", ()):
+            yield from _held(kept)
+            yield from tensors_in(kept)
+        yield from _held_by_frame(frame)
+
+
+def _held_by_frame(frame: Any) -> Iterator[Any]:
+    for held in _held_by_closure(getattr(frame, "recompute_fn", None)):
+        yield from tensors_in(held)
+        if type(held) is functools.partial:
+            yield from tensors_in((held.args, held.keywords))
 
 
 def _held_by_closure(function: Any) -> Iterator[Any]:

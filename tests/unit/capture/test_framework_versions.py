@@ -132,11 +132,11 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
     [
         (
             ("sglang", "0.11.0", "worker", "decompose"),
-            "framework: not known: 'sglang' (accepted: pytorch, vllm, vllm_ascend, verl, mindspeed_llm)",
+            "framework: not known: 'sglang' (accepted: pytorch, deepspeed, vllm, vllm_ascend, verl, mindspeed_llm)",
         ),
         (
             ("pytorch", "2.10", "fsdp", "decompose"),
-            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2, ddp, autograd, compile)",
+            "component: not known for pytorch: 'fsdp' (accepted: fsdp1, fsdp2, ddp, autograd, compile, checkpoint)",
         ),
         (
             ("verl", "0.7.0", "TaskRunner", "decompose"),
@@ -157,7 +157,7 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
         (("verl", 0.7, "TaskRunner", "snapshot"), "version: not known for verl TaskRunner: '0.7' (accepted: 0.7.0)"),
         (
             (None, "1", "worker", "snapshot"),
-            "framework: not known: 'None' (accepted: pytorch, vllm, vllm_ascend, verl,",
+            "framework: not known: 'None' (accepted: pytorch, deepspeed, vllm, vllm_ascend, verl,",
         ),
     ],
 )
@@ -180,6 +180,8 @@ def test_automatic_labels_take_every_component_of_a_version() -> None:
     older = find_automatic_sets(pytorch, "2.5.0", HookType.DECOMPOSE)
     assert [(each.component, each.versions) for each in older] == of_every_version
     assert find_automatic_sets(pytorch, "2.2.0", HookType.DECOMPOSE) == ()
+    newer = find_automatic_sets(pytorch, "2.13.0", HookType.DECOMPOSE)
+    assert [each.component for each in newer] == ["fsdp1", "fsdp2", "ddp", "autograd", "compile", "checkpoint"]
 
 
 def test_the_tables_can_be_read() -> None:

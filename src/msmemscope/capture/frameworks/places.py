@@ -178,6 +178,18 @@ class Place:
 
                 label_saved_by(args[0 if callback is Callback.SAVED else 1])
                 return
+            if callback is Callback.SAVED_BY_CHECKPOINT:
+                from msmemscope.capture.saved_tensors import label_saved_by_checkpoint
+
+                label_saved_by_checkpoint(args[0], args[1:])
+                return
+            if callback in {Callback.ZERO_GRADIENTS, Callback.ZERO_GRADIENT}:
+                from msmemscope.capture.frameworks import zero_labels
+
+                is_one = callback is Callback.ZERO_GRADIENT
+                label = zero_labels.label_gradient if is_one else zero_labels.label_gradients
+                label(result, args, kwargs)
+                return
             from msmemscope.capture.frameworks import vllm_labels
 
             act = vllm_labels.label_weights if callback is Callback.WEIGHTS else vllm_labels.label_kv_cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from msmemscope.capture.frameworks.targets import Callback, Framework, HookSet, HookType, functions
-from msmemscope.model.labels import MODEL_GRADIENT, MODEL_WEIGHT, LabelLevel
+from msmemscope.model.labels import MODEL_GRADIENT, MODEL_WEIGHT, OPS_ATEN, LabelLevel
 
 _FSDP = "torch.distributed.fsdp"
 _RUNTIME = f"{_FSDP}._runtime_utils"
@@ -71,13 +71,20 @@ _DDP_TARGETS = (
     *functions("torch._C._distributed_c10d", "Reducer", "_rebuild_buckets", labels=(_GRADIENT,)),
 )
 
-_AUTOGRAD_TARGETS = functions("torch.autograd.function", "FunctionCtx", "save_for_backward", callback=Callback.SAVED)
+_AUTOGRAD_TARGETS = (
+    *functions("torch.autograd.function", "FunctionCtx", "save_for_backward", callback=Callback.SAVED),
+    # What a backward pass begins with is made before it runs, and read by it: without a label, as if it had been saved.
+    *functions("torch.autograd", "", "_make_grads", labels=((OPS_ATEN, LabelLevel.DETAIL_1),)),
+)
 # Compiled code saves some tensors beside what it saves like others.
 _COMPILED_TARGETS = functions(
     "torch._functorch._aot_autograd.runtime_wrappers",
     "_AutogradSavedState",
     "save_from_forward",
     callback=Callback.SAVED_BY_COMPILED,
+)
+_CHECKPOINT_TARGETS = functions(
+    "torch.utils.checkpoint", "_CheckpointFrame", "save_inputs", callback=Callback.SAVED_BY_CHECKPOINT
 )
 
 PYTORCH: Final = Framework(
@@ -91,5 +98,6 @@ PYTORCH: Final = Framework(
         HookSet("pytorch", "2.3+", "ddp", HookType.DECOMPOSE, _DDP_TARGETS),
         HookSet("pytorch", "2.3+", "autograd", HookType.DECOMPOSE, _AUTOGRAD_TARGETS),
         HookSet("pytorch", "2.13+", "compile", HookType.DECOMPOSE, _COMPILED_TARGETS),
+        HookSet("pytorch", "2.13+", "checkpoint", HookType.DECOMPOSE, _CHECKPOINT_TARGETS),
     ),
 )

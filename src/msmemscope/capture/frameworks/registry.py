@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msmemscope.capture.frameworks.deepspeed import DEEPSPEED
 from msmemscope.capture.frameworks.mindspeed_llm import MINDSPEED_LLM
 from msmemscope.capture.frameworks.pytorch import PYTORCH
 from msmemscope.capture.frameworks.verl import VERL
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def known_frameworks() -> tuple[Framework, ...]:
     """All frameworks that there are tables of."""
-    return (PYTORCH, VLLM, VLLM_ASCEND, VERL, MINDSPEED_LLM)
+    return (PYTORCH, DEEPSPEED, VLLM, VLLM_ASCEND, VERL, MINDSPEED_LLM)
 
 
 def find_hook_sets(framework: str, version: str, component: str, hook_type: str) -> tuple[HookSet, ...]:

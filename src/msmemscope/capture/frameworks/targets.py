@@ -39,6 +39,12 @@ class Callback(Enum):
     """What a function of autograd, its `ctx` the first argument, has saved for its backward pass."""
     SAVED_BY_COMPILED = "saved by compiled code"
     """The same with the `ctx` as second argument."""
+    SAVED_BY_CHECKPOINT = "saved by checkpoints"
+    """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
+    ZERO_GRADIENTS = "gradients of ZeRO"
+    """What an optimizer of DeepSpeed's ZeRO, the first argument, holds of gradients."""
+    ZERO_GRADIENT = "gradient of ZeRO"
+    """What a parameter, the second argument, has of a gradient there."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""The page of packages that were tried, in Chinese."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HEAD = """\
+# 试过的软件包
+
+<!-- Generated from docs/generators/compatibility.jsonl by `make docs`; do not edit. -->
+
+每一行是一次运行：一个小程序在 `msmemscope --analysis=decompose` 之下按发布的样子使用该软件包。程序知道自己的每个张量属于谁：参数和缓冲区、梯度及交换梯度的缓冲区、
+优化器状态、autograd 所保存的、缓存的各层。它在前向和反向传播的中途、每次更新之前和之后说明这些归属，并与当时存活的每个内存块的归属比较。**相等**表示在每个进程中全部
+一致，精确到字节。虚拟 NPU 运行真实的 torch_npu；没有使用 NPU。
+
+`make test-training` 安装这些版本并重新运行训练的程序，它们在 `tests/frameworks/` 中。
+"""
+TEXTS: Final = {
+    "Package": "软件包",
+    "Version": "版本",
+    "Device": "设备",
+    "What was checked": "检查的内容",
+    "Result": "结果",
+    "With": "同时使用",
+    "CPU": "CPU",
+    "virtual NPU": "虚拟 NPU",
+    "equal": "相等",
+    "weight": "权重",
+    "gradient": "梯度",
+    "optimizer_state": "优化器状态",
+    "activation": "激活值",
+    "kv_cache": "KV 缓存",
+    "Trainer, AdamW": "Trainer、AdamW",
+    "Trainer, gradient checkpointing": "Trainer、激活重计算",
+    "generate": "generate",
+    "LoRA, Trainer": "LoRA、Trainer",
+    "prepare, gradient accumulation, clipping": "prepare、梯度累积、梯度裁剪",
+    "SFTTrainer": "SFTTrainer",
+    "GRPOTrainer": "GRPOTrainer",
+    "policy loss, every block of memory snapshots known": "策略损失，内存快照的每个内存块都已知",
+    "DistributedDataParallel, 2 processes": "DistributedDataParallel，2 个进程",
+    "FullyShardedDataParallel, 2 processes": "FullyShardedDataParallel，2 个进程",
+    "fully_shard, 2 processes": "fully_shard，2 个进程",
+    "ZeRO 1, bfloat16, 2 processes": "ZeRO 1、bfloat16，2 个进程",
+    "ZeRO 2, bfloat16, 2 processes": "ZeRO 2、bfloat16，2 个进程",
+    "ZeRO 3, bfloat16, 2 processes": "ZeRO 3、bfloat16，2 个进程",
+    "GPT, tensor parallel 2, pipeline parallel 2, bfloat16, 4 processes": "GPT、张量并行 2、流水线并行 2、bfloat16，4 个进程",
+}  # fmt: skip
+"""Texts of rows; a new one needs a line here. Names of owners are translated one by one."""

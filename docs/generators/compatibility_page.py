@@ -1,0 +1,66 @@
+"""docs/compatibility.md, from the results of runs in compatibility.jsonl.
+
+A line is a run that was made: `package`, `version`, `device`, `checked` (what the program does, a colon, what was compared),
+`result` and `detail`, all of them texts. `make test-training` writes such lines into the file that the variable
+MSMEMSCOPE_COMPATIBILITY names. Of the same package, version, device and check the last line counts.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generators import chinese_compatibility
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RESULTS = Path(__file__).with_name("compatibility.jsonl")
+KEY = ("package", "version", "device", "checked")
+
+HEAD = """\
+# Packages that were tried
+
+<!-- Generated from docs/generators/compatibility.jsonl by `make docs`; do not edit. -->
+
+Each row is a run: a small program that uses the package as published, under `msmemscope --analysis=decompose`. The program knows who
+owns each of its tensors: the parameters and buffers, the gradients and the buffers in which they are exchanged, the state of
+the optimizer, what autograd saves, the layers of the cache. In the middle of forward and backward passes, before and after each update, it says
+so, and the owner of every block that lives then is compared. **Equal** means that all of them are, to the byte, in every process.
+The virtual NPU runs the real torch_npu; no NPU was used.
+
+`make test-training` installs these versions and runs the programs of training again, which are in `tests/frameworks/`.
+"""
+COLUMNS = ("Package", "Version", "Device", "What was checked", "Result", "With")
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return _page(HEAD, str)
+
+
+def chinese_page() -> str:
+    """The same in Chinese.
+
+    Raises:
+        KeyError: A text of a row has no Chinese.
+    """
+    return _page(chinese_compatibility.HEAD, chinese_compatibility.TEXTS.__getitem__)
+
+
+def _page(head: str, text: Callable[[str], str]) -> str:
+    rows: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for line in RESULTS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        rows[tuple(row[name] for name in KEY)] = row
+    columns = f"\n| {' | '.join(map(text, COLUMNS))} |\n{'|---' * len(COLUMNS)}|\n"
+    return head + columns + "".join(_row(row, text) for row in rows.values())
+
+
+def _row(row: Mapping[str, str], text: Callable[[str], str]) -> str:
+    what, _, owners = row["checked"].partition(": ")
+    compared = ", ".join(text(owner).replace("_", " ") for owner in owners.split(", ") if owner)
+    checked = f"{text(what)}: {compared}" if compared else text(what)
+    cells = (f"`{row['package']}`", row["version"], text(row["device"]), checked, text(row["result"]), row["detail"])
+    return f"| {' | '.join(cells)} |\n"

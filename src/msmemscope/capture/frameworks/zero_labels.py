@@ -1,0 +1,34 @@
+"""Labels for the gradients that an optimizer of DeepSpeed's ZeRO holds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msmemscope.capture.module_labels import GRADIENT_TEXT, label_storages, tensors_in
+
+_BUFFERS: Final = ("grads_in_partition", "grad_partitions_flat_buffer", "averaged_gradients", "all_grad_tensors")
+
+
+def label_gradients(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """Label them: sums over all processes, and the buckets in which they are exchanged.
+
+    Args:
+        args: The optimizer is the first.
+    """
+    held = vars(args[0])
+    buckets = [getattr(bucket, "buffer", None) for bucket in held.get("ipg_buckets", {}).values()]
+    for tensor in tensors_in([buckets, *(held.get(name) for name in _BUFFERS)]):
+        label_storages(tensor, GRADIENT_TEXT)
+
+
+def label_gradient(result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """Label the gradient of a parameter, which lives only until it is added to the others.
+
+    Args:
+        result: The gradient, or nothing.
+        args: The parameter is the second.
+    """
+    parameter = args[1]
+    held = vars(parameter).get("grad_accum")
+    for tensor in tensors_in((result, parameter.grad, held)):
+        label_storages(tensor, GRADIENT_TEXT)

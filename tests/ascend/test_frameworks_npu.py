@@ -1,0 +1,33 @@
+"""Owners on the virtual NPU against trainings with packages of others, as on the CPU; `make test-training` runs them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.frameworks.catalogue import PROGRAMS, missing
+from tests.frameworks.measure import LANE_VARIABLE, TIMEOUT_S, measure, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(2 * TIMEOUT_S),
+    pytest.mark.skipif(LANE_VARIABLE not in os.environ, reason="of make test-training"),
+]
+
+
+@pytest.mark.usefixtures("vnpu_environment")
+@pytest.mark.parametrize("identity", [name for name, program in PROGRAMS.items() if "npu" in program.devices])
+def test_every_block_has_its_owner(identity: str, tmp_path: Path) -> None:
+    """At every moment that the program speaks of, in each of its processes."""
+    program = PROGRAMS[identity]
+    if absent := missing(program):
+        pytest.skip(f"not installed in this environment: {absent} (make test-training installs it)")
+    rows, differences = measure(identity, "npu", tmp_path)
+    report(identity, "npu", rows, differences)
+    assert {row.owner for row in rows if row.true_bytes} >= set(program.owners)
+    assert differences == []
