@@ -8,6 +8,8 @@ VENV          ?= .venv
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
+# Other versions that the tests of the night are run with. Each needs the torch of its first three numbers.
+LANES         ?= 2.10.0.post4 2.13.0 2.14.0
 MINDSPORE     ?= mindspore==2.10.0
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
@@ -40,7 +42,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-lanes test-lane test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -73,6 +75,19 @@ test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests 
 # A wheel of 0.8 GB, and 2.8 GB of disk: a lane of the night, apart from the others.
 test-mindspore: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/mindspore ## run the tests with the real MindSpore on the virtual NPU
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) tests/ascend/test_mindspore_npu.py
+
+# A virtual environment with a torch of its own for each version. Where the index has no wheel for this Python, the lane
+# is skipped, with pip's reason. An index of CPU builds saves gigabytes: TORCH_OPTIONS.
+test-lanes: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run what other versions of torch_npu must pass
+	@$(foreach version,$(LANES),$(MAKE) --no-print-directory test-lane LANE=$(version) || failed="$$failed $(version)";) \
+	test -z "$$failed" || { echo "make: failed with torch_npu$$failed" >&2; exit 1; }
+
+test-lane: $(STAMPS)/lane-$(LANE)
+	@if [ -s $(STAMPS)/lane-$(LANE) ]; then echo "torch_npu $(LANE): skipped: $$(cat $(STAMPS)/lane-$(LANE))"; else \
+	    status=0; for tests in ascend vnpu; do \
+	        PYTHONPATH="$(LANE_FOLDER)/torch_npu" PATH="$(LANE_FOLDER)/bin:$(BIN):$$PATH" \
+	        python -m tests.lanes.run $$tests $(PYTEST_OPTIONS) || status=1; \
+	    done; exit $$status; fi
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .
@@ -186,6 +201,19 @@ $(STAMPS)/torch-npu: | $(STAMPS)/torch
 	$(PIP) install --quiet numpy pyyaml
 	$(PIP) install --quiet --no-deps --upgrade --target "$(NPU_FOLDER)" '$(TORCH_NPU)'
 	@touch $@
+
+# The stamp of a lane that cannot be is not empty: it has the reason. Removing it tries again.
+LANE ?= $(firstword $(LANES))
+LANE_FOLDER = $(abspath $(VENV))/lanes/torch_npu-$(LANE)
+LANE_PIP = $(LANE_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet
+LANE_TORCH = $(shell echo $(LANE) | cut -d. -f1-3)
+$(STAMPS)/lane-$(LANE): tests/lanes/prepare.py tests/lanes/beside_cuda.cpp | $(STAMPS)/venv
+	$(PYTHON) -m venv $(LANE_FOLDER)
+	@if why=$$({ $(LANE_PIP) $(TORCH_OPTIONS) 'torch==$(LANE_TORCH)' numpy pyyaml setuptools && \
+	        $(LANE_PIP) --no-deps --upgrade --target $(LANE_FOLDER)/torch_npu 'torch_npu==$(LANE)'; } 2>&1); then \
+	    $(LANE_FOLDER)/bin/python tests/lanes/prepare.py $(LANE_FOLDER) $(abspath $(VENV)) && : > $@; \
+	elif echo "$$why" | grep -q 'No matching distribution'; then echo "$$why" | grep 'No matching' | tail -n 1 > $@; \
+	else echo "$$why" >&2; exit 1; fi
 
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.
 $(STAMPS)/mindspore: | $(STAMPS)/venv
