@@ -10,6 +10,7 @@ TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
 # Other versions that the tests of the night are run with. Each needs the torch of its first three numbers.
 LANES         ?= 2.10.0.post4 2.13.0 2.14.0
+VLLM_ASCEND   ?= vllm==0.23.0 vllm-ascend==0.23.0
 MINDSPORE     ?= mindspore==2.10.0
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
@@ -42,7 +43,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-lanes test-lane test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-lanes test-lane test-vllm-ascend test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -88,6 +89,12 @@ test-lane: $(STAMPS)/lane-$(LANE)
 	        PYTHONPATH="$(LANE_FOLDER)/torch_npu" PATH="$(LANE_FOLDER)/bin:$(BIN):$$PATH" \
 	        python -m tests.lanes.run $$tests $(PYTEST_OPTIONS) || status=1; \
 	    done; exit $$status; fi
+
+# vLLM-Ascend has wheels for CPython 3.11 alone; it pins torch 2.10, whose lane it has torch and torch_npu from.
+test-vllm-ascend: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/vllm-ascend ## serve with the real vLLM-Ascend on the virtual NPU
+	@if [ -s $(STAMPS)/vllm-ascend ]; then echo "vLLM-Ascend: skipped: $$(cat $(STAMPS)/vllm-ascend)"; else \
+	    PYTHONPATH="$(VLLM_FOLDER)/torch_npu" PATH="$(VLLM_FOLDER)/bin:$(BIN):$$PATH" \
+	    python -m tests.lanes.run vllm-ascend --durations=10; fi
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .
@@ -214,6 +221,22 @@ $(STAMPS)/lane-$(LANE): tests/lanes/prepare.py tests/lanes/beside_cuda.cpp | $(S
 	    $(LANE_FOLDER)/bin/python tests/lanes/prepare.py $(LANE_FOLDER) $(abspath $(VENV)) && : > $@; \
 	elif echo "$$why" | grep -q 'No matching distribution'; then echo "$$why" | grep 'No matching' | tail -n 1 > $@; \
 	else echo "$$why" >&2; exit 1; fi
+
+# vLLM is the published wheel: its kernels are for CUDA and are not loaded, its Python is what runs on an NPU.
+VLLM_FOLDER = $(abspath $(VENV))/lanes/vllm-ascend
+VLLM_PIP    = $(VLLM_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet
+VLLM_LANE   = 2.10.0.post4
+$(STAMPS)/vllm-ascend: tests/lanes/vllm-ascend.txt tests/lanes/prepare.py | $(STAMPS)/venv
+	@if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
+	    echo "it has wheels for CPython 3.11, and this is $$($(PYTHON) -V)" > $@; \
+	else set -e; $(MAKE) --no-print-directory $(STAMPS)/lane-$(VLLM_LANE) LANE=$(VLLM_LANE); \
+	    if [ -s $(STAMPS)/lane-$(VLLM_LANE) ]; then cp $(STAMPS)/lane-$(VLLM_LANE) $@; exit 0; fi; \
+	    $(PYTHON) -m venv $(VLLM_FOLDER); \
+	    $(VLLM_FOLDER)/bin/python tests/lanes/prepare.py $(VLLM_FOLDER) $(abspath $(VENV)) $(abspath $(VENV))/lanes/torch_npu-$(VLLM_LANE); \
+	    $(VLLM_PIP) 'torch==2.10.0' --requirement tests/lanes/vllm-ascend.txt; \
+	    $(VLLM_PIP) --no-deps $(TORCH_OPTIONS) torchvision==0.25.0 torchaudio==2.10.0; \
+	    $(VLLM_PIP) --no-deps $(VLLM_ASCEND) memfabric_hybrid memcache_hybrid; \
+	    : > $@; fi
 
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.
 $(STAMPS)/mindspore: | $(STAMPS)/venv

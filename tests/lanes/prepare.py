@@ -1,8 +1,8 @@
 """Makes a virtual environment ready to be a version lane: it gets to see the packages of the tests' own environment.
 
-``python prepare.py LANE OWN`` is run by `make`, with the folders of both environments. The lane has a torch and a
-torch_npu of its own; everything else, msmemscope and the virtual NPU among it, comes from the tests' environment, behind
-what the lane has.
+``python prepare.py LANE OWN [OTHER]`` is run by `make`, with the folders of the environments. The lane has a torch and a
+torch_npu of its own, or those of the other lane; everything else, msmemscope and the virtual NPU among it, comes from the
+tests' environment, behind what the lane has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REGISTERS_AGAIN = (2, 14)
 """The first torch_npu that registers settings of the allocator which a CUDA build of torch registers too."""
 
 _LOADER = '''\
-"""Takes back the settings that a CUDA build of torch registers, right before torch imports torch_npu."""
+"""Takes back the settings that a CUDA build of torch registers, when torch is there and torch_npu not yet."""
 
 import ctypes
 import sys
@@ -25,7 +25,7 @@ import sys
 
 class _BeforeTorchNpu:
     def find_spec(self, name, path=None, target=None):
-        if name == "torch_npu" and "torch" in sys.modules and self in sys.meta_path:
+        if name == "torch_npu._C" and self in sys.meta_path:
             sys.meta_path.remove(self)
             ctypes.CDLL({library!r})
         return None
@@ -59,16 +59,27 @@ def needs_to_take_back(torch: str, torch_npu: str) -> bool:
     return "+cu" in torch and numbers >= _REGISTERS_AGAIN
 
 
-def main(lane: Path, own: Path) -> None:
+def borrow(lane: Path, other: Path) -> None:
+    """Let a lane have torch and torch_npu of another one."""
+    (packages_folder(lane) / "other_lane.pth").write_text(f"{packages_folder(other)}\n", encoding="utf-8")
+    torch_npu = lane / "torch_npu"
+    if not torch_npu.exists():
+        torch_npu.symlink_to(other / "torch_npu")
+
+
+def main(lane: Path, own: Path, other: Path | None = None) -> None:
     """Write what the lane needs, compiled where it has to be.
 
     Raises:
         subprocess.CalledProcessError: If the library for a CUDA build does not compile.
     """
     packages = packages_folder(lane)
-    (packages / "own_environment.pth").write_text(
+    (packages / "zz_own_environment.pth").write_text(
         f"import site; site.addsitedir({str(packages_folder(own))!r})\n", encoding="utf-8"
     )
+    if other is not None:
+        borrow(lane, other)
+        return
     torch = packages / "torch"
     torch_npu = lane / "torch_npu" / "torch_npu"
     if needs_to_take_back(version_in(torch / "version.py"), version_in(torch_npu / "version.py")):

@@ -1,10 +1,12 @@
-"""Runs the chosen tests in a version lane: ``python -m tests.lanes.run ascend|vnpu [options of pytest]``, with its Python.
+"""Runs the chosen tests in a version lane: ``python -m tests.lanes.run WHICH [options of pytest]``, with its Python.
 
-The tests of the virtual NPU are a run of their own: it is active in the process of those tests. Each area of the product is a row of results, added as a line of JSON to the file that MSMEMSCOPE_COMPATIBILITY names.
+The tests of the virtual NPU are a run of their own: it is active in the process of those tests. Each area of the product is
+a row of results, added as a line of JSON to the file that MSMEMSCOPE_COMPATIBILITY names.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import sys
@@ -17,7 +19,7 @@ import pytest
 from tests.support.ascend import torch_npu_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 RESULTS_VARIABLE: Final = "MSMEMSCOPE_COMPATIBILITY"
 
@@ -40,9 +42,11 @@ AREAS: Final = {
         "on the virtual NPU: memory": ("memory", "mstx"),
         "on the virtual NPU: HCCL and DDP": ("collectives",),
     },
+    "vllm-ascend": {"serving; owners of weights and cache": ("vllm_ascend_npu",)},
 }
 """What a row of results is about, and the test files that hold it, for each folder of tests."""
-FOLDERS: Final = {"ascend": Path("tests/ascend"), "vnpu": Path("vnpu/tests")}
+FOLDERS: Final = {"ascend": Path("tests/ascend"), "vnpu": Path("vnpu/tests"), "vllm-ascend": Path("tests/ascend")}
+PACKAGES: Final = {"ascend": "torch_npu", "vnpu": "torch_npu", "vllm-ascend": "vllm_ascend"}
 
 
 class Results:
@@ -58,16 +62,17 @@ class Results:
             name = Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_")
             self.outcomes.setdefault(name, Counter())[report.outcome] += 1
 
-    def rows(self, areas: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    def rows(self, which: str) -> list[dict[str, str]]:
         """Return a row for each area of which a test ran or failed."""
-        version = torch_npu_version()
+        package = PACKAGES[which]
+        version = torch_npu_version() if package == "torch_npu" else importlib.metadata.version(package)
         rows = []
-        for area, files in areas.items():
+        for area, files in AREAS[which].items():
             found = sum((self.outcomes.get(file, Counter()) for file in files), Counter[str]())
             if found["passed"] or found["failed"]:
                 rows.append(
                     {
-                        "package": "torch_npu",
+                        "package": package,
                         "version": version,
                         "device": "npu",
                         "checked": area,
@@ -86,7 +91,7 @@ def main(which: str, options: Sequence[str]) -> int:
     name = os.environ.get(RESULTS_VARIABLE)
     if name:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in results.rows(AREAS[which]))
+            file.writelines(json.dumps(row) + "\n" for row in results.rows(which))
     return int(status)
 
 
