@@ -227,9 +227,10 @@ VLLM_FOLDER = $(abspath $(VENV))/lanes/vllm-ascend
 VLLM_PIP    = $(VLLM_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet
 VLLM_LANE   = 2.10.0.post4
 $(STAMPS)/vllm-ascend: tests/lanes/vllm-ascend.txt tests/lanes/prepare.py | $(STAMPS)/venv
+	@$(MAKE) --no-print-directory $(STAMPS)/lane-$(VLLM_LANE) LANE=$(VLLM_LANE)
 	@if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
 	    echo "it has wheels for CPython 3.11, and this is $$($(PYTHON) -V)" > $@; \
-	else set -e; $(MAKE) --no-print-directory $(STAMPS)/lane-$(VLLM_LANE) LANE=$(VLLM_LANE); \
+	else set -e; \
 	    if [ -s $(STAMPS)/lane-$(VLLM_LANE) ]; then cp $(STAMPS)/lane-$(VLLM_LANE) $@; exit 0; fi; \
 	    $(PYTHON) -m venv $(VLLM_FOLDER); \
 	    $(VLLM_FOLDER)/bin/python tests/lanes/prepare.py $(VLLM_FOLDER) $(abspath $(VENV)) $(abspath $(VENV))/lanes/torch_npu-$(VLLM_LANE); \

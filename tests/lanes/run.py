@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS_VARIABLE: Final = "MSMEMSCOPE_COMPATIBILITY"
 
-AREAS: Final = {
+AREAS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "ascend": {
         "collection": ("four_ways_in_npu", "silent_collection_npu", "accounting_npu"),
         "memory pools": ("mstx",),
