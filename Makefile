@@ -8,6 +8,9 @@ VENV          ?= .venv
 TORCH         ?= torch==2.13.0
 TORCH_OPTIONS ?=
 TORCH_NPU     ?= torch_npu==2.13.0
+# Other versions that the tests of the night are run with. Each needs the torch of its first three numbers.
+LANES         ?= 2.10.0.post4 2.13.0 2.14.0
+VLLM_ASCEND   ?= vllm==0.23.0 vllm-ascend==0.23.0
 MINDSPORE     ?= mindspore==2.10.0
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 INTEGRATIONS  ?= transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel \
@@ -45,7 +48,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -83,6 +86,25 @@ test-mindspore: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/m
 test-training: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/training ## run the tests with real training packages, on the CPU and the virtual NPU
 	MSMEMSCOPE_TRAINING=1 PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) \
 	    tests/integration/test_frameworks.py tests/ascend/test_frameworks_npu.py
+
+# A virtual environment with a torch of its own for each version. Where the index has no wheel for this Python, the lane
+# is skipped, with pip's reason. An index of CPU builds saves gigabytes: TORCH_OPTIONS.
+test-lanes: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run what other versions of torch_npu must pass
+	@$(foreach version,$(LANES),$(MAKE) --no-print-directory test-lane LANE=$(version) || failed="$$failed $(version)";) \
+	test -z "$$failed" || { echo "make: failed with torch_npu$$failed" >&2; exit 1; }
+
+test-lane: $(STAMPS)/lane-$(LANE)
+	@if [ -s $(STAMPS)/lane-$(LANE) ]; then echo "torch_npu $(LANE): skipped: $$(cat $(STAMPS)/lane-$(LANE))"; else \
+	    status=0; for tests in ascend vnpu; do \
+	        PYTHONPATH="$(LANE_FOLDER)/torch_npu" PATH="$(LANE_FOLDER)/bin:$(BIN):$$PATH" \
+	        python -m tests.lanes.run $$tests $(PYTEST_OPTIONS) || status=1; \
+	    done; exit $$status; fi
+
+# vLLM-Ascend has wheels for CPython 3.11 alone; it pins torch 2.10, whose lane it has torch and torch_npu from.
+test-vllm-ascend: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/vllm-ascend ## serve with the real vLLM-Ascend on the virtual NPU
+	@if [ -s $(STAMPS)/vllm-ascend ]; then echo "vLLM-Ascend: skipped: $$(cat $(STAMPS)/vllm-ascend)"; else \
+	    PYTHONPATH="$(VLLM_FOLDER)/torch_npu" PATH="$(VLLM_FOLDER)/bin:$(BIN):$$PATH" \
+	    python -m tests.lanes.run vllm-ascend --durations=10; fi
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .
@@ -196,6 +218,36 @@ $(STAMPS)/torch-npu: | $(STAMPS)/torch
 	$(PIP) install --quiet numpy pyyaml
 	$(PIP) install --quiet --no-deps --upgrade --target "$(NPU_FOLDER)" '$(TORCH_NPU)'
 	@touch $@
+
+# The stamp of a lane that cannot be is not empty: it has the reason. Removing it tries again.
+LANE ?= $(firstword $(LANES))
+LANE_FOLDER = $(abspath $(VENV))/lanes/torch_npu-$(LANE)
+LANE_PIP = $(LANE_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet
+LANE_TORCH = $(shell echo $(LANE) | cut -d. -f1-3)
+$(STAMPS)/lane-$(LANE): tests/lanes/prepare.py tests/lanes/beside_cuda.cpp | $(STAMPS)/venv
+	$(PYTHON) -m venv $(LANE_FOLDER)
+	@if why=$$({ $(LANE_PIP) $(TORCH_OPTIONS) 'torch==$(LANE_TORCH)' numpy pyyaml setuptools && \
+	        $(LANE_PIP) --no-deps --upgrade --target $(LANE_FOLDER)/torch_npu 'torch_npu==$(LANE)'; } 2>&1); then \
+	    $(LANE_FOLDER)/bin/python tests/lanes/prepare.py $(LANE_FOLDER) $(abspath $(VENV)) && : > $@; \
+	elif echo "$$why" | grep -q 'No matching distribution'; then echo "$$why" | grep 'No matching' | tail -n 1 > $@; \
+	else echo "$$why" >&2; exit 1; fi
+
+# vLLM is the published wheel: its kernels are for CUDA and are not loaded, its Python is what runs on an NPU.
+VLLM_FOLDER = $(abspath $(VENV))/lanes/vllm-ascend
+VLLM_PIP    = $(VLLM_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet
+VLLM_LANE   = 2.10.0.post4
+$(STAMPS)/vllm-ascend: tests/lanes/vllm-ascend.txt tests/lanes/prepare.py | $(STAMPS)/venv
+	@$(MAKE) --no-print-directory $(STAMPS)/lane-$(VLLM_LANE) LANE=$(VLLM_LANE)
+	@if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
+	    echo "it has wheels for CPython 3.11, and this is $$($(PYTHON) -V)" > $@; \
+	else set -e; \
+	    if [ -s $(STAMPS)/lane-$(VLLM_LANE) ]; then cp $(STAMPS)/lane-$(VLLM_LANE) $@; exit 0; fi; \
+	    $(PYTHON) -m venv $(VLLM_FOLDER); \
+	    $(VLLM_FOLDER)/bin/python tests/lanes/prepare.py $(VLLM_FOLDER) $(abspath $(VENV)) $(abspath $(VENV))/lanes/torch_npu-$(VLLM_LANE); \
+	    $(VLLM_PIP) 'torch==2.10.0' --requirement tests/lanes/vllm-ascend.txt; \
+	    $(VLLM_PIP) --no-deps $(TORCH_OPTIONS) torchvision==0.25.0 torchaudio==2.10.0; \
+	    $(VLLM_PIP) --no-deps $(VLLM_ASCEND) memfabric_hybrid memcache_hybrid; \
+	    : > $@; fi
 
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.
 $(STAMPS)/mindspore: | $(STAMPS)/venv

@@ -13,7 +13,7 @@ import pytest
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from tests.support.ascend import PROGRAMS, NotInstalledError, torch_npu_folder
+from tests.support.ascend import PROGRAMS, TOLD_SINCE, NotInstalledError, torch_npu_folder, torch_npu_release
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def test_counters_of_torch_npu(histories: Path, name: str) -> None:
     assert any(allocated != active for allocated, _, _, active in found)
     of_pool = recording.blocks.filter(pl.col("pool") == Pool.PTA)
     assert of_pool["stream_id"].n_unique() == 2
-    assert of_pool["pool_id"].unique().to_list() == ["0/0"]
+    # Entries of an older history have no pool: of a block that is not in the snapshot too, it is unknown.
+    unnamed = set() if torch_npu_release() >= TOLD_SINCE else {None}
+    assert unnamed <= {*of_pool["pool_id"]} <= {"0/0", *unnamed}
     assert not any("estimates" in line for line in recording.coverage)
 
 

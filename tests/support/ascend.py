@@ -52,6 +52,32 @@ def torch_npu_folder() -> Path:
     raise NotInstalledError(message)
 
 
+def torch_npu_version() -> str:
+    """Return the version of torch_npu: `2.10.0.post4`.
+
+    Raises:
+        NotInstalledError: If there is none.
+    """
+    text = (torch_npu_folder() / "torch_npu" / "version.py").read_text(encoding="utf-8")
+    found = re.search(r"__version__ = ['\"]([^'\"]+)", text)
+    assert found is not None, text
+    return found[1]
+
+
+def torch_npu_release() -> tuple[int, int]:
+    """Return the first two numbers of torch_npu's version.
+
+    Raises:
+        NotInstalledError: If there is none.
+    """
+    major, minor = torch_npu_version().split(".")[:2]
+    return int(major), int(minor)
+
+
+TOLD_SINCE = (2, 13)
+"""The oldest torch_npu here that has a trace tracker, and entries of its history that name their pool."""
+
+
 def virtual_npu_environment(*, with_torch: bool) -> dict[str, str]:
     """Return the variables with which a program runs on the virtual NPU; compiles its kernels once, if they are needed.
 

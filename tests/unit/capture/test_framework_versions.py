@@ -114,7 +114,7 @@ def test_an_exact_range_counts_alone() -> None:
         ("vllm_ascend", "0.11.0", "worker", "decompose", ["0.11+", "0.11-0.11"]),
         ("vllm_ascend", "11.0", "worker", "decompose", ["0.11+", "0.11-0.11"]),
         ("vllm_ascend", "v0.11.0rc2", "worker", "snapshot", ["0.11+"]),
-        ("vllm_ascend", "0.23.0.post1", "worker", "decompose", ["0.11+"]),
+        ("vllm_ascend", "0.23.0.post1", "worker", "decompose", ["0.11+", "0.23+"]),
         ("verl", "0.7.0", "TaskRunner", "snapshot", ["0.7.0"]),
         ("mindspeed_llm", "0.12.1", "training", "snapshot", ["0.12.1"]),
         ("pytorch", "2.6.0", "fsdp1", "decompose", ["2.6+"]),

@@ -2,11 +2,13 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iterator>
 
 #include "core/writer/recorder.h"
 #include "sources/ascend/acl/visible_devices.h"
@@ -15,8 +17,9 @@
 namespace msmemscope::allocator_trace {
 namespace {
 
-// Of torch_npu 2.13.0.
-constexpr char kVersion[] = "2.13.0";
+// The versions of torch_npu that are laid out so, each looked at by itself: in 2.14.0 the class and its entries are
+// those of 2.13.0, function by function. The allocator of 2.10 has 48 functions, and none that attaches a tracker.
+constexpr const char* kVersions[] = {"2.13.0", "2.14.0"};
 constexpr char kAllocatorSymbol[] = "_ZN7c10_npu19NPUCachingAllocator9allocatorE";
 constexpr char kAllocatorType[] = "N7c10_npu19NPUCachingAllocator19NpuCachingAllocatorE";
 // Its virtual functions: how many, which one attaches a tracker, which one it has from torch itself.
@@ -157,6 +160,11 @@ const void* image_of(const void* address) noexcept {
     return address != nullptr && dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
 }
 
+bool is_known(const char* version) noexcept {
+    return std::any_of(std::begin(kVersions), std::end(kVersions),
+                       [version](const char* known) { return std::strcmp(version, known) == 0; });
+}
+
 // Why this is not the allocator that we know; null if it is.
 const char* why_unknown(void* const* const* allocator, const void* image) noexcept {
     if (allocator == nullptr) {
@@ -188,8 +196,8 @@ const char* attach(const char* version) noexcept {
     if (trust.load(std::memory_order_relaxed) != Trust::kUnattached) {
         return nullptr;
     }
-    if (version == nullptr || std::strcmp(version, kVersion) != 0) {
-        return "its trace tracker is known of torch_npu 2.13.0 alone";
+    if (version == nullptr || !is_known(version)) {
+        return "its trace tracker is known of torch_npu 2.13.0 and 2.14.0 alone";
     }
     void* const library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) {

@@ -31,6 +31,14 @@ _DECOMPOSE = (
     *functions(_RUNNER_MODULE, _RUNNER, "initialize_kv_cache_tensors", callback=Callback.KV_CACHE),
 )
 
+# On 310P the runner is a class of its own, which makes the cache without calling the function that it overrides.
+_DECOMPOSE_310P = functions(
+    "vllm_ascend._310p.model_runner_310p",
+    "NPUModelRunner310",
+    "initialize_kv_cache_tensors",
+    callback=Callback.KV_CACHE,
+)
+
 # In 0.11 the cache of two kinds of models is made by functions of their own.
 _DECOMPOSE_CACHES_OF_0_11 = functions(
     _RUNNER_MODULE,
@@ -62,6 +70,7 @@ VLLM_ASCEND: Final = Framework(
     distribution="vllm-ascend",
     hook_sets=(
         HookSet("vllm_ascend", "0.11+", "worker", HookType.DECOMPOSE, _DECOMPOSE),
+        HookSet("vllm_ascend", "0.23+", "worker", HookType.DECOMPOSE, _DECOMPOSE_310P),
         HookSet("vllm_ascend", "0.11-0.11", "worker", HookType.DECOMPOSE, _DECOMPOSE_CACHES_OF_0_11),
         HookSet("vllm_ascend", "0.11+", "worker", HookType.SNAPSHOT, _SNAPSHOT),
         HookSet("vllm_ascend", "0.11+", "worker", HookType.SLEEP, _SLEEP),

@@ -1,0 +1,109 @@
+"""Makes a virtual environment ready to be a version lane: it gets to see the packages of the tests' own environment.
+
+``python prepare.py LANE OWN [OTHER]`` is run by `make`, with the folders of the environments. The lane has a torch and a
+torch_npu of its own, or those of the other lane; everything else, msmemscope and the virtual NPU among it, comes from the
+tests' environment, behind what the lane has.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+_REGISTERS_AGAIN = (2, 14)
+"""The first torch_npu that registers settings of the allocator which a CUDA build of torch registers too."""
+
+_LOADER = '''\
+"""Takes back the settings that a CUDA build of torch registers, when torch is there and torch_npu not yet."""
+
+import ctypes
+import sys
+
+
+class _BeforeTorchNpu:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch_npu._C" and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            ctypes.CDLL({library!r})
+        return None
+
+
+sys.meta_path.insert(0, _BeforeTorchNpu())
+'''
+
+
+def packages_folder(environment: Path) -> Path:
+    """Return where an environment of this Python's version has its packages."""
+    return Path(sysconfig.get_path("platlib", "venv", {"base": str(environment), "platbase": str(environment)}))
+
+
+def version_in(file: Path) -> str:
+    """Return the version that a package's `version.py` states.
+
+    Raises:
+        ValueError: If it states none.
+    """
+    found = re.search(r"__version__ = ['\"]([^'\"]+)", file.read_text(encoding="utf-8"))
+    if found is None:
+        message = f"{file} states no version"
+        raise ValueError(message)
+    return found[1]
+
+
+def needs_to_take_back(torch: str, torch_npu: str) -> bool:
+    """Return whether this torch_npu ends the process beside this torch: see `beside_cuda.cpp`."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", torch_npu)[:2])
+    return "+cu" in torch and numbers >= _REGISTERS_AGAIN
+
+
+def borrow(lane: Path, other: Path) -> None:
+    """Let a lane have torch and torch_npu of another one."""
+    (packages_folder(lane) / "other_lane.pth").write_text(f"{packages_folder(other)}\n", encoding="utf-8")
+    torch_npu = lane / "torch_npu"
+    if not torch_npu.exists():
+        torch_npu.symlink_to(other / "torch_npu")
+
+
+def main(lane: Path, own: Path, other: Path | None = None) -> None:
+    """Write what the lane needs, compiled where it has to be.
+
+    Raises:
+        subprocess.CalledProcessError: If the library for a CUDA build does not compile.
+    """
+    packages = packages_folder(lane)
+    (packages / "zz_own_environment.pth").write_text(
+        f"import site; site.addsitedir({str(packages_folder(own))!r})\n", encoding="utf-8"
+    )
+    if other is not None:
+        borrow(lane, other)
+        return
+    torch = packages / "torch"
+    torch_npu = lane / "torch_npu" / "torch_npu"
+    if needs_to_take_back(version_in(torch / "version.py"), version_in(torch_npu / "version.py")):
+        library = packages / "libbeside_cuda.so"
+        libraries = torch / "lib"
+        source = Path(__file__).with_name("beside_cuda.cpp")
+        subprocess.run(
+            [
+                "c++",
+                "-shared",
+                "-fPIC",
+                "-O1",
+                source,
+                "-o",
+                library,
+                f"-L{libraries}",
+                "-lc10",
+                f"-Wl,-rpath,{libraries}",
+            ],
+            check=True,
+        )
+        (packages / "beside_cuda.py").write_text(_LOADER.format(library=str(library)), encoding="utf-8")
+        (packages / "beside_cuda.pth").write_text("import beside_cuda\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""pyACL, CANN's Python interface of the runtime: the part of it that is emulated is `acl.rt`."""
