@@ -15,6 +15,22 @@ HEAD = """\
 
 `make test-training` 安装这些版本并重新运行训练的程序，它们在 `tests/frameworks/` 中。
 """
+VERSIONS: Final = """
+## torch_npu 的版本
+
+`make test-lanes` 在虚拟 NPU 上用下列每个版本及其 torch 运行相同的测试；`make test-vllm-ascend` 用真实的 vLLM-Ascend 提供推理服务。差异如下：
+
+| | torch_npu 2.10.0.post4 | torch_npu 2.13.0 | torch_npu 2.14.0 |
+|---|---|---|---|
+| 采集、内存池、泄漏、归属、监测、step、多进程 | 同 2.13.0 | 支持 | 同 2.13.0 |
+| `--events=allocator` | 不支持：分配器没有 trace tracker；事实 `unobserved.allocator` 给出原因 | 支持 | 支持 |
+| torch 的内存快照 | 条目不含内存池：不在任何段中的内存块，其池未知 | 条目含内存池 | 同 2.13.0 |
+| 算子 | 在 Python 之下观察 | 在 Python 之下观察 | 在 Python 中观察：torch 2.14 以另一种方式调用算子 |
+| 与 CUDA 版 torch 一起 | 可加载 | 可加载 | 进程终止：两者注册同名的设置；请使用 CPU 版 |
+
+vLLM-Ascend 0.23.0 与 vLLM 0.23.0、torch_npu 2.10.0.post4 在 eager 模式下生成 token；权重和 KV 缓存都有其归属，精确到字节。由于索引中没有 triton-ascend，其唯一的 Triton
+kernel 在此由 torch 算子代替；自定义算子需要 `libregister.so`，因此关闭。对于 310P，模型和缓存可以建立并有其归属；第一个 token 止于 ReshapeAndCache。
+"""
 TEXTS: Final = {
     "Package": "软件包",
     "Version": "版本",

@@ -32,12 +32,30 @@ The virtual NPU runs the real torch_npu; no NPU was used.
 
 `make test-training` installs these versions and runs the programs of training again, which are in `tests/frameworks/`.
 """
+VERSIONS = """
+## Versions of torch_npu
+
+`make test-lanes` runs the same tests with each of these on the virtual NPU, each with its torch; `make test-vllm-ascend` serves with the
+real vLLM-Ascend. What differs:
+
+| | torch_npu 2.10.0.post4 | torch_npu 2.13.0 | torch_npu 2.14.0 |
+|---|---|---|---|
+| collection, pools, leaks, owners, watching, steps, several processes | as in 2.13.0 | yes | as in 2.13.0 |
+| `--events=allocator` | no: the allocator has no trace tracker; the fact `unobserved.allocator` names the reason | yes | yes |
+| torch's memory snapshots | entries name no pool: that of blocks that are in no segment is unknown | entries name their pool | as in 2.13.0 |
+| operators | seen below Python | seen below Python | seen in Python: torch 2.14 calls operators in another way |
+| beside a CUDA build of torch | loads | loads | ends the process: both register settings of the same names; use a CPU build |
+
+vLLM-Ascend 0.23.0 with vLLM 0.23.0 and torch_npu 2.10.0.post4 generates tokens in eager mode; weights and the KV cache have their owner, to
+the byte. Its one Triton kernel is replaced by operators of torch there, as triton-ascend is not on the index; its custom operators are off, as
+they ask for `libregister.so`. For 310P, model and cache are made and have their owner; the first token stops at ReshapeAndCache.
+"""
 COLUMNS = ("Package", "Version", "Device", "What was checked", "Result", "With")
 
 
 def page() -> str:
     """The page as Markdown."""
-    return _page(HEAD, str)
+    return _page(HEAD, str) + VERSIONS
 
 
 def chinese_page() -> str:
@@ -46,7 +64,7 @@ def chinese_page() -> str:
     Raises:
         KeyError: A text of a row has no Chinese.
     """
-    return _page(chinese_compatibility.HEAD, chinese_compatibility.TEXTS.__getitem__)
+    return _page(chinese_compatibility.HEAD, chinese_compatibility.TEXTS.__getitem__) + chinese_compatibility.VERSIONS
 
 
 def _page(head: str, text: Callable[[str], str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,8 @@ def events() -> pl.DataFrame:
     """Numbers in every column of events that differ from row to row and from column to column."""
     row = pl.int_range(ROWS)
     return pl.select(
-        **{
-            name: ((row * (17 + place) + place) % (100 if kind.is_integer() and kind == pl.UInt8 else 30_000)).cast(
-                kind
-            )
-            for place, (name, kind) in enumerate(EVENT_SCHEMA.items())
-        }
+        ((row * (17 + place) + place) % (100 if kind == pl.UInt8 else 30_000)).cast(kind).alias(name)
+        for place, (name, kind) in enumerate(EVENT_SCHEMA.items())
     )
 
 
@@ -106,7 +103,7 @@ def test_where_the_disk_is_full_memory_is_taken(monkeypatch: pytest.MonkeyPatch)
     """Nothing can be written."""
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    monkeypatch.setattr(large_tables.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115, PTH123
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b", buffering=0))  # noqa: SIM115, PTH123
     table = events()
     assert_frame_equal(collected_table(EVENT_SCHEMA, table.height, lambda: pieces(table)), table)
 
@@ -115,7 +112,7 @@ def test_where_the_disk_is_full_memory_is_taken(monkeypatch: pytest.MonkeyPatch)
 def test_the_folder_of_the_user_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """TMPDIR counts."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(large_tables.tempfile, "tempdir", None)  # it is remembered from the first time on
+    monkeypatch.setattr(tempfile, "tempdir", None)  # it is remembered from the first time on
     table = events()
     found = collected_table(EVENT_SCHEMA, table.height, lambda: pieces(table))
     assert str(tmp_path) in Path("/proc/self/maps").read_text(encoding="utf-8")
