@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LONG_LEAK_STEPS = 4
 """Steps from which on a leak must be found, and nothing else be called one."""
 
-RUNNER = Path(__file__).with_name("run_programs.py")
+RUNNER = Path(__file__).parents[1] / "support" / "run_programs.py"
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")
 
@@ -124,7 +124,7 @@ def run_zoo(output: Path, programs: Sequence[Program], device: str, *, leaves_re
     devices = "cpu" if device == "cpu" else f"{device},cpu"
     options = [f"--device={devices}", "--call-stack=python", f"--output={output}"]
     identities = [program.identity for program in programs]
-    command = [*tool.TOOL, *options, "--", sys.executable, RUNNER, *identities]
+    command = [*tool.TOOL, *options, "--", sys.executable, RUNNER, "tests.leak_zoo", *identities]
     finished = tool.run(command, output=output, variables=variables, timeout_s=400)
     expected_status = 0 if leaves_results else -signal.SIGKILL
     assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"

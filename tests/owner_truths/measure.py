@@ -129,8 +129,8 @@ def run(device: str, programs: Sequence[str], folder: Path) -> tool.ToolRun:
         variables |= {**virtual_npu_environment(with_torch=True), **_SMALL_DEVICE}
     output = folder / "output"
     options = [f"--device={device}", "--analysis=decompose", "--call-stack=", f"--output={output}"]
-    runner = Path(__file__).with_name("run_programs.py")
-    command = [*tool.TOOL, *options, "--", sys.executable, runner, *programs]
+    runner = Path(__file__).parents[1] / "support" / "run_programs.py"
+    command = [*tool.TOOL, *options, "--", sys.executable, runner, "tests.owner_truths", *programs]
     finished = tool.run(command, output=output, variables=variables, timeout_s=600)
     assert finished.returncode == 0, f"{finished.stdout}\n{finished.stderr}"
     return finished

@@ -1,8 +1,9 @@
-"""Runs programs of the zoo, each in a process of its own that is forked after torch was imported.
+"""Runs functions of a package of programs, each in a process of its own that is forked after torch was imported.
 
-Usage: run_programs.py FAMILY.NAME ... Prints a line `program=FAMILY.NAME pid=NUMBER status=NUMBER` for each. Forking saves the
-import of torch, which takes longer than a program; each child has a capture and steps of its own. With LEAVES_NO_RESULTS in the
-environment it ends its parent, the launcher, which would write dumps and summaries that nobody reads.
+Usage: run_programs.py PACKAGE MODULE.NAME ... Behind what each has printed, a line `program=MODULE.NAME pid=NUMBER status=NUMBER`. The package says
+where its programs have their tensors: DEVICE, `cpu` or `npu`. Forking saves the import of torch, which takes longer than a program; each
+child has a capture and steps of its own. With LEAVES_NO_RESULTS in the environment it ends its parent, the launcher, which would
+write dumps and summaries that nobody reads.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ import msmemscope  # noqa: F401 - begins to observe before the children are fork
 
 def main() -> int:
     """Run what is asked for, one after the other."""
-    if os.environ.get("LEAK_ZOO_DEVICE") == "npu":
-        import torch_npu  # noqa: F401
+    package, *identities = sys.argv[1:]
+    if importlib.import_module(package).DEVICE == "npu":
+        import torch_npu  # noqa: F401 - makes the device npu
     torch.set_num_threads(1)
     # Loaded by torch when a first operator is dispatched, or an optimizer made: once here, not in each child.
     importlib.import_module("torch._dynamo")
     failures = 0
-    for identity in sys.argv[1:]:
-        family, _, name = identity.partition(".")
-        program = getattr(importlib.import_module(f"tests.leak_zoo.{family}"), name)
+    for identity in identities:
+        module, _, name = identity.partition(".")
+        program = getattr(importlib.import_module(f"{package}.{module}"), name)
         child = os.fork()
         if child == 0:
             status = 1
             try:
+                torch.manual_seed(0)
                 program()
                 status = 0
             except BaseException:  # noqa: BLE001 - a child must never go on with the parent's loop
