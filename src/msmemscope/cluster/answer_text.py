@@ -85,6 +85,8 @@ def remarks(answer: JobAnswer) -> list[str]:
         )
     partial = rows.select(WHO, "source", "problems").explode("problems").drop_nulls("problems")
     lines.extend(f"{row[0]} ({row[1]}): {row[2]}" for row in partial.iter_rows())
+    void = rows.filter(pl.col("event_count") == 0).select(WHO, "source").unique(maintain_order=True)
+    lines.extend(f"{row[0]} ({row[1]}): no event was recorded" for row in void.iter_rows())
     return lines
 
 

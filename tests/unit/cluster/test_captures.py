@@ -139,6 +139,9 @@ def broken(tmp_path: Path) -> Path:
     truncated = write_log(tmp_path, 3)
     for segment in (truncated / "event_log").glob("events*"):
         segment.write_bytes(segment.read_bytes()[: 4096 + 64 * 10])
+    void = write_log(tmp_path, 4)
+    for file in (void / "event_log").iterdir():
+        file.write_bytes(b"")
     unpack_golden_log("version_4", tmp_path / "older")
     return tmp_path
 
@@ -152,7 +155,8 @@ def test_broken_captures_are_lines_of_the_answer(broken: Path, capsys: pytest.Ca
     assert "msmemscope_2_" in shown
     good = [line for line in shown.splitlines() if re.search(r"  (?:rank [13]|process \d+): ", line)]
     assert len(good) == 2, shown
-    assert "1 capture stands for no rank" in shown, "the one of an older format, which knew none"
+    assert "2 captures stand for no rank" in shown, "the one of an older format, which knew none, and the one of empty files"
+    assert re.search(r"msmemscope_4_\w+\):\s+no event\s+was\s+recorded", shown), shown
     assert messages.are_printed(LogLevel.WARN), "also after captures that were read in this process"
 
 
