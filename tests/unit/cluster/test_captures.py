@@ -155,7 +155,9 @@ def test_broken_captures_are_lines_of_the_answer(broken: Path, capsys: pytest.Ca
     assert "msmemscope_2_" in shown
     good = [line for line in shown.splitlines() if re.search(r"  (?:rank [13]|process \d+): ", line)]
     assert len(good) == 2, shown
-    assert "2 captures stand for no rank" in shown, "the one of an older format, which knew none, and the one of empty files"
+    assert "2 captures stand for no rank" in shown, (
+        "the one of an older format, which knew none, and the one of empty files"
+    )
     assert re.search(r"msmemscope_4_\w+\):\s+no event\s+was\s+recorded", shown), shown
     assert messages.are_printed(LogLevel.WARN), "also after captures that were read in this process"
 
