@@ -18,6 +18,7 @@ from .compiled_kernels import cache_folder, find_compiler, library_path
 from .configuration import MOST_DEVICES, Configuration, refused
 from .environment import environment_variables
 from .errors import VirtualNpuError
+from .forked_ranks import devices_of_machine
 from .installation import find_package, refuse_real_cann, require_matching_packages
 from .libraries import LIBRARIES, cann_folder
 
@@ -94,8 +95,9 @@ def run(options: argparse.Namespace) -> NoReturn:
         message = f"run: '{program[0]}' is not a program that can be found and executed"
         raise VirtualNpuError(message)
     configuration = choose(options)
-    if options.ranks is not None and configuration.devices < int(options.ranks):
-        configuration = replace(configuration, devices=int(options.ranks))
+    if options.ranks is not None:
+        of_machine = devices_of_machine(int(options.ranks), configuration.devices)
+        configuration = replace(configuration, devices=of_machine)
     variables = environment_variables(configuration, despite_cann=options.despite_cann)
     sys.stdout.flush()
     os.execve(executable, program, {**os.environ, **variables})  # noqa: S606  # running it is what was asked for

@@ -19,6 +19,20 @@ import traceback
 from pathlib import Path
 
 _GRACE_S = 5.0
+MOST_DEVICES_OF_TORCH_NPU = 32
+"""Of one machine: torch_npu refuses more."""
+
+
+def devices_of_machine(count: int, devices: int) -> int:
+    """Return how many ranks, each with a device, a machine of the job has: all, if torch_npu takes so many.
+
+    Args:
+        count: Ranks of the job.
+        devices: Of a machine, as they were asked for.
+    """
+    if count <= MOST_DEVICES_OF_TORCH_NPU:
+        return max(count, devices)
+    return min(devices, MOST_DEVICES_OF_TORCH_NPU)
 
 
 def job_variables(count: int) -> dict[str, str]:
@@ -30,14 +44,31 @@ def job_variables(count: int) -> dict[str, str]:
         "MASTER_ADDR": os.environ.get("MASTER_ADDR", "127.0.0.1"),
         "MASTER_PORT": os.environ.get("MASTER_PORT", str(port)),
         "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "GROUP_RANK": "0",
+    }
+
+
+def rank_variables(rank: int, count: int, of_machine: int) -> dict[str, str]:
+    """Return the variables of one rank.
+
+    Args:
+        rank: In the job.
+        count: Ranks of the job.
+        of_machine: Ranks of each machine; the last one may have fewer.
+    """
+    machine, local = divmod(rank, of_machine)
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local),
+        "LOCAL_WORLD_SIZE": str(min(of_machine, count - machine * of_machine)),
+        "GROUP_RANK": str(machine),
     }
 
 
 def run_rank(rank: int, shared: dict[str, str], file: str, arguments: list[str]) -> None:
     """Be one rank: run the file, and end as Python would."""
-    os.environ.update(shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+    count = int(shared["WORLD_SIZE"])
+    of_machine = devices_of_machine(count, int(os.environ["VNPU_DEVICES"]))
+    os.environ.update(shared | rank_variables(rank, count, of_machine))
     sys.argv = [file, *arguments]
     sys.path[0] = str(Path(file).resolve().parent)
     runpy.run_path(file, run_name="__main__")
