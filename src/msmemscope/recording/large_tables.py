@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,8 +37,9 @@ def collected_table(schema: pl.Schema, row_count: int, pieces: Pieces) -> pl.Dat
         row_count: Rows of all pieces, about: it decides where they lie.
         pieces: Yields the pieces in their order; once more where there is no room for files.
     """
-    if row_count > MOST_ROWS_IN_MEMORY:
-        # Where there is no room for files, memory is what is left, and enough of it, maybe.
+    row_bytes = sum(_numpy_type(kind).itemsize for kind in schema.values())
+    if row_count > MOST_ROWS_IN_MEMORY and _has_room(row_count * row_bytes):
+        # Where files cannot be made, memory is what is left, and enough of it, maybe.
         with contextlib.suppress(OSError):
             return _in_files(schema, pieces())
     whole = pl.concat([schema.to_frame(), *pieces()])
@@ -46,7 +48,9 @@ def collected_table(schema: pl.Schema, row_count: int, pieces: Pieces) -> pl.Dat
 
 
 def filtered_table(table: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
-    """Return the rows of a table of numbers, none of them null, that meet a condition which looks at one row at a time."""
+    """Return the rows of a table of numbers that meet a condition which looks at one row at a time."""
+    if any(column.has_nulls() for column in table):
+        return table.filter(condition)  # a damaged dump: no file has a way to say null
     row_count = table.lazy().select(condition.sum()).collect().item()
     return collected_table(
         table.schema, row_count, lambda: (piece.filter(condition) for piece in table.iter_slices(PIECE_ROWS))
@@ -78,6 +82,14 @@ def _in_files(schema: pl.Schema, pieces: Iterable[pl.DataFrame]) -> pl.DataFrame
 def _write(file: io.FileIO, content: memoryview) -> None:
     while content:
         content = content[file.write(content) :]
+
+
+def _has_room(size: int) -> bool:
+    """Whether others have as much room left as the files take: a disk that we fill may be the one that a job needs."""
+    try:
+        return shutil.disk_usage(_folder()).free >= 2 * size
+    except OSError:
+        return False
 
 
 def _folder() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,3 +118,27 @@ def test_the_folder_of_the_user_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
     found = collected_table(EVENT_SCHEMA, table.height, lambda: pieces(table))
     assert str(tmp_path) in Path("/proc/self/maps").read_text(encoding="utf-8")
     assert_frame_equal(found, table)
+
+
+@pytest.mark.usefixtures("is_large")
+def test_a_disk_is_not_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others would have less room left than the files take, memory is taken."""
+    table, before = events(), mapped_bytes()
+    usage = shutil.disk_usage("/")
+    needed = 2 * int(table.estimated_size())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    found = collected_table(EVENT_SCHEMA, table.height, lambda: pieces(table))
+    assert mapped_bytes() == before
+    assert_frame_equal(found, table)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed))
+    found = collected_table(EVENT_SCHEMA, table.height, lambda: pieces(table))
+    assert mapped_bytes() > before
+    assert_frame_equal(found, table)
+
+
+@pytest.mark.usefixtures("is_large")
+def test_what_is_null_stays_null() -> None:
+    """In a damaged dump a cell may be missing."""
+    table = events().with_columns(size=pl.when(pl.col("size") % 7 == 0).then(None).otherwise("size"))
+    is_chosen = pl.col("kind") % 3 == 0
+    assert_frame_equal(filtered_table(table, is_chosen), table.filter(is_chosen))
