@@ -273,6 +273,7 @@ def npu_allocation_cost() -> Measurement:
     alone, without_stacks, with_stacks = "no tool", "msmemscope, no stacks", "msmemscope, Python stacks"
     recorder, recorder_with_stacks = "torch_npu's recorder, no stacks", "torch_npu's recorder, Python stacks"
     with_entries = "msmemscope, no stacks, the allocator's entries"
+    nothing_done = "an empty tool that torch_npu reports to"
     half = "at most half of what the recorder adds"
     observed = (sys.executable, "-m", "msmemscope", "--device=npu", "--log-level=error", "--output={scratch}")
 
@@ -286,6 +287,7 @@ def npu_allocation_cost() -> Measurement:
         variants=(
             Variant(alone, (*on_virtual_npu(), *loop)),
             Variant(recorder, (*on_virtual_npu(), *loop, "--recorder=events")),
+            Variant(nothing_done, (*on_virtual_npu(), *python("with_empty_tool"), *loop)),
             Variant(
                 without_stacks, (*on_virtual_npu(), *observed, "--events=alloc,free", "--call-stack=", "--", *loop)
             ),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.accounting import Action, Targets, programs
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,9 @@ EXAMPLES = settings().max_examples if NIGHT else 40
 """Programs in each mode: by day fewer than on the CPU, since most of what they do is the same there."""
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(
+    scope="module", params=[pytest.param(mode, marks=[nightly] if mode == "task queue 1" else []) for mode in MODES]
+)
 def targets(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]
 ) -> Iterator[Targets]:

@@ -31,8 +31,9 @@ MODES = {
     "task queue 2": {"TASK_QUEUE_ENABLE": "2"},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
-MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1")
-"""The default, which most other tests run in, and the one that makes the same calls on the thread of the program."""
+MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "expandable segments")
+"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
+test_stack_totals.py runs by day."""
 HOOK_LIBRARY = Path(msmemscope.__file__).parent / "lib64" / "libascend_kernel_hook.so"
 
 
@@ -151,7 +152,7 @@ def test_only_the_chosen_steps_are_collected(observe: Observe, marks: str) -> No
     assert not {20480, 4096} & set(blocks.filter(~is_shadow)["size"].to_list())
 
 
-@pytest.mark.parametrize("marks", ["mstx", "torch_npu"])
+@pytest.mark.parametrize("marks", ["mstx", pytest.param("torch_npu", marks=nightly)])
 def test_what_came_before_step_1_is_not_collected(observe: Observe, marks: str) -> None:
     """Step 1 begins with its range: what is alive then appears as existing, as with any other step."""
     capture = observe(["--device=npu", "--steps=1"], PROGRAM, marks).run.capture

@@ -129,6 +129,7 @@ def test_it_goes_on_after_the_error(observe: Observe) -> None:
     assert later[0]["attributes"]["total"] == seen.run.report["reserved"]
 
 
+@nightly
 def test_in_a_thread_of_autograd(observe: Observe) -> None:
     """The stacks are those of that thread; the observer that torch calls there takes its snapshot."""
     seen = observe(["--device=npu", "--analysis=oom:1"], PROGRAM, "backward", variables=SMALL)
@@ -171,6 +172,7 @@ def test_numbers_of_devices(observe: Observe) -> None:
     assert len(seen.of(1, event_type="OOM_TOP_ALLOC")) == 2
 
 
+@nightly
 def test_a_device_that_is_not_observed(observe: Observe) -> None:
     """Its failures are nobody's business."""
     seen = observe(["--device=npu:1", "--analysis=oom"], PROGRAM, "caught", variables=SMALL)
@@ -178,6 +180,7 @@ def test_a_device_that_is_not_observed(observe: Observe) -> None:
     assert not kinds.is_in([int(EventKind.OOM), int(EventKind.SNAPSHOT)]).any()
 
 
+@nightly
 def test_without_any_call_stack(observe: Observe) -> None:
     """Stacks of a failure are taken even where none are collected."""
     seen = observe(["--device=npu", "--analysis=oom:1", "--call-stack="], PROGRAM, "caught", variables=SMALL)

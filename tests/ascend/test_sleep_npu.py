@@ -16,6 +16,7 @@ from msmemscope.model.pools import Pool
 from msmemscope.questions import QUESTIONS
 from tests.support.ascend import PROGRAMS
 from tests.support.frameworks import PACKAGES
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +110,7 @@ def test_what_a_pool_keeps_an_address_of_does_not_stay(sleeping: Any) -> None:
     assert all(64 * MIB <= size <= 70 * MIB for size in given_back)
 
 
-@pytest.mark.parametrize("how", ["freed", "mapped"])
+@pytest.mark.parametrize("how", [pytest.param("freed", marks=nightly), "mapped"])
 def test_without_a_leak_nothing_grows(sleeping: Any, how: str) -> None:
     """The report says so in its first sentence, and what stays is still the device's."""
     observation = sleeping(how, 0)

@@ -26,8 +26,9 @@ MODES = {
     "task queue 2": {"TASK_QUEUE_ENABLE": "2"},
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
-MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1")
-"""The default, which most other tests run in, and the one that makes the same calls on the thread of the program."""
+MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "task queue 2")
+"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
+test_mstx.py runs by day."""
 EVENTS = "--events=alloc,free,launch"
 
 
@@ -81,6 +82,7 @@ def free_port() -> str:
 
 
 @pytest.mark.slow
+@nightly
 def test_two_ranks(observe: Observe) -> None:
     """Two processes, each with a device and a capture of its own."""
     program, port = PROGRAMS / "stack_totals.py", free_port()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.browser import find_browser
+from tests.support.nightly import nightly
 from tests.support.two_clicks import line_after_two_clicks, planted_line
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 pytestmark = [
     pytest.mark.slow,
+    nightly,
     pytest.mark.skipif(find_browser() is None, reason="no Chromium here: the report is not looked at in a browser"),
 ]
 

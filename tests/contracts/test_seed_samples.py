@@ -232,6 +232,7 @@ def test_steps(workplace: Workplace) -> None:
             {},
             "labelled = kept[-1]\n",
             id="with",
+            marks=nightly,
         ),
         pytest.param(
             "001 describe-enter-exit",

@@ -26,7 +26,7 @@ from tests.support.nightly import NIGHT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INPUTS = 1_000_000 if NIGHT else 700
+INPUTS = 1_000_000 if NIGHT else 300
 FIRST = NIGHT * INPUTS
 """Each night tries others."""
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.ascend import NotInstalledError, torch_npu_folder, virtual_npu_environment
-from tests.support.nightly import NIGHT
+from tests.support.nightly import nightly
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,11 @@ STORIES = (ROOT / "docs" / "stories.md").read_text(encoding="utf-8")
 ON_NPU = "vnpu run "
 INSTALLED = os.environ.get("MSMEMSCOPE_STORIES_ENVIRONMENT")
 """An environment with the wheels."""
+
+BY_DAY_ON_THE_NPU = "My job leaks"
+"""The one story that runs on the virtual NPU by day."""
+OF_MANY_RANKS = "One rank of many is different"
+"""Two jobs of four processes with torch each."""
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -51,11 +56,12 @@ def parts() -> list[object]:
     for story in re.split(r"^## ", STORIES, flags=re.MULTILINE)[1:]:
         name = story.partition("\n")[0]
         commands = shown_in(story)
-        chosen.append(pytest.param([one for one in commands if not one.command.startswith(ON_NPU)], id=name))
+        on_cpu = [one for one in commands if not one.command.startswith(ON_NPU)]
+        chosen.append(pytest.param(on_cpu, id=name, marks=[nightly] if name == OF_MANY_RANKS else []))
         for one in commands:
             if one.command.startswith(ON_NPU):
                 is_mended = "nothing found" in one.output
-                marks = [pytest.mark.skipif(is_mended and not NIGHT, reason="run by make test-nightly")]
+                marks = [nightly] if is_mended or name != BY_DAY_ON_THE_NPU else []
                 chosen.append(pytest.param([one], id=f"{name}, NPU{' mended' * is_mended}", marks=marks))
     return chosen
 

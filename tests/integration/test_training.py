@@ -29,8 +29,8 @@ MODES = [
     pytest.param(("--call-stack=python,c",), id="both stacks", marks=nightly),
     pytest.param(("--events=alloc,free,launch,access",), id="accesses", marks=nightly),
     pytest.param(("--events=alloc,free,launch,access,traceback", "--call-stack=python"), id="everything"),
-    pytest.param(("--collect-mode=deferred",), id="deferred, and never started"),
-    pytest.param(("--max-size=1M",), id="flight recorder"),
+    pytest.param(("--collect-mode=deferred",), id="deferred, and never started", marks=nightly),
+    pytest.param(("--max-size=1M",), id="flight recorder", marks=nightly),
     pytest.param(("--steps=2",), id="one step", marks=nightly),
     pytest.param(("--data-format=db",), id="database", marks=nightly),
 ]
@@ -58,9 +58,8 @@ def test_losses_are_bit_identical_in_every_mode(
     assert run.stdout == losses_alone(arguments, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "arguments", [pytest.param(("--steps=4", "--optimizer=sgd"), marks=nightly), ("--steps=4", "--workers=2")]
-)
+@nightly
+@pytest.mark.parametrize("arguments", [("--steps=4", "--optimizer=sgd"), ("--steps=4", "--workers=2")])
 def test_losses_are_bit_identical_for_other_trainings(
     run_under_tool: RunUnderTool, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

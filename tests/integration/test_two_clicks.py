@@ -11,6 +11,7 @@ from tests.leak_zoo import catalogue
 from tests.leak_zoo.scoring import run_zoo
 from tests.support import tool
 from tests.support.browser import find_browser
+from tests.support.nightly import nightly
 from tests.support.two_clicks import line_after_two_clicks, planted_line
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,7 +46,9 @@ def test_a_server_that_keeps_answers_shows_where_they_are_made(tmp_path: Path) -
     assert line_after_two_clicks(capture, tmp_path) == planted_line(EXAMPLES / "serve_requests.py", "torch.relu(")
 
 
-@pytest.mark.parametrize("identity", ["containers.forgotten_list", "training.checkpoints_kept"])
+@pytest.mark.parametrize(
+    "identity", ["containers.forgotten_list", pytest.param("training.checkpoints_kept", marks=nightly)]
+)
 def test_a_program_of_the_leak_zoo_shows_its_marked_line(identity: str, tmp_path: Path) -> None:
     """Which is also where the block is allocated, so there is no second excerpt."""
     (program,) = (one for one in catalogue.programs() if one.identity == identity)

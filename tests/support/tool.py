@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from tests.support.nightly import NIGHT
 from tests.support.targets import environment, parse_report
+from tests.support.warm_process import WarmPython
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from msmemscope.formats.event_log import Capture
 
 TOOL = (sys.executable, "-m", "msmemscope")
 TIMEOUT_S = 180.0
+
+_MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
+"""What the tool imports in nearly every run, which takes longer than all else that it does for most programs of tests."""
+_READ_AT_THE_START: Final = ("PYTHON", "LD_PRELOAD", "LC_", "LANG", "TZ")
+"""Variables that Python or the loader reads before the tool runs; of PYTHONPATH only the program's imports are asked for."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ def run(
     timeout_s: float = TIMEOUT_S,
     folder: Path | None = None,
 ) -> ToolRun:
-    """Run a command as it is.
+    """Run a command as it is; by day the tool itself is forked from a process that has imported it.
 
     Args:
         command: The command line.
@@ -83,6 +91,9 @@ def run(
         folder: The current directory of the command; that of the tests if not given.
     """
     words = tuple(str(word) for word in command)
+    if words[: len(TOOL)] == TOOL and not (NIGHT or stdin or _are_read_at_the_start(variables or {})):
+        whole = environment(**(variables or {}))
+        return warm_run(_warm_tool(), words[1:], whole, output=output, folder=folder, timeout_s=timeout_s)
     start = time.perf_counter()
     try:
         finished = subprocess.run(
@@ -107,3 +118,51 @@ def run(
         output=output,
         reports=parse_report(finished.stdout),
     )
+
+
+def warm_run(
+    server: WarmPython,
+    words: Sequence[object],
+    variables: Mapping[str, str] | None,
+    *,
+    output: Path,
+    folder: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+    only_this_process: bool = False,
+) -> ToolRun:
+    """Run `python WORDS` in a process that is forked from a running one.
+
+    Args:
+        server: The running Python.
+        words: What stands behind `python`.
+        variables: The whole environment; that of the running Python if not given.
+        output: Where captures are expected.
+        folder: The current directory of the command; that of the tests if not given.
+        timeout_s: Seconds after which the test fails.
+        only_this_process: Whether only the captures of the forked process itself are meant.
+    """
+    start = time.perf_counter()
+    ended = server.run([str(word) for word in words], variables, folder, timeout_s)
+    command = (sys.executable, *map(str, words))
+    assert ended.status != -signal.SIGALRM, (
+        f"{command} did not end within {timeout_s} s\nstdout: {ended.stdout!r}\nstderr: {ended.stderr!r}"
+    )
+    return ToolRun(
+        command=command,
+        returncode=ended.status,
+        stdout=ended.stdout,
+        stderr=ended.stderr,
+        wall_s=time.perf_counter() - start,
+        output=output,
+        reports=parse_report(ended.stdout),
+        process_id=ended.process_id if only_this_process else 0,
+    )
+
+
+@cache
+def _warm_tool() -> WarmPython:
+    return WarmPython(_MODULES)
+
+
+def _are_read_at_the_start(variables: Mapping[str, str]) -> bool:
+    return any(name.startswith(_READ_AT_THE_START) and name != "PYTHONPATH" for name in variables)

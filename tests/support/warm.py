@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 from tests.support import tool
 from tests.support.nightly import NIGHT
-from tests.support.targets import SOURCES, environment, parse_report
+from tests.support.targets import environment
+from tests.support.warm_process import WarmPython
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +50,8 @@ def run_python(
     changed = environment(**variables)
     # What modules read when they are imported must be there before.
     early = {name: value for name, value in changed.items() if name.startswith(("PYTHON", "HF_"))}
-    return _server(modules, tuple(sorted(early.items()))).run([str(word) for word in words], output, changed, folder)
+    server = _server(modules, tuple(sorted(early.items())))
+    return tool.warm_run(server, words, changed, output=output, folder=folder)
 
 
 def run_observed(words: Sequence[object], *options: str, output: Path) -> ToolRun:
@@ -68,70 +67,18 @@ def run_observed(words: Sequence[object], *options: str, output: Path) -> ToolRu
     if NIGHT:
         line = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", sys.executable, *words)
         return tool.run(line, output=output)
-    return _observing_server(options).run([str(word) for word in words], None, environment(), None)
+    server, folder = _observing_server(options)
+    return tool.warm_run(server, words, None, output=folder, only_this_process=True)
 
 
 @functools.cache
-def _server(modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]) -> _Server:
-    return _Server((), modules, dict(variables), None)
+def _server(modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]) -> WarmPython:
+    return WarmPython(modules, variables=dict(variables))
 
 
 @functools.cache
-def _observing_server(options: tuple[str, ...]) -> _Server:
+def _observing_server(options: tuple[str, ...]) -> tuple[WarmPython, Path]:
     output = Path(tempfile.mkdtemp()) / "output"
     atexit.register(shutil.rmtree, output.parent, ignore_errors=True)
-    return _Server((*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--"), WITH_TORCH, {}, output)
-
-
-class _Server:
-    """A running Python that forks; it ends with the tests."""
-
-    def __init__(
-        self, before: Sequence[str], modules: Sequence[str], variables: Mapping[str, str], output: Path | None
-    ) -> None:
-        self._output = output
-        self._process = subprocess.Popen(
-            [*before, sys.executable, str(SOURCES / "warm_python.py"), *modules],
-            env=environment(**variables),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        atexit.register(self._end)
-
-    def run(self, words: list[str], output: Path | None, variables: Mapping[str, str], folder: Path | None) -> ToolRun:
-        """Run a program and wait for its end, or that of the test's time."""
-        start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as scratch:
-            files = {name: Path(scratch) / name for name in ("stdout", "stderr")}
-            program = {
-                "words": words,
-                "folder": str(folder or Path.cwd()),
-                "environment": dict(variables) if self._output is None else {},
-                **{name: str(path) for name, path in files.items()},
-            }
-            self._pipe(self._process.stdin).write(json.dumps(program) + "\n")
-            self._pipe(self._process.stdin).flush()
-            answer = self._pipe(self._process.stdout).readline()
-            assert answer, "the Python that forks has ended"
-            process_id, status = json.loads(answer)
-            stdout, stderr = (path.read_text(encoding="utf-8", errors="replace") for path in files.values())
-        return tool.ToolRun(
-            command=(sys.executable, *words),
-            returncode=status,
-            stdout=stdout,
-            stderr=stderr,
-            wall_s=time.perf_counter() - start,
-            output=output or self._output or Path(),
-            process_id=0 if output else process_id,
-            reports=parse_report(stdout),
-        )
-
-    @staticmethod
-    def _pipe(pipe: IO[str] | None) -> IO[str]:
-        assert pipe is not None
-        return pipe
-
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+    before = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--")
+    return WarmPython(WITH_TORCH, before=before), output

@@ -1,7 +1,7 @@
-"""Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm.py.
+"""Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm_process.py.
 
-Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the environment
-and the files for stdout and stderr; the line that answers it has the number of the process and the status. It ends with stdin.
+Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the environment,
+the files for stdout and stderr and the seconds that it has; the line that answers it has the number of the process and the status. It ends with stdin.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ import types
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 180
-
 
 def run_in_child(program: dict[str, Any]) -> int:
     """Make this process one that runs a program, and run it; return its status."""
-    signal.alarm(LIMIT_S)  # a program that hangs is ended, and found by its status
+    signal.setitimer(signal.ITIMER_REAL, program["limit_s"])  # a program that hangs is ended, and found by its status
     os.chdir(program["folder"])
     if program["environment"]:
         os.environ.clear()

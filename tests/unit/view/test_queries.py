@@ -38,8 +38,12 @@ from msmemscope.view.queries.tables import TABLES, Page, table_page
 from msmemscope.view.queries.trees import MEASURES, difference_of_moments, measured_blocks, weighed_tree
 from tests.fakes.traces import Trace
 from tests.support.damaged_traces import LARGEST, damaged_recording, events
+from tests.support.nightly import NIGHT
 from tests.support.random_traces import recordings
 from tests.unit.view.viewed import run_text, sizes, viewed
+
+EXAMPLES = settings().max_examples if NIGHT else 40
+"""Runs for each question: by day fewer, since each is looked at whole, moment by moment."""
 
 
 def blocks_of(recording: Recording, pool: PoolView) -> pl.DataFrame:
@@ -64,6 +68,7 @@ def in_use_at(recording: Recording, pool: PoolView, row: int) -> pl.DataFrame:
     return blocks_in_use(blocks_of(recording, pool), sequence)
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_memory_over_time_is_exact_at_every_column(recording: Recording, data: st.DataObject) -> None:
     """Each column has its fullest and its emptiest moment, its groups add up, and the window's peak is among them."""
@@ -106,6 +111,7 @@ def test_memory_over_time_is_exact_at_every_column(recording: Recording, data: s
     assert peak == moments["peak_bytes"][0] == pool.facts["peak_bytes"]
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_the_blocks_of_a_window_are_all_there(recording: Recording, data: st.DataObject) -> None:
     """With room for all of them each layout has every block; without, those that are left out are counted."""
@@ -149,6 +155,7 @@ def test_the_blocks_of_a_window_are_all_there(recording: Recording, data: st.Dat
     assert sizes(names["blocks"]) == sizes(alive)
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_trees_and_differences_are_sums_of_blocks(recording: Recording, data: st.DataObject) -> None:
     """Of every measure the root is the sum over the blocks, and the program's text gets the same blocks."""
@@ -199,6 +206,7 @@ def test_trees_and_differences_are_sums_of_blocks(recording: Recording, data: st
     assert few.table["bytes"].sum() + few.info["more"]["bytes"] == few.info["total"]["bytes"]
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_byte_seconds_add_up(recording: Recording, data: st.DataObject) -> None:
     """The byte-seconds of a window are what its memory over time is, summed up."""
@@ -214,6 +222,7 @@ def test_byte_seconds_add_up(recording: Recording, data: st.DataObject) -> None:
     assert abs(int(found.weights.sum()) - expected) <= len(found.weights)
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_every_row_of_a_table_can_be_reached(recording: Recording, data: st.DataObject) -> None:
     """The pages of a table, sorted and filtered or not, are together what passes, each once."""
@@ -264,6 +273,7 @@ def test_every_row_of_a_table_can_be_reached(recording: Recording, data: st.Data
         assert known in (sorted(known), sorted(known, reverse=True))
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_what_is_in_use_at_a_moment(recording: Recording, data: st.DataObject) -> None:
     """How much, and everything about each block."""
@@ -286,6 +296,7 @@ def test_what_is_in_use_at_a_moment(recording: Recording, data: st.DataObject) -
             assert run_text(detail["python"], recording, load)["block"]["size"] == size
 
 
+@settings(max_examples=EXAMPLES)
 @given(recordings, st.data())
 def test_calls_and_marks_of_a_window(recording: Recording, data: st.DataObject) -> None:
     """Calls of a track do not overlap within a level; steps are those of the recording."""

@@ -1,0 +1,91 @@
+"""A running Python that has imported modules, and forks a process for each program that it is given.
+
+What it runs is tests/target_programs/warm_python.py.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from tests.support.targets import SOURCES, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Ended(NamedTuple):
+    """What came of a program."""
+
+    process_id: int
+    status: int
+    """As `subprocess` has it: the number of a signal is negative."""
+    stdout: str
+    stderr: str
+
+
+class WarmPython:
+    """The running Python; it ends with the tests."""
+
+    def __init__(
+        self, modules: Sequence[str], *, variables: Mapping[str, str] | None = None, before: Sequence[str] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            modules: What it imports.
+            variables: Changes of the environment that modules read when they are imported.
+            before: Words of the command line before `python`.
+        """
+        self._one_at_a_time = threading.Lock()
+        self._process = subprocess.Popen(
+            [*before, sys.executable, str(SOURCES / "warm_python.py"), *modules],
+            env=environment(**(variables or {})),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self._end)
+
+    def run(
+        self, words: Sequence[str], variables: Mapping[str, str] | None, folder: Path | None, limit_s: float
+    ) -> Ended:
+        """Run a program and wait for its end.
+
+        Args:
+            words: What stands behind `python`: `-c CODE`, `-m MODULE` or a file, and arguments.
+            variables: The whole environment of the program; the one of the running Python if not given.
+            folder: The current directory of the program; that of the tests if not given.
+            limit_s: Seconds after which SIGALRM ends it.
+        """
+        with self._one_at_a_time, tempfile.TemporaryDirectory() as scratch:
+            files = {name: Path(scratch) / name for name in ("stdout", "stderr")}
+            program = {
+                "words": words,
+                "folder": str(folder or Path.cwd()),
+                "environment": dict(variables or {}),
+                "limit_s": limit_s,
+                **{name: str(path) for name, path in files.items()},
+            }
+            _pipe(self._process.stdin).write(json.dumps(program) + "\n")
+            _pipe(self._process.stdin).flush()
+            answer = _pipe(self._process.stdout).readline()
+            assert answer, "the Python that forks has ended"
+            process_id, status = json.loads(answer)
+            stdout, stderr = (path.read_text(encoding="utf-8", errors="replace") for path in files.values())
+        return Ended(process_id, status, stdout, stderr)
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
