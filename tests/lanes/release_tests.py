@@ -212,7 +212,7 @@ def device_computes() -> bool:
     if not torch.npu.is_initialized():
         return True
     try:
-        return torch.arange(5, device="npu").sum().item() == sum(range(5))
+        return bool(torch.arange(5, device="npu").sum().item() == sum(range(5)))
     except RuntimeError:
         return False
 
