@@ -48,7 +48,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-torch-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -105,6 +105,12 @@ test-vllm-ascend: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/vllm-ascend ## serv
 	@if [ -s $(STAMPS)/vllm-ascend ]; then echo "vLLM-Ascend: skipped: $$(cat $(STAMPS)/vllm-ascend)"; else \
 	    PYTHONPATH="$(VLLM_FOLDER)/torch_npu" PATH="$(VLLM_FOLDER)/bin:$(BIN):$$PATH" \
 	    python -m tests.lanes.run vllm-ascend --durations=10; fi
+
+# The public tests of torch_npu's release; tests/lanes/release_tests.json says which, and what cannot pass. They are not part of
+# this repository: without TORCH_NPU_TESTS it says where they are. Half an hour on two cores, so a lane of the night.
+TORCH_NPU_TESTS ?=
+test-torch-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the public tests of torch_npu's release on the virtual NPU
+	$(WITH_NPU) python -m tests.lanes.release_tests "$(TORCH_NPU_TESTS)"
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .

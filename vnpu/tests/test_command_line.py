@@ -173,3 +173,14 @@ def test_a_variable_set_by_hand_is_checked_by_the_runtime() -> None:
     )
     ended = run_program("-c", program, options=["--compute=none"])
     assert "VNPU_DEVICES: 'many' is not accepted" in ended.stderr
+
+
+def test_devices_may_be_chosen_after_torch_is_imported() -> None:
+    """As on hardware: until a device is used. A character that belongs to no number ends the list."""
+    program = (
+        "import os, sys, torch\nprint(torch.npu.device_count())\n"
+        "os.environ['ASCEND_RT_VISIBLE_DEVICES'] = '1,2 ,3'\nprint(torch.npu.device_count())\n"
+        "torch.empty(1, device='npu:1')\nprint(torch.npu.device_count())\n"
+    )
+    ended = run_program("-c", program, options=["--compute=none", "--devices=4"])
+    assert ended.stdout.split() == ["4", "2", "2"], ended.stderr

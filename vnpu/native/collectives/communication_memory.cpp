@@ -12,7 +12,7 @@ EXPORTED int HcommMemAlloc(void** pointer, uint64_t bytes) {
     using namespace virtual_npu;
     int32_t device = 0;
     if (aclrtGetDevice(&device) != 0) return kHcclRuntime;  // which has set the text
-    const unsigned long long flag = static_cast<unsigned long long>(settings().visible[static_cast<size_t>(device)]) |
+    const unsigned long long flag = static_cast<unsigned long long>(visible_devices()[static_cast<size_t>(device)]) |
                                     (kKindDevice << kFlagKindShift) | kFlagHighBandwidth | kFlagHugePage |
                                     (kModuleCollectives << kFlagModuleShift);
     if (halMemAlloc(pointer, bytes, flag) == DRV_ERROR_NONE) return kHcclSuccess;

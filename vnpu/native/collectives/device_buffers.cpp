@@ -27,7 +27,7 @@ std::shared_ptr<DeviceBuffers> DeviceBuffers::take(uint64_t bytes_each, const st
         *reason = "this thread uses no device";
         return nullptr;
     }
-    device = static_cast<int32_t>(settings().visible[static_cast<size_t>(device)]);  // the driver's number
+    device = static_cast<int32_t>(visible_devices()[static_cast<size_t>(device)]);  // the driver's number
     const std::lock_guard<std::mutex> lock(guard);
     const std::pair<int32_t, std::string> key(device, name);
     if (!name.empty()) {

@@ -87,6 +87,13 @@ EXPORTED uint64_t virtual_npu_device_counter() {
     return has_short_records() ? nanoseconds : nanoseconds / 20;
 }
 
+// All devices of the machine, whatever a process may see.
+EXPORTED int drvGetDevNum(uint32_t* count) {
+    if (count == nullptr) return DRV_ERROR_INVALID_VALUE;
+    *count = settings().devices;
+    return DRV_ERROR_NONE;
+}
+
 EXPORTED int halGetDeviceInfo(uint32_t device, int32_t, int32_t information, int64_t* value) {
     if (device >= settings().devices || value == nullptr) return DRV_ERROR_INVALID_VALUE;
     switch (information) {

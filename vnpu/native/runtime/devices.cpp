@@ -41,7 +41,7 @@ void set_current(Context* context) {
     }
 }
 
-int64_t device_count() { return static_cast<int64_t>(settings().visible.size()); }
+int64_t device_count() { return static_cast<int64_t>(visible_devices().size()); }
 
 bool is_device(int64_t device) { return device >= 0 && device < device_count(); }
 
@@ -78,7 +78,7 @@ int no_such_device(int64_t device) {
 }
 
 uint32_t driver_device(int64_t device) {
-    return is_device(device) ? settings().visible[static_cast<size_t>(device)] : kMostDevices;
+    return is_device(device) ? visible_devices()[static_cast<size_t>(device)] : kMostDevices;
 }
 
 int current_device() {

@@ -188,7 +188,7 @@ EXPORTED int aclrtGetMemInfo(int, size_t* free_bytes, size_t* total_bytes) {
     if (free_bytes == nullptr || total_bytes == nullptr) {
         return fail(virtual_npu::kAclInvalidParameter, "EE1001: there is no room for the result: a null pointer");
     }
-    if (virtual_npu::settings().visible.empty()) return virtual_npu::no_such_device(device);
+    if (virtual_npu::visible_devices().empty()) return virtual_npu::no_such_device(device);
     virtual_npu_device_memory(virtual_npu::driver_device(device), free_bytes, total_bytes);
     return virtual_npu::kAclSuccess;
 }

@@ -110,7 +110,6 @@ public:
                 refuse("VNPU_DEVICES", text, "a number from 1 to 64");
             }
         }
-        parse_visible(get("ASCEND_RT_VISIBLE_DEVICES"));
         size("VNPU_MEMORY", &result_.memory_bytes);
         size("VNPU_WORKSPACE", &result_.workspace_bytes);
         if (const char* text = get("VNPU_SOC")) result_.soc_name = text;
@@ -146,20 +145,6 @@ private:
     }
 
     // As with the real runtime, the list ends before the first entry that is no device.
-    void parse_visible(const char* text) {
-        if (text == nullptr) {
-            for (uint32_t device = 0; device < result_.devices; ++device) result_.visible.push_back(device);
-            return;
-        }
-        for (std::string_view part : split(text, ',')) {
-            while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-            while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-            uint64_t number = 0;
-            if (!parse_count(part, &number) || number >= result_.devices) return;
-            result_.visible.push_back(static_cast<uint32_t>(number));
-        }
-    }
-
     void parse_overhead(std::string_view text) {
         if (text.empty()) return;
         for (const std::string_view part : split(text, ',')) {
@@ -209,6 +194,29 @@ Settings parse_settings(const char* (*lookup)(const char* name)) { return Parser
 const Settings& settings() {
     static const auto* chosen = new Settings(parse_settings(&environment));  // never destroyed: used by exit handlers
     return *chosen;
+}
+
+// Numbers are taken up to the first character that belongs to none, and up to the first device that is not there.
+std::vector<uint32_t> parse_visible_devices(const char* text, uint32_t devices) {
+    std::vector<uint32_t> numbers;
+    if (text == nullptr) {
+        for (uint32_t device = 0; device < devices; ++device) numbers.push_back(device);
+        return numbers;
+    }
+    std::string_view list = text;
+    list = list.substr(0, list.find_first_not_of("0123456789,"));
+    for (const std::string_view part : split(list, ',')) {
+        uint64_t number = 0;
+        if (!parse_count(part, &number) || number >= devices) break;
+        numbers.push_back(static_cast<uint32_t>(number));
+    }
+    return numbers;
+}
+
+const std::vector<uint32_t>& visible_devices() {
+    static const auto* numbers = new std::vector<uint32_t>(
+        parse_visible_devices(std::getenv("ASCEND_RT_VISIBLE_DEVICES"), settings().devices));  // likewise
+    return *numbers;
 }
 
 const char* module_name(uint32_t module) { return module < kModuleCount ? kModuleNames[module] : "UNKNOWN"; }

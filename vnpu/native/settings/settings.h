@@ -27,7 +27,6 @@ struct Faults {
 
 struct Settings {
     uint32_t devices = 8;
-    std::vector<uint32_t> visible;  // the devices that the runtime shows; its number is the place in this list
     uint64_t memory_bytes = uint64_t{64} << 30;  // of each device
     std::string soc_name = "Ascend910B1";
     Compute compute = Compute::kCpu;
@@ -40,8 +39,13 @@ struct Settings {
 
 const Settings& settings();
 
+// The driver's numbers of the devices that the runtime shows; its own number is the place in this list. Unlike the
+// settings it is read at the first use of a device: programs may set the variable after they imported torch.
+const std::vector<uint32_t>& visible_devices();
+
 // For tests: parses without looking at the process's environment. `lookup` returns null for a variable that is not set.
 Settings parse_settings(const char* (*lookup)(const char* name));
+std::vector<uint32_t> parse_visible_devices(const char* text, uint32_t devices);
 
 // The driver's name of a module number, "UNKNOWN" for one without a name; and back, -1 for a name that is not known.
 const char* module_name(uint32_t module);

@@ -63,10 +63,12 @@ int main() {
     CHECK_EQUAL(chosen.faults.overrun_bytes, uint64_t{16});
 
     using Numbers = std::vector<uint32_t>;
-    CHECK_EQUAL(defaults.visible.size(), size_t{8});
-    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "5, 2"}}).visible == (Numbers{5, 2}));
-    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "1,8,0"}}).visible == (Numbers{1}));
-    CHECK(parsed({{"ASCEND_RT_VISIBLE_DEVICES", "x"}}).visible.empty());
+    using virtual_npu::parse_visible_devices;
+    CHECK_EQUAL(parse_visible_devices(nullptr, 8).size(), size_t{8});
+    CHECK(parse_visible_devices("5,2", 8) == (Numbers{5, 2}));
+    CHECK(parse_visible_devices("1,8,0", 8) == (Numbers{1}));
+    CHECK(parse_visible_devices("2, 5", 8) == (Numbers{2}));
+    for (const char* none : {"", "x", ",0", " 0"}) CHECK(parse_visible_devices(none, 8).empty());
 
     CHECK(parsed({{"VNPU_OVERHEAD", ""}}).overhead.empty());
     CHECK_EQUAL(parsed({{"VNPU_DEVICES", ""}}).devices, 8u);

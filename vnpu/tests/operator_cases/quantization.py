@@ -36,7 +36,34 @@ def quantized(kind: torch.dtype, scales: list[float], zero_points: list[int], di
     return call
 
 
+def quantized_by_factor(dim: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Quantize by multiplication, with a factor and an offset for each position of a dimension."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach()
+        factors = torch.linspace(5, 60, x.shape[dim]).to(x.device)
+        offsets = torch.linspace(-4, 9, x.shape[dim]).to(x.device)
+        if x.device.type == "npu":
+            import torch_npu
+
+            result: torch.Tensor = torch_npu.npu_quantize(x, factors, offsets, torch.qint8, dim, div_mode=False)
+            return result
+        shape = [-1 if place == dim % x.dim() else 1 for place in range(x.dim())]
+        return (x * factors.reshape(shape) + offsets.reshape(shape)).round().clamp(-128, 127).to(torch.int8)
+
+    return call
+
+
 CASES = [
+    OperatorCase(
+        f"npu_quantize by factors along dimension {dim}",
+        quantized_by_factor(dim),
+        normal((4, 3, 5)),
+        types=FLOAT32,
+        backward=False,
+    )
+    for dim in (-1, -2)
+] + [
     OperatorCase(
         f"npu_quantize to {name} {what}",
         quantized(kind, scales, zero_points, 1),

@@ -19,17 +19,50 @@ double lowest(ElementType type) { return type == at::kChar ? -128.0 : type == at
 
 double highest(ElementType type) { return type == at::kChar ? 127.0 : type == at::kByte ? 255.0 : 2147483647.0; }
 
+void assign_clamped(Output& result, const Tensor& steps) {
+    const ElementType type = result.type();
+    require(type == at::kChar || type == at::kByte || type == at::kInt, "quantized numbers are int8, uint8 or int32");
+    // In double, because the largest int32 is no float.
+    result.tensor().copy_(at::clamp(steps.to(at::kDouble), lowest(type), highest(type)));
+}
+
+Tensor rounded(const Tensor& numbers, Text mode) {
+    if (mode == "floor") return at::floor(numbers);
+    if (mode == "ceil") return at::ceil(numbers);
+    if (mode == "trunc") return at::trunc(numbers);
+    require(mode == "round", "numbers are rounded by round, floor, ceil or trunc");
+    return at::round(numbers);
+}
+
+void quantize_by_factor(const Tensor& self, const Tensor& factors, const OptionalTensor& offsets, bool is_root,
+                        Text mode, int64_t dim, Output& result) {
+    require_floating(self);
+    const Tensor factor = along(factors.to(at::kFloat), self, dim);
+    Tensor steps = self.to(at::kFloat) * factor;
+    if (is_root) steps = steps * factor;
+    if (offsets.has_value()) steps = steps + along(offsets->to(at::kFloat), self, dim);
+    assign_clamped(result, rounded(steps, mode));
+}
+
 }  // namespace
 
 KERNEL(aclnnQuantize,
        (Tensor self, Tensor scales, OptionalTensor zero_points, ElementType /*type*/, int64_t dim, Output result)) {
     require_floating(self);
-    const ElementType type = result.type();
-    require(type == at::kChar || type == at::kByte || type == at::kInt, "quantized numbers are int8, uint8 or int32");
-    // In double, because the largest int32 is no float.
     Tensor steps = at::round(self.to(at::kFloat) / along(scales.to(at::kFloat), self, dim)).to(at::kDouble);
     if (zero_points.has_value()) steps = steps + along(zero_points->to(at::kDouble), self, dim);
-    result.tensor().copy_(at::clamp(steps, lowest(type), highest(type)));
+    assign_clamped(result, steps);
+}
+
+// Here numbers are multiplied, and offsets added before they are rounded.
+KERNEL(aclnnAscendQuant, (Tensor self, Tensor factors, OptionalTensor offsets, bool is_root, Text mode,
+                          ElementType /*type*/, Output result)) {
+    quantize_by_factor(self, factors, offsets, is_root, mode, -1, result);
+}
+
+KERNEL(aclnnAscendQuantV3, (Tensor self, Tensor factors, OptionalTensor offsets, bool is_root, Text mode,
+                            ElementType /*type*/, int32_t dim, Output result)) {
+    quantize_by_factor(self, factors, offsets, is_root, mode, dim, result);
 }
 
 }  // namespace virtual_npu
