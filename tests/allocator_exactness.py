@@ -1,37 +1,30 @@
 """Prints how exactly the model of the caching allocator does what torch_npu does: `python -m tests.allocator_exactness`.
 
-Runs every program of `tests/ascend/programs/allocator_histories.py` under every setting with the real torch_npu on the virtual
-NPU, and compares the model with what torch recorded. Two tables in Markdown: with the settings of the run, the share of
-allocations at which the address of the block and what is reserved are equal; and from a run with default settings, the
-share of allocations at which as much is reserved as in a real run under the other settings. `--write` puts them into
-docs/replay.md and its Chinese twin.
+Runs every program of `tests/ascend/programs/allocator_programs.py` under every setting with the real torch_npu on the virtual
+NPU, and compares the model with what torch recorded. Three tables in Markdown: with the settings of the run, the share of
+allocations at which the address of the block and what is reserved are equal; from a run with default settings, the share
+of requests at which as much is reserved, and memory is there or not, as in a real run under other settings; and at which
+request such runs parted. `--write` puts them into docs/replay.md and its Chinese twin.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from msmemscope.analysis.replay.recorded_allocations import Action, allocating_devices, recorded_allocations
-from msmemscope.analysis.replay.replay import Replay, replay, with_emptied_caches
-from msmemscope.formats.reading import load
-from tests.ascend.test_replay_npu import DEVICE_BYTES, NAMES, SETTINGS, given_settings
-from tests.support.ascend import PROGRAMS, torch_npu_folder, virtual_npu_environment
-from tests.support.targets import environment
+from tests.support.allocator_runs import NAMES, SETTINGS, compare, real_run, run_programs
+from tests.support.ascend import virtual_npu_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
-    from msmemscope.analysis.replay.recorded_allocations import Allocations
+    from tests.support.allocator_runs import Comparison, RealRun
 
 SEED: Final = 7
 DEFAULT: Final = "default"
+_OTHERS: Final = [name for name in SETTINGS if name != DEFAULT]
 _DOCS: Final = Path(__file__).parents[1] / "docs"
 _BEGIN: Final = "<!-- exactness: begin -->"
 _END: Final = "<!-- exactness: end -->"
@@ -40,10 +33,16 @@ _ALL: Final = 1.0
 
 def main(words: list[str]) -> int:
     """Run, compare, and print the tables."""
-    with tempfile.TemporaryDirectory() as folder:
-        _run(Path(folder))
-        recorded = {case: _replayed(Path(folder), *case) for case in _cases()}
-    text = f"{_same_settings(recorded)}\n\n{_changed_settings(recorded)}\n"
+    runs = _runs(in_order=False)
+    same = _table(list(SETTINGS), lambda program, settings: _said(runs[program, settings].same_share))
+    runs = _runs(in_order=True)
+    comparisons = {
+        (program, settings): compare(runs[program, DEFAULT], runs[program, settings])
+        for program in NAMES
+        for settings in _OTHERS
+    }
+    changed = _table(_OTHERS, lambda program, settings: _compared(comparisons[program, settings]))
+    text = f"{same}\n\n{changed}\n\n{_partings(comparisons)}\n"
     sys.stdout.write(text)
     if "--write" in words:
         for name in ("replay.md", "replay.zh.md"):
@@ -53,83 +52,61 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _cases() -> list[tuple[str, str]]:
-    return [(program, settings) for program in NAMES for settings in SETTINGS]
-
-
-def _run(folder: Path) -> None:
+def _runs(*, in_order: bool) -> dict[tuple[str, str], RealRun]:
+    """Every program under every setting."""
     cases = {
-        f"{program}-{settings}": {"program": program, **SETTINGS[settings], "seed": SEED}
-        for program, settings in _cases()
+        f"{program}-{name}": {"program": program, **given, "seed": SEED}
+        for program in NAMES
+        for name, given in SETTINGS.items()
     }
-    variables = virtual_npu_environment(with_torch=False)
-    variables |= {"PYTHONPATH": str(torch_npu_folder()), "VNPU_MEMORY": str(DEVICE_BYTES)}
-    subprocess.run(
-        [sys.executable, str(PROGRAMS / "allocator_histories.py"), str(folder), json.dumps(cases)],
-        env=environment(**variables),
-        cwd=folder,
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        failed = run_programs(folder, cases, virtual_npu_environment(with_torch=False), in_order=in_order)
+        if failed:
+            raise SystemExit(failed)
+        return {
+            (program, name): real_run(folder, f"{program}-{name}", given)
+            for program in NAMES
+            for name, given in SETTINGS.items()
+        }
 
 
-def _replayed(folder: Path, program: str, settings: str) -> tuple[Allocations, Replay]:
-    recording = load(folder / f"{program}-{settings}.pickle")
-    (device,) = allocating_devices(recording)
-    allocations = recorded_allocations(recording, device)
-    used = given_settings(SETTINGS[settings])
-    complete = with_emptied_caches(allocations, replay(allocations, used, as_recorded=True, with_course=True))
-    return complete, replay(complete, used, as_recorded=True, with_course=True)
+def _compared(comparison: Comparison) -> str:
+    share = _said(comparison.equal / comparison.compared)
+    return f"{share} ({comparison.compared})" if comparison.parted else share
 
 
-def _same_share(allocations: Allocations, replayed: Replay) -> float:
-    """At how many of the allocations the address and what is reserved are those of the recording."""
-    assert replayed.course is not None
-    begins = np.flatnonzero(allocations.actions == Action.ALLOCATE)
-    begins_done = begins[begins < replayed.replayed_events]
-    course = {name: column[begins_done] for name, column in replayed.course.items()}
-    is_same_place = course["address"] == allocations.recorded_addresses[begins_done]
-    equal = is_same_place & (course["reserved_bytes"].astype(np.int64) == allocations.recorded_reserved[begins_done])
-    return float(equal.sum() / len(begins))
-
-
-def _changed_share(allocations: Allocations, real: Allocations, settings: str) -> float | None:
-    """At how many allocations as much is reserved as in the real run; None if the two runs asked for different things."""
-    result = replay(allocations, given_settings(SETTINGS[settings]), with_course=True)
-    assert result.course is not None
-    mine = np.flatnonzero(allocations.actions == Action.ALLOCATE)
-    theirs = np.flatnonzero(real.actions == Action.ALLOCATE)
-    if not np.array_equal(allocations.requested_bytes[mine], real.requested_bytes[theirs]):
-        return None
-    mine = mine[mine < result.replayed_events]
-    reserved = result.course["reserved_bytes"][mine].astype(np.int64)
-    return float((reserved == real.recorded_reserved[theirs[: len(mine)]]).sum() / len(theirs))
-
-
-def _same_settings(recorded: Mapping[tuple[str, str], tuple[Allocations, Replay]]) -> str:
-    return _table(SETTINGS, lambda program, settings: _same_share(*recorded[program, settings]))
-
-
-def _changed_settings(recorded: Mapping[tuple[str, str], tuple[Allocations, Replay]]) -> str:
-    others = [name for name in SETTINGS if name != DEFAULT]
-    return _table(
-        others,
-        lambda program, settings: _changed_share(
-            recorded[program, DEFAULT][0], recorded[program, settings][0], settings
-        ),
-    )
-
-
-def _table(settings: Mapping[str, object] | list[str], share: Callable[[str, str], float | None]) -> str:
-    """Settings down, programs across; shares in percent, rounded down so that 100 is all of them."""
-    lines = [f"| settings | {' | '.join(NAMES)} |", f"|---|{'---|' * len(NAMES)}"]
-    lines += [f"| {name} | {' | '.join(_said(share(program, name)) for program in NAMES)} |" for name in settings]
+def _partings(comparisons: dict[tuple[str, str], Comparison]) -> str:
+    """Where the two runs parted: at which request, after how many retries, in which of the two memory ran out."""
+    lines = ["| program | default settings run out of memory | the other settings run out of memory |", "|---|---|---|"]
+    for program in NAMES:
+        cells = []
+        for where in ("recorded", "real"):
+            places: dict[tuple[int, int], list[str]] = {}
+            for settings in _OTHERS:
+                found = comparisons[program, settings]
+                if found.parted == where:
+                    places.setdefault((found.compared, found.retries), []).append(settings)
+            cells.append(
+                "; ".join(
+                    f"{', '.join(names)}: request {request}, {retries} retries before"
+                    for (request, retries), names in sorted(places.items())
+                )
+            )
+        if any(cells):
+            lines.append(f"| {program} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _said(share: float | None) -> str:
-    if share is None:
-        return "-"
+def _table(settings: Sequence[str], cell: Callable[[str, str], str]) -> str:
+    """Programs down, settings across."""
+    lines = [f"| program | {' | '.join(settings)} |", f"|---|{'---|' * len(settings)}"]
+    lines += [f"| {name} | {' | '.join(cell(name, each) for each in settings)} |" for name in NAMES]
+    return "\n".join(lines)
+
+
+def _said(share: float) -> str:
+    """In percent, rounded down so that 100 is all of them."""
     return "100" if share == _ALL else f"{int(share * 1000) / 10:.1f}"
 
 

@@ -274,8 +274,11 @@ void AllocatorModel::merge(Block* block, Block* neighbour) {
 void AllocatorModel::empty_cache() { release_all(); }
 
 void AllocatorModel::give_up_pool(std::uint32_t pool) {
-    pool_of(pool, true).is_released_by_owner = true;
-    pool_of(pool, false).is_released_by_owner = true;
+    for (const bool is_small : {true, false}) {
+        Pool& given_up = pool_of(pool, is_small);
+        given_up.is_released_by_owner = true;
+        release_pool(given_up);
+    }
 }
 
 void AllocatorModel::collect_garbage() {

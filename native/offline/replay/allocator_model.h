@@ -88,6 +88,7 @@ public:
     void request_free(Block* block);
     void complete_free(Block* block);
     void empty_cache();
+    // The last user of a private pool is gone: what is cached of it goes at once, the rest with the common one's.
     void give_up_pool(std::uint32_t pool);
 
     // Whether the next allocation follows the segments of a recording: then the driver has memory when it had some

@@ -61,14 +61,14 @@ private:
             case Action::kAllocate:
                 block = allocate(event);
                 if (block == nullptr) {
-                    failure = failure_of(model_, settings_, events_, event);
+                    note_failure(event, failure);
                     return false;
                 }
                 block->holder = number;
                 return true;
             case Action::kFailedAllocation:
                 try_failed(event, failure);
-                return !failure.is_there;
+                return true;  // the program went on
             case Action::kRequestFree:
                 if (block != nullptr && block->holder == number && block->state == Block::State::kInUse) {
                     model_.request_free(block);
@@ -118,11 +118,18 @@ private:
         }
         Block* const found = model_.allocate(events_.bytes[event], events_.streams[event], events_.pools[event]);
         if (found == nullptr) {
-            failure = failure_of(model_, settings_, events_, event);
+            note_failure(event, failure);
             return;
         }
+        inferred_ = Inferred::kFoundMemory;
         model_.request_free(found);
         model_.complete_free(found);
+    }
+
+    void note_failure(std::size_t event, Failure& failure) {
+        if (!failure.is_there) {
+            failure = failure_of(model_, settings_, events_, event);
+        }
     }
 
     void note(std::size_t event, Summary& summary) const {

@@ -38,7 +38,12 @@ struct RecordedColumns {
     const std::uint64_t* addresses = nullptr;
 };
 
-enum class Inferred : std::uint8_t { kNothing = 0, kEmptiedBefore = 1, kReleasedWithin = 2 };
+enum class Inferred : std::uint8_t {
+    kNothing = 0,
+    kEmptiedBefore = 1,
+    kReleasedWithin = 2,
+    kFoundMemory = 3,  // the recording saw this allocation fail, the replay does not
+};
 
 // What each event left behind; empty if only the summary was asked for.
 struct Course {
@@ -75,11 +80,12 @@ struct Summary {
     std::uint64_t end_reserved_bytes = 0;
     std::uint64_t most_segments = 0;
     std::uint64_t retries = 0;
-    std::size_t replayed_events = 0;  // fewer than there are after a failure
+    std::size_t replayed_events = 0;  // fewer than there are if an allocation fails that the recording saw succeed
     Failure failure;
 };
 
-// Ends at the first allocation that fails. Frees of blocks that are not there are passed over.
+// Ends at the first allocation that fails, unless the program went on when it failed in the recording. Frees of blocks
+// that are not there are passed over.
 Summary replay(const AllocatorSettings& settings, const Events& events, const RecordedColumns& recorded,
                Course* course);
 

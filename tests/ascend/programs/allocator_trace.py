@@ -1,6 +1,6 @@
 """A program of allocations that has torch record a history of its own, whatever else observes it.
 
-Usage: allocator_trace.py FILE PROGRAM [FRACTION]: one of the programs of `allocator_histories`. Writes torch's snapshot to FILE.
+Usage: allocator_trace.py FILE PROGRAM [FRACTION]: one of the programs of `allocator_programs`. Writes torch's snapshot to FILE.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 import torch
 import torch_npu  # noqa: F401 - makes the device npu
-from allocator_histories import PROGRAMS
+from allocator_programs import PROGRAMS
 
 
 def main() -> None:

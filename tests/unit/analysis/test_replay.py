@@ -180,6 +180,45 @@ def test_waiting_blocks_are_waited_for_before_memory_runs_out() -> None:
     assert found.course["allocated_bytes"].tolist() == [30 * MIB, 0, 40 * MIB, 40 * MIB, 42 * MIB]
 
 
+def test_a_replay_goes_on_where_the_program_did() -> None:
+    """Memory ran out in the recording, and does in the replay: the failure is named, and what came after is replayed."""
+    refused = (Action.FAILED_ALLOCATION, 0, 60 * MIB)
+    found = replay(
+        allocations([*begins(0, 30 * MIB), refused, *begins(1, 16 * MIB)]), limited(50 * MIB), with_course=True
+    )
+    assert found.failure is not None
+    assert (found.failure.sequence, found.failure.requested_bytes) == (2, 60 * MIB)
+    assert (found.replayed_events, found.peak_reserved_bytes) == (3, 46 * MIB)
+    # An allocation that the program had is another matter.
+    found = replay(
+        allocations([*begins(0, 30 * MIB), refused, *begins(1, 40 * MIB), *begins(2, MIB)]), limited(50 * MIB)
+    )
+    assert (found.replayed_events, found.peak_reserved_bytes) == (3, 30 * MIB)
+
+
+def test_a_pool_that_is_given_up_takes_its_own_segments_along() -> None:
+    """And no others; a block that is still in use keeps its segment until the cache is emptied."""
+    events = [
+        *begins(0, 12 * MIB),
+        *begins(1, 12 * MIB),
+        *begins(2, 14 * MIB),
+        *ends(0),
+        *ends(1),
+        (Action.EMPTY_CACHE, 0, 0),
+        *begins(3, 16 * MIB),
+        *ends(3),
+        (Action.GIVE_UP_POOL, 0, 0),
+        *ends(2),
+        (Action.EMPTY_CACHE, 0, 0),
+    ]
+    given = allocations(events)
+    is_private = np.isin(given.blocks, [1, 2]) | (given.actions == Action.GIVE_UP_POOL)
+    course = replay(dataclasses.replace(given, pools=is_private.astype(np.uint32)), CUDA, with_course=True).course
+    assert course is not None
+    reserved = dict(zip(range(len(events)), (course["reserved_bytes"] // MIB).tolist(), strict=True))
+    assert [reserved[place] for place in (2, 7, 8, 10, 11, 13, 14)] == [38, 26, 42, 42, 30, 30, 0]
+
+
 def random_events(chance: random.Random, count: int) -> list[tuple[int, int, int]]:
     """Blocks that come and go."""
     events: list[tuple[int, int, int]] = []

@@ -6,13 +6,12 @@
 #include <mutex>
 
 #include "accounting.h"
+#include "addresses.h"
 #include "driver.h"
 #include "settings.h"
 
 namespace virtual_npu {
 namespace {
-
-constexpr uint64_t kGranule = uint64_t{2} << 20;  // blocks lie on 2 MiB, the size of the device's huge pages
 
 struct Block {
     uint64_t requested;
@@ -28,18 +27,17 @@ std::map<void*, Block>& blocks() {
     return *table;
 }
 
-void* map_aligned(uint64_t bytes) {
-    const uint64_t whole = bytes + kGranule;
-    void* place = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) return nullptr;
-    const auto begin = reinterpret_cast<uintptr_t>(place);
-    const uintptr_t aligned = (begin + kGranule - 1) & ~uintptr_t{kGranule - 1};
-    if (aligned > begin) munmap(place, aligned - begin);
-    const uintptr_t end = begin + whole;
-    if (end > aligned + bytes) munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+// Of a device where its addresses are; pinned memory of the host is where the machine puts it.
+void* map_block(const Block& block) {
+    if (!block.on_device) {
+        void* place =
+            mmap(nullptr, block.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        return place == MAP_FAILED ? nullptr : place;
+    }
+    void* place = take_addresses(block.mapped, PROT_READ | PROT_WRITE);
     // With compute=none little of a block is ever written; a huge page would back two megabytes for one number.
-    if (settings().compute == Compute::kNone) madvise(reinterpret_cast<void*>(aligned), bytes, MADV_NOHUGEPAGE);
-    return reinterpret_cast<void*>(aligned);
+    if (place != nullptr && settings().compute == Compute::kNone) madvise(place, block.mapped, MADV_NOHUGEPAGE);
+    return place;
 }
 
 drvError_t allocate(void** pointer, uint64_t size, unsigned long long flag) {
@@ -52,7 +50,7 @@ drvError_t allocate(void** pointer, uint64_t size, unsigned long long flag) {
     block.on_device = ((flag >> kFlagKindShift) & kFlagKindMask) != kKindHost;
     if (block.on_device && block.device >= settings().devices) return DRV_ERROR_INVALID_VALUE;
     if (block.on_device && !take_memory(block.device, block.module, size)) return DRV_ERROR_OUT_OF_MEMORY;
-    void* place = map_aligned(block.mapped);
+    void* place = map_block(block);
     if (place == nullptr) {
         if (block.on_device) give_memory_back(block.device, block.module, size);
         return DRV_ERROR_OUT_OF_MEMORY;
@@ -72,8 +70,12 @@ drvError_t release(void* pointer) {
         block = place->second;
         blocks().erase(place);
     }
-    munmap(pointer, block.mapped);
-    if (block.on_device) give_memory_back(block.device, block.module, block.requested);
+    if (!block.on_device) {
+        munmap(pointer, block.mapped);
+        return DRV_ERROR_NONE;
+    }
+    give_addresses_back(pointer, block.mapped);
+    give_memory_back(block.device, block.module, block.requested);
     return DRV_ERROR_NONE;
 }
 

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "accounting.h"
+#include "addresses.h"
 #include "driver.h"
 #include "settings.h"
 
@@ -31,7 +32,6 @@ struct drv_mem_handle_t {
 namespace virtual_npu {
 namespace {
 
-constexpr uint64_t kGranule = uint64_t{2} << 20;
 constexpr off_t kFileBytes = off_t{1} << 46;  // sparse: only written pages exist
 
 // An exported handle as one number: where another process finds it.
@@ -149,8 +149,8 @@ EXPORTED drvError_t halMemRelease(drv_mem_handle_t* handle) { return virtual_npu
 
 EXPORTED drvError_t halMemAddressReserve(void** pointer, size_t size, size_t, void*, uint64_t) {
     if (pointer == nullptr || size == 0) return DRV_ERROR_INVALID_VALUE;
-    void* place = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (place == MAP_FAILED) return DRV_ERROR_OUT_OF_MEMORY;
+    void* place = virtual_npu::take_addresses(size, PROT_NONE);
+    if (place == nullptr) return DRV_ERROR_OUT_OF_MEMORY;
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     virtual_npu::reservations()[place] = size;
     *pointer = place;
@@ -161,7 +161,7 @@ EXPORTED drvError_t halMemAddressFree(void* pointer) {
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     const auto place = virtual_npu::reservations().find(pointer);
     if (place == virtual_npu::reservations().end()) return DRV_ERROR_INVALID_VALUE;
-    munmap(pointer, place->second);
+    virtual_npu::give_addresses_back(pointer, place->second);
     virtual_npu::reservations().erase(place);
     return DRV_ERROR_NONE;
 }

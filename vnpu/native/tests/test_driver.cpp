@@ -1,5 +1,6 @@
 // The driver: blocks, accounts, physical memory and its addresses, and many threads at once.
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "addresses.h"
 #include "check.h"
 #include "driver.h"
 
@@ -58,6 +60,44 @@ void blocks() {
     CHECK_EQUAL(halMemAlloc(&block, 5 * kMib, virtual_npu::kKindHost << virtual_npu::kFlagKindShift), DRV_ERROR_NONE);
     CHECK_EQUAL(free_of(0), kTotal);
     CHECK_EQUAL(halMemFree(block), DRV_ERROR_NONE);
+}
+
+// Memory lies at the lowest addresses that are free and large enough; a reservation is no different.
+void addresses() {
+    const auto allocated = [](uint64_t bytes) {
+        void* block = nullptr;
+        CHECK_EQUAL(halMemAlloc(&block, bytes, flag_of(1)), DRV_ERROR_NONE);
+        return reinterpret_cast<uintptr_t>(block);
+    };
+    const auto released = [](uintptr_t block) {
+        CHECK_EQUAL(halMemFree(reinterpret_cast<void*>(block)), DRV_ERROR_NONE);
+    };
+    const uintptr_t first = allocated(3 * kMib);
+    CHECK_EQUAL(first, uintptr_t{virtual_npu::kFirstDeviceAddress});
+    const uintptr_t second = allocated(2 * kMib);
+    CHECK_EQUAL(second, first + 4 * kMib);
+    void* reserved = nullptr;
+    CHECK_EQUAL(halMemAddressReserve(&reserved, 20 * kMib, 0, nullptr, 0), DRV_ERROR_NONE);
+    CHECK_EQUAL(reinterpret_cast<uintptr_t>(reserved), second + 2 * kMib);
+    released(first);
+    CHECK_EQUAL(allocated(6 * kMib), second + 22 * kMib);  // the gap has room for 4 MiB
+    CHECK_EQUAL(allocated(1), first);
+    CHECK_EQUAL(allocated(2 * kMib), first + 2 * kMib);
+    CHECK_EQUAL(halMemAddressFree(reserved), DRV_ERROR_NONE);
+    CHECK_EQUAL(allocated(kMib), second + 2 * kMib);
+    for (const uintptr_t block : {first, first + 2 * kMib, second, second + 2 * kMib, second + 22 * kMib}) {
+        released(block);
+    }
+
+    // Where the machine has something else there, memory lies elsewhere.
+    void* const wanted = reinterpret_cast<void*>(first);
+    CHECK(mmap(wanted, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == wanted);
+    const uintptr_t elsewhere = allocated(2 * kMib);
+    CHECK(elsewhere != first);
+    CHECK(elsewhere % (2 * kMib) == 0);
+    std::memset(reinterpret_cast<void*>(elsewhere), 1, 2 * kMib);
+    released(elsewhere);
+    CHECK_EQUAL(munmap(wanted, 4096), 0);
 }
 
 void twins() {
@@ -165,6 +205,7 @@ void many_threads() {
 
 int main() {
     blocks();
+    addresses();
     twins();
     physical_memory();
     many_threads();

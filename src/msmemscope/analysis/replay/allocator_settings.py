@@ -52,7 +52,7 @@ class AllocatorSettings:
     device_bytes: int = DEFAULT_DEVICE_BYTES
     capacity_bytes: int | None = None
     """What the driver has for this allocator, None for no limit."""
-    address_order: int = 0
+    address_order: int = 1
     """Where new segments lie: 0 in the highest gap, 1 in the lowest, 2 at addresses that always rise."""
     text: str = ""
     """The settings as they were given, `KEY:VALUE,...`: what the environment variable takes."""

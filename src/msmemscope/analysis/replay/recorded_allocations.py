@@ -205,7 +205,8 @@ class _Reader:
         }
         shadow = (owned["flags"].to_numpy() & EventFlag.SHADOW) != 0
         segments = self._segments(count)
-        given_up = self._given_up_pools(ranks)
+        given_up, released_with_pools = self._given_up_pools(ranks)
+        segments[0][:] -= released_with_pools
         is_emptied = self._emptied(count, begins, segments[0])
         segments[0][is_emptied] = 0
         return self._with_inserted(columns, is_emptied, given_up, segments, shadow & begins)
@@ -232,21 +233,30 @@ class _Reader:
         # A segment that begins with several pieces begins with the lowest one.
         return released, first_address, addresses[np.lexsort((addresses, places))]
 
-    def _given_up_pools(self, ranks: dict[str, int]) -> list[tuple[int, int]]:
-        """Private pools whose first segment was given back: the number of the next own event, and the pool."""
+    def _given_up_pools(self, ranks: dict[str, int]) -> tuple[list[tuple[int, int]], Column]:
+        """Private pools whose first segment was given back: the number of the next own event, and the pool.
+
+        Also how many segments were given back with them, by the number of the next own event.
+        """
         is_release = self._of_driver & (self._kinds == EventKind.FREE)
-        if len(ranks) == 1 or not is_release.any():
-            return []
+        places = self._next_own[is_release]
+        count = int(self._is_own.sum())
+        if len(ranks) == 1 or not len(places):
+            return [], np.zeros(count + 1, np.int64)
         begins = self._rows.filter(pl.Series(self._of_driver & (self._kinds == EventKind.MALLOC)))
         owner = dict(zip(begins["sequence"].to_list(), begins["pool_id"].to_list(), strict=True))
+        pools = [
+            ranks.get(owner.get(begin) or COMMON_POOL, 0)
+            for begin in self._rows["extra"].to_numpy()[is_release].tolist()
+        ]
         found: dict[int, int] = {}
-        for place, begin in zip(
-            self._next_own[is_release].tolist(), self._rows["extra"].to_numpy()[is_release].tolist(), strict=True
-        ):
-            pool = ranks.get(owner.get(begin) or COMMON_POOL, 0)
-            if pool:
-                found.setdefault(pool, place)
-        return [(place, pool) for pool, place in found.items()]
+        with_pools = []
+        for place, pool in zip(places.tolist(), pools, strict=True):
+            if pool and found.setdefault(pool, place) == place:
+                with_pools.append(place)
+        return [(place, pool) for pool, place in found.items()], np.bincount(
+            np.array(with_pools, np.int64), minlength=count + 1
+        )
 
     def _emptied(self, count: int, begins: Column, released: Column) -> Column:
         """Before which own events, or at the end, the cache was emptied for sure: segments went, nothing was allocated."""
