@@ -33,6 +33,7 @@ def vnpu(*arguments: str, environment: Mapping[str, str] | None = None) -> subpr
         (["run", "--memory=-1", "--", "true"], ["--memory: '-1'"]),
         (["run", "--memory=0", "--", "true"], ["more than 0 bytes"]),
         (["run", "--compute=gpu", "--", "true"], ["--compute: 'gpu'", "cpu, none"]),
+        (["run", "--streams=x", "--", "true"], ["--streams: 'x'", "synchronous, asynchronous"]),
         (["run", "--soc=H100", "--", "true"], ["--soc: 'H100'", "Ascend910B1"]),
         (["run", "--workspace=much", "--", "true"], ["--workspace: 'much'"]),
         (["run", "--overhead=RUNTIME", "--", "true"], ["--overhead: 'RUNTIME'", "RUNTIME=128MiB"]),

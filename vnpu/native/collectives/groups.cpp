@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "call_errors.h"
+#include "on_stream.h"
 #include "point_to_point.h"
 
 namespace virtual_npu {
@@ -16,6 +17,7 @@ constexpr const char* kCall = "HcclGroupEnd";
 
 thread_local int depth = 0;
 thread_local std::map<void*, std::vector<BatchItem>> waiting;  // by communicator
+thread_local void* group_stream = nullptr;                     // of the last message
 
 struct Outcome {
     int status = kHcclSuccess;
@@ -46,7 +48,10 @@ int run_together(const std::map<void*, std::vector<BatchItem>>& batches) {
 
 bool in_group() { return depth > 0; }
 
-void add_to_group(void* communicator, const BatchItem& item) { waiting[communicator].push_back(item); }
+void add_to_group(void* communicator, const BatchItem& item, void* stream) {
+    waiting[communicator].push_back(item);
+    group_stream = stream;
+}
 
 }  // namespace virtual_npu
 
@@ -61,9 +66,10 @@ EXPORTED int HcclGroupEnd() {
     using namespace virtual_npu;
     if (depth == 0) return report(kHcclInvalidParameter, "EI0003: %s: this thread has begun no group", kCall);
     if (--depth > 0) return kHcclSuccess;
-    const auto batches = std::exchange(waiting, {});
-    if (batches.empty()) return kHcclSuccess;
-    if (batches.size() > 1) return run_together(batches);
-    const auto& [communicator, items] = *batches.begin();
-    return run_batch(communicator, items.data(), static_cast<uint32_t>(items.size()), kCall);
+    return on_stream(group_stream, [batches = std::exchange(waiting, {})] {
+        if (batches.empty()) return static_cast<int>(kHcclSuccess);
+        if (batches.size() > 1) return run_together(batches);
+        const auto& [communicator, items] = *batches.begin();
+        return run_batch(communicator, items.data(), static_cast<uint32_t>(items.size()), kCall);
+    });
 }

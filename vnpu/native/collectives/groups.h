@@ -8,6 +8,6 @@ namespace virtual_npu {
 
 bool in_group();
 // A message that waits for the end of the calling thread's group.
-void add_to_group(void* communicator, const BatchItem& item);
+void add_to_group(void* communicator, const BatchItem& item, void* stream);
 
 }  // namespace virtual_npu

@@ -14,6 +14,7 @@
 #include "element_types.h"
 #include "exchange.h"
 #include "groups.h"
+#include "on_stream.h"
 #include "registry.h"
 
 // Each ordered pair of ranks has a ring of bytes; a message is a header and its bytes. A sender goes on as soon as its
@@ -214,9 +215,9 @@ int run_batch(void* handle, const BatchItem* items, uint32_t count, const char* 
 
 namespace {
 
-int run_or_defer(void* handle, const BatchItem& item, const char* name) {
-    if (!in_group()) return run_batch(handle, &item, 1, name);
-    add_to_group(handle, item);
+int run_or_defer(void* handle, const BatchItem& item, const char* name, void* stream) {
+    if (!in_group()) return on_stream(stream, [=] { return run_batch(handle, &item, 1, name); });
+    add_to_group(handle, item, stream);
     return kHcclSuccess;
 }
 
@@ -227,14 +228,18 @@ using virtual_npu::BatchItem;
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-EXPORTED int HcclSend(void* data, uint64_t count, int type, uint32_t target, void* handle, void*) {
-    return virtual_npu::run_or_defer(handle, {virtual_npu::kSend, data, count, type, target}, "HcclSend");
+EXPORTED int HcclSend(void* data, uint64_t count, int type, uint32_t target, void* handle, void* stream) {
+    return virtual_npu::run_or_defer(handle, {virtual_npu::kSend, data, count, type, target}, "HcclSend", stream);
 }
 
-EXPORTED int HcclRecv(void* data, uint64_t count, int type, uint32_t source, void* handle, void*) {
-    return virtual_npu::run_or_defer(handle, {virtual_npu::kReceive, data, count, type, source}, "HcclRecv");
+EXPORTED int HcclRecv(void* data, uint64_t count, int type, uint32_t source, void* handle, void* stream) {
+    return virtual_npu::run_or_defer(handle, {virtual_npu::kReceive, data, count, type, source}, "HcclRecv", stream);
 }
 
-EXPORTED int HcclBatchSendRecv(BatchItem* items, uint32_t count, void* handle, void*) {
-    return virtual_npu::run_batch(handle, items, count, "HcclBatchSendRecv");
+EXPORTED int HcclBatchSendRecv(BatchItem* items, uint32_t count, void* handle, void* stream) {
+    const std::vector<BatchItem> kept =
+        items == nullptr ? std::vector<BatchItem>() : std::vector<BatchItem>(items, items + count);
+    return virtual_npu::on_stream(stream, [kept, is_missing = items == nullptr, count, handle] {
+        return virtual_npu::run_batch(handle, is_missing ? nullptr : kept.data(), count, "HcclBatchSendRecv");
+    });
 }

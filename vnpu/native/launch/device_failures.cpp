@@ -10,6 +10,7 @@
 #include <string>
 
 #include "settings.h"
+#include "stream_work.h"
 
 namespace virtual_npu {
 namespace {
@@ -43,6 +44,7 @@ void fail(int32_t device, const char* text) {
     if (!is_device(device)) return;
     const char* first = nullptr;
     failures[device].compare_exchange_strong(first, kept_text(text));
+    something_happened();  // nobody waits for a device that has failed
 }
 
 }  // namespace
@@ -53,6 +55,8 @@ void fail(int32_t device, const char* text) {
 EXPORTED void virtual_npu_task_failed(int32_t device, const char* text) {
     if (!virtual_npu::launches_block()) virtual_npu::fail(device, text);
 }
+
+EXPORTED void virtual_npu_later_task_failed(int32_t device, const char* text) { virtual_npu::fail(device, text); }
 
 EXPORTED void virtual_npu_call_refused(int32_t device, const char* text) {
     if (virtual_npu::on_task_queue_thread()) virtual_npu::fail(device, text);

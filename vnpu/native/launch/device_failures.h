@@ -13,6 +13,9 @@ extern "C" {
 // the error at the call itself, nothing was put on the device after it, and the process stays usable.
 void virtual_npu_task_failed(int32_t device, const char* text);
 
+// The same of a task that ran after its call had returned: nobody has the error, and the device fails in any case.
+void virtual_npu_later_task_failed(int32_t device, const char* text);
+
 // A call was refused before anything ran. The caller has the error, and nothing else happens; but on the thread of
 // torch_npu's task queue the caller is the queue, which drops everything that comes after, so there the device fails.
 void virtual_npu_call_refused(int32_t device, const char* text);

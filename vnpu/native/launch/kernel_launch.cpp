@@ -15,7 +15,7 @@
 #include "profiler.h"
 #include "settings.h"
 #include "stars_channel.h"
-#include "streams.h"
+#include "stream_work.h"
 
 namespace virtual_npu {
 namespace {
@@ -27,6 +27,8 @@ struct Function {
     uint64_t mark;
     std::string name;
     void (*body)(void* arguments);
+    void* (*keep)(void* arguments);
+    void (*release)(void* kept);
     std::atomic<uint64_t> name_id;  // what the profiler knows the name by; 0: not asked yet
     std::atomic<bool> explained;
 };
@@ -47,9 +49,10 @@ std::map<const void*, Function*>& stubs() {
 }
 
 // With the guard held.
-Function* function_named(const char* name, void (*body)(void*)) {
+Function* function_named(const char* name, void (*body)(void*), void* (*keep)(void*) = nullptr,
+                         void (*release)(void*) = nullptr) {
     std::unique_ptr<Function>& place = functions()[name];
-    if (place == nullptr) place.reset(new Function{kFunctionMark, name, body, {0}, {false}});
+    if (place == nullptr) place.reset(new Function{kFunctionMark, name, body, keep, release, {0}, {false}});
     return place.get();
 }
 
@@ -88,7 +91,6 @@ __attribute__((constructor)) void register_module() {
 
 thread_local int32_t current_device = -1;
 thread_local int32_t current_driver_device = -1;
-std::atomic<uint32_t> default_stream_tasks[kMostDevices];
 std::atomic<uint32_t> device_tasks[kMostDevices];
 
 // A device whose log does not tell streams numbers its tasks across them.
@@ -130,25 +132,48 @@ void run(Function& function, void* arguments) {
     }
 }
 
+bool is_traced(uint32_t device) { return (traced_devices.load(std::memory_order_relaxed) >> device & 1) != 0; }
+
+void run_task(Function& function, void* arguments, const Task& task) {
+    if (!is_traced(task.device)) {
+        run(function, arguments);
+        return;
+    }
+    virtual_npu_report_task(task.device, task.stream, task.number, false);
+    run(function, arguments);
+    virtual_npu_report_task(task.device, task.stream, task.number, true);
+}
+
+class KernelWork final : public StreamWork {
+public:
+    KernelWork(Function& function, void* arguments, const Task& task)
+        : function_(function),
+          arguments_(function.keep == nullptr ? arguments : function.keep(arguments)),
+          task_(task) {}
+    ~KernelWork() override {
+        if (function_.release != nullptr) function_.release(arguments_);
+    }
+    void run() override { run_task(function_, arguments_, task_); }
+    bool is_kernel() const override { return true; }
+
+private:
+    Function& function_;
+    void* const arguments_;
+    const Task task_;
+};
+
 int launch(Function* function, void* arguments, void* stream_handle) {
     if (function == nullptr || !is_stream(stream_handle)) return kRuntimeInvalidParameter;
-    auto* stream = static_cast<Stream*>(stream_handle);
-    if (stream == nullptr && current_driver_device < 0) return kRuntimeNoContext;
-    const uint32_t device = stream == nullptr ? static_cast<uint32_t>(current_driver_device) : stream->device;
+    Stream* stream = stream_of(stream_handle);
+    if (stream == nullptr) return kRuntimeNoContext;
+    const uint32_t device = stream->device;
     if (virtual_npu_device_failure(static_cast<int32_t>(device)) != nullptr) return kRuntimeDeviceFailed;
-    std::atomic<uint32_t>& tasks = numbers_tasks_by_device() ? device_tasks[device]
-                                   : stream == nullptr       ? default_stream_tasks[device]
-                                                             : stream->tasks;
-    const Task task{device, stream == nullptr ? 0 : static_cast<uint32_t>(stream->number) & 0x7ff,
+    std::atomic<uint32_t>& tasks = numbers_tasks_by_device() ? device_tasks[device] : stream->tasks;
+    const Task task{device, static_cast<uint32_t>(stream->number) & 0x7ff,
                     tasks.fetch_add(1, std::memory_order_relaxed)};
-    if ((traced_devices.load(std::memory_order_relaxed) >> device & 1) == 0) {
-        run(*function, arguments);
-        return kRuntimeSuccess;
-    }
-    report_launch(*function, task);
-    virtual_npu_report_task(task.device, task.stream, task.number, false);
-    run(*function, arguments);
-    virtual_npu_report_task(task.device, task.stream, task.number, true);
+    if (is_traced(device)) report_launch(*function, task);
+    if (!runs_now(stream)) return put_work(*stream, std::make_shared<KernelWork>(*function, arguments, task));
+    run_task(*function, arguments, task);
     return kRuntimeSuccess;
 }
 
@@ -233,9 +258,10 @@ EXPORTED int rtGetDevice(int32_t* device) {
     return kRuntimeSuccess;
 }
 
-EXPORTED void* virtual_npu_kernel_function(const char* name, void (*body)(void*)) {
+EXPORTED void* virtual_npu_kernel_function(const char* name, void (*body)(void*), void* (*keep)(void*),
+                                           void (*release)(void*)) {
     const std::lock_guard<std::mutex> lock(guard);
-    return function_named(name, body);
+    return function_named(name, body, keep, release);
 }
 
 EXPORTED void virtual_npu_set_current_device(int32_t device, int32_t driver_device) {

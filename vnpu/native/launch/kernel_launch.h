@@ -1,6 +1,7 @@
 // Launching kernels (libruntime.so). There is no device code here: a kernel is a name, and for the operators of
-// libopapi.so a function of the host that does its work. A launch runs that function at once, and tells a profiler what
-// the real runtime tells it: which kernel was launched as which task, and when the device began and ended it.
+// libopapi.so a function of the host that does its work. A launch runs that function at once, unless the stream has a
+// detour (stream_work.h), and tells a profiler what the real runtime tells it: which kernel was launched as which task,
+// and when the device began and ended it.
 //
 // A program gets a function by any name, from rtFunctionRegister (launched by its stub), rtBinaryGetFunctionByName or
 // aclrtBinaryGetFunction (launched by its handle). Such a kernel computes nothing.
@@ -29,8 +30,10 @@ int rtLaunchKernelByFuncHandleV2(void* function, uint32_t blocks, void* argument
 int rtGetDevice(int32_t* device);
 
 // Not of the real runtime. A function with a body: the same handle for the same name. The body gets the pointer that
-// is launched as the kernel's arguments.
-void* virtual_npu_kernel_function(const char* name, void (*body)(void* arguments));
+// is launched as the kernel's arguments. They belong to the caller until the launch returns; where the kernel runs
+// later (stream_work.h), `keep` makes what it then gets, perhaps more than once, and `release` ends that.
+void* virtual_npu_kernel_function(const char* name, void (*body)(void* arguments),
+                                  void* (*keep)(void* arguments) = nullptr, void (*release)(void* kept) = nullptr);
 // The device of the calling thread's context, as the runtime and as the driver number it; -1: none.
 void virtual_npu_set_current_device(int32_t device, int32_t driver_device);
 int32_t virtual_npu_current_driver_device();

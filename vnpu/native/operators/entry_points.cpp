@@ -22,6 +22,7 @@
 #include "device_failures.h"
 #include "kernel_launch.h"
 #include "objects.h"
+#include "on_stream.h"
 #include "operator_abi.h"
 #include "runtime_errors.h"
 #include "settings.h"
@@ -32,8 +33,10 @@ namespace {
 
 constexpr const char* kFunctionNames[] = {
 #define ACLNN_FUNCTION(name) #name,
+#define ACLNN_LARGEST_WORKSPACE(name) #name,
 #include "function_names.inc"
 #undef ACLNN_FUNCTION
+#undef ACLNN_LARGEST_WORKSPACE
 };
 
 using Plan = void (*)();
@@ -64,10 +67,10 @@ int refuse_arguments(const char* text) { return refuse(kInvalidArgument, text); 
 int device_status() { return virtual_npu_stream_status(nullptr) == kAclSuccess ? kSuccess : kRuntimeError; }
 
 // Phase two ends with an error, which may come to light long after the call.
-int fail(void* stream, const std::string& text) {
-    std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
-    virtual_npu_task_failed(virtual_npu_device_of_stream(stream), text.c_str());
-    virtual_npu_set_error(text.c_str());
+int fail(int32_t device, const char* text) {
+    std::fprintf(stderr, "[vnpu] %s\n", text);
+    virtual_npu_task_failed(device, text);
+    virtual_npu_set_error(text);
     return kInnerError;
 }
 
@@ -99,7 +102,12 @@ private:
             return;
         }
         const auto entry = reinterpret_cast<KernelsEntry>(dlsym(library, "virtual_npu_kernels"));
-        static const KernelHost host{settings().workspace_bytes, &device_status, &refuse_arguments, &set_view_shape};
+        static const KernelHost host{settings().workspace_bytes,
+                                     &device_status,
+                                     &refuse_arguments,
+                                     &share_object,
+                                     &release_object,
+                                     &set_view_shape};
         const KernelTable* table = entry == nullptr ? nullptr : entry(&host);
         if (table == nullptr || table->abi_version != kKernelAbiVersion) {
             problem_ = path + " was compiled for another version of virtual_npu; remove it, and it is compiled again";
@@ -203,13 +211,41 @@ void count_call(const char* function) {
 // What is launched as the arguments of an operator's kernel.
 struct Work {
     Execution* execution;  // null with compute=none, but for small operators
+    int32_t device;
+    bool has_caller;  // who gets the status
     int status;
-    char message[1024];
 };
 
 void do_work(void* arguments) {
     auto& work = *static_cast<Work*>(arguments);
-    if (work.execution != nullptr) work.status = work.execution->run(work.execution, work.message, sizeof work.message);
+    Execution* execution = work.execution;
+    if (execution == nullptr) return;
+    char message[1024];
+    work.status = execution->run(execution, message, sizeof message);
+    if (work.status == kSuccess) {
+        if (!settings().faults.overrun_function.empty()) overrun(*execution);
+    } else if (work.has_caller) {
+        work.status = fail(work.device, message);
+    } else {
+        std::fprintf(stderr, "[vnpu] %s\n", message);
+        virtual_npu_later_task_failed(work.device, message);
+    }
+}
+
+// The work outlives the call: the execution goes over to it, and so do the arguments.
+void* keep_work(void* arguments) {
+    auto& work = *static_cast<Work*>(arguments);
+    if (work.execution != nullptr) work.execution->share(work.execution);
+    auto* kept = new Work(work);
+    kept->has_caller = false;
+    work.execution = nullptr;
+    return kept;
+}
+
+void release_work(void* kept) {
+    auto* work = static_cast<Work*>(kept);
+    if (work->execution != nullptr) work->execution->destroy(work->execution);
+    delete work;
 }
 
 // The kernel of an operator, under a name of the form that real ones have: "Add_06a6d4f1_0" for aclnnAdd.
@@ -222,29 +258,25 @@ void* kernel_of(const char* function) {
     char name[256];
     std::snprintf(name, sizeof name, "%s_%08x_0",
                   std::strncmp(function, "aclnn", kPrefix) == 0 ? function + kPrefix : function, hash);
-    return virtual_npu_kernel_function(name, do_work);
+    return virtual_npu_kernel_function(name, do_work, keep_work, release_work);
 }
 
 // Each operator is one launch on its stream, which a tool sees as on hardware.
 int execute_operator(void* kernel, Execution* execution, void* stream) {
     if (execution != nullptr && counting.load(std::memory_order_relaxed)) count_call(execution->function);
-    Work work;
-    work.execution = execution;
-    work.status = kSuccess;
+    Work work{execution, virtual_npu_device_of_stream(stream), true, kSuccess};
     const int launched = rtLaunchKernelByFuncHandleV2(kernel, 1, &work, stream, nullptr);
     if (launched == kRuntimeDeviceFailed) {
         virtual_npu_stream_status(stream);  // leaves the text
         work.status = kRuntimeError;
+    } else if (launched == kRuntimeNoContext) {
+        work.status = refuse(kInnerError, "an operator was called on a thread without a device (aclrtSetDevice)");
     } else if (launched != kRuntimeSuccess) {
-        work.status = fail(stream, launched == kRuntimeNoContext
-                                       ? "an operator was called on a thread without a device (aclrtSetDevice)"
-                                       : "the launch of a kernel failed: " + std::to_string(launched));
-    } else if (work.status != kSuccess) {
-        work.status = fail(stream, work.message);
-    } else if (execution != nullptr && !settings().faults.overrun_function.empty()) {
-        overrun(*execution);
+        stream_result(launched, "an operator is launched");
+        const std::string text = aclGetRecentErrMsg();
+        work.status = refuse(kInnerError, text.c_str());
     }
-    if (execution != nullptr) execution->destroy(execution);
+    if (work.execution != nullptr) execution->destroy(execution);
     return work.status;
 }
 
@@ -296,6 +328,13 @@ extern "C" __attribute__((visibility("default"))) int virtual_npu_execute_by_nam
     return status == kSuccess ? execute_operator(kernel_of(name), static_cast<Execution*>(executor), stream) : status;
 }
 
+// For an executor that is not run, such as that of the largest workspace: running one destroys it.
+extern "C" __attribute__((visibility("default"))) int aclDestroyAclOpExecutor(void* executor) {
+    auto* execution = static_cast<virtual_npu::Execution*>(executor);
+    if (execution != nullptr && execution->kind == ObjectKind::kExecution) execution->destroy(execution);
+    return kSuccess;
+}
+
 // Not of the real library: begins to count the calls of functions with a kernel, anew at each call of this.
 extern "C" __attribute__((visibility("default"))) void virtual_npu_count_calls() {
     const std::lock_guard<std::mutex> lock(counts_guard);
@@ -317,8 +356,10 @@ extern "C" __attribute__((visibility("default"))) uint64_t virtual_npu_call_coun
 // The position of a name in the list is its index.
 enum FunctionIndex : int {
 #define ACLNN_FUNCTION(name) name##Index,
+#define ACLNN_LARGEST_WORKSPACE(name) name##LargestIndex,
 #include "function_names.inc"
 #undef ACLNN_FUNCTION
+#undef ACLNN_LARGEST_WORKSPACE
 };
 
 }  // namespace virtual_npu
@@ -331,5 +372,9 @@ enum FunctionIndex : int {
     extern "C" __attribute__((visibility("default"))) int name(void*, uint64_t, void* executor, void* stream) { \
         return virtual_npu::execute<virtual_npu::name##Index>(executor, stream);                                \
     }
+// The workspace that is enough for every length: a phase one without a phase two. Here it does not depend on lengths.
+#define ACLNN_LARGEST_WORKSPACE(name) \
+    extern "C" __attribute__((visibility("default"), ifunc("resolve_" #name))) void name##GetMaxWorkspaceSize();
 #include "function_names.inc"
 #undef ACLNN_FUNCTION
+#undef ACLNN_LARGEST_WORKSPACE

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <type_traits>
 
 #include "operator_abi.h"
 
@@ -79,11 +80,51 @@ Array* make_array(ObjectKind kind, const Element* elements, uint64_t count) {
     return array;
 }
 
+// True if that was the last owner.
+template <typename Object>
+bool let_go(const Object* object) {
+    return object != nullptr && --const_cast<Object*>(object)->owners.count == 0;
+}
+
 template <typename Array>
 int destroy_array(const Array* array) {
-    if (array != nullptr) delete[] array->elements;
+    if (!let_go(array)) return virtual_npu::kSuccess;
+    delete[] array->elements;
     delete array;
     return virtual_npu::kSuccess;
+}
+
+// The elements of a list belong to it.
+template <typename List, typename Element>
+int destroy_list(const List* list, int (*destroy_element)(const Element*)) {
+    if (!let_go(list)) return virtual_npu::kSuccess;
+    std::for_each(list->elements, list->elements + list->count, destroy_element);
+    delete[] list->elements;
+    delete list;
+    return virtual_npu::kSuccess;
+}
+
+// Calls `body` with an object as what it is.
+template <typename Body>
+void with_object(const void* object, Body body) {
+    switch (object == nullptr ? ObjectKind::kExecution : *static_cast<const ObjectKind*>(object)) {
+        case ObjectKind::kTensor:
+            return body(static_cast<const aclTensor*>(object));
+        case ObjectKind::kScalar:
+            return body(static_cast<const aclScalar*>(object));
+        case ObjectKind::kIntArray:
+            return body(static_cast<const aclIntArray*>(object));
+        case ObjectKind::kFloatArray:
+            return body(static_cast<const aclFloatArray*>(object));
+        case ObjectKind::kBoolArray:
+            return body(static_cast<const aclBoolArray*>(object));
+        case ObjectKind::kTensorList:
+            return body(static_cast<const aclTensorList*>(object));
+        case ObjectKind::kScalarList:
+            return body(static_cast<const aclScalarList*>(object));
+        default:
+            return;  // not of this library: attributes, which belong to their maker
+    }
 }
 
 }  // namespace
@@ -121,10 +162,9 @@ EXPORTED aclTensor* aclCreateTensor(const int64_t* view_sizes, uint64_t dimensio
 }
 
 EXPORTED int aclDestroyTensor(const aclTensor* tensor) {
-    if (tensor != nullptr) {
-        delete[] tensor->sizes;
-        delete[] tensor->strides;
-    }
+    if (!let_go(tensor)) return virtual_npu::kSuccess;
+    delete[] tensor->sizes;
+    delete[] tensor->strides;
     delete tensor;
     return virtual_npu::kSuccess;
 }
@@ -141,7 +181,7 @@ EXPORTED aclScalar* aclCreateScalar(void* value, int data_type) {
 }
 
 EXPORTED int aclDestroyScalar(const aclScalar* scalar) {
-    delete scalar;
+    if (let_go(scalar)) delete scalar;
     return virtual_npu::kSuccess;
 }
 
@@ -161,17 +201,11 @@ EXPORTED int aclDestroyBoolArray(const aclBoolArray* array) { return destroy_arr
 EXPORTED aclTensorList* aclCreateTensorList(const aclTensor* const* elements, uint64_t count) {
     return make_array<aclTensorList>(ObjectKind::kTensorList, elements, count);
 }
-EXPORTED int aclDestroyTensorList(const aclTensorList* list) {
-    if (list != nullptr) std::for_each(list->elements, list->elements + list->count, aclDestroyTensor);
-    return destroy_array(list);
-}
+EXPORTED int aclDestroyTensorList(const aclTensorList* list) { return destroy_list(list, aclDestroyTensor); }
 EXPORTED aclScalarList* aclCreateScalarList(const aclScalar* const* elements, uint64_t count) {
     return make_array<aclScalarList>(ObjectKind::kScalarList, elements, count);
 }
-EXPORTED int aclDestroyScalarList(const aclScalarList* list) {
-    if (list != nullptr) std::for_each(list->elements, list->elements + list->count, aclDestroyScalar);
-    return destroy_array(list);
-}
+EXPORTED int aclDestroyScalarList(const aclScalarList* list) { return destroy_list(list, aclDestroyScalar); }
 
 // The caller releases the sizes with delete[].
 EXPORTED int aclGetViewShape(const aclTensor* tensor, int64_t** sizes, uint64_t* dimensions) {
@@ -180,3 +214,31 @@ EXPORTED int aclGetViewShape(const aclTensor* tensor, int64_t** sizes, uint64_t*
     *dimensions = tensor->dimensions;
     return virtual_npu::kSuccess;
 }
+
+namespace virtual_npu {
+
+void share_object(const void* object) {
+    with_object(object, [](const auto* shared) {
+        using Object = std::remove_const_t<std::remove_pointer_t<decltype(shared)>>;
+        ++const_cast<Object*>(shared)->owners.count;
+    });
+}
+
+namespace {
+
+void destroy(const aclTensor* tensor) { aclDestroyTensor(tensor); }
+void destroy(const aclScalar* scalar) { aclDestroyScalar(scalar); }
+void destroy(const aclTensorList* list) { aclDestroyTensorList(list); }
+void destroy(const aclScalarList* list) { aclDestroyScalarList(list); }
+template <typename Array>
+void destroy(const Array* array) {
+    destroy_array(array);
+}
+
+}  // namespace
+
+void release_object(const void* object) {
+    with_object(object, [](const auto* shared) { destroy(shared); });
+}
+
+}  // namespace virtual_npu

@@ -25,6 +25,7 @@ constexpr uint64_t kMostBytesComputed = uint64_t{64} << 10;
 using Sizes = std::vector<int64_t>;
 
 struct SmallWork : Execution {
+    std::vector<const void*> objects;  // that it looks at
     std::function<void()> work;
 };
 
@@ -36,7 +37,7 @@ int refuse_copy() {
 }
 
 // Leaves work for phase two. The objects that it looks at belong to the caller, who keeps them until then.
-int leave(const char* function, void** executor, std::function<void()> work) {
+int leave(const char* function, void** executor, std::vector<const void*> objects, std::function<void()> work) {
     if (executor == nullptr) return kSuccess;
     auto* left = new SmallWork{};
     left->kind = ObjectKind::kExecution;
@@ -45,8 +46,18 @@ int leave(const char* function, void** executor, std::function<void()> work) {
         static_cast<SmallWork*>(self)->work();
         return static_cast<int>(kSuccess);
     };
-    left->destroy = [](Execution* self) { delete static_cast<SmallWork*>(self); };
+    left->destroy = [](Execution* self) {
+        auto* work = static_cast<SmallWork*>(self);
+        if (work->is_shared != 0) std::for_each(work->objects.begin(), work->objects.end(), release_object);
+        delete work;
+    };
+    left->share = [](Execution* self) {
+        auto* work = static_cast<SmallWork*>(self);
+        work->is_shared = 1;
+        std::for_each(work->objects.begin(), work->objects.end(), share_object);
+    };
     left->end_of_output = [](const Execution*) -> void* { return nullptr; };
+    left->objects = std::move(objects);
     left->work = std::move(work);
     *executor = left;
     return kSuccess;
@@ -189,12 +200,12 @@ int copies(const aclTensor* target, const aclTensor* source, uint64_t*, void** e
     if (!is_moved(target) || !is_moved(source)) return kSuccess;
     if (target->data_type == source->data_type && bytes_of(*target) == bytes_of(*source) && is_contiguous(*target) &&
         is_contiguous(*source)) {
-        return leave("aclnnInplaceCopy", executor,
+        return leave("aclnnInplaceCopy", executor, {target, source},
                      [target, source] { std::memmove(first_byte(*target), first_byte(*source), bytes_of(*target)); });
     }
     const Sizes sizes = sizes_of(*target);
     if (!is_counted(target) || !is_counted(source) || !can_broadcast(*source, sizes)) return kSuccess;
-    return leave("aclnnInplaceCopy", executor, [target, source, sizes] {
+    return leave("aclnnInplaceCopy", executor, {target, source}, [target, source, sizes] {
         const View from(*source, sizes);
         const View to(*target, sizes);
         for_each(sizes, [&](const Sizes& index) { to.set(index, from.get(index)); });
@@ -219,7 +230,7 @@ int concatenates(const aclTensorList* list, int64_t dimension, const aclTensor* 
         bytes += bytes_of(*tensor);
     }
     if (bytes != bytes_of(*target)) return kSuccess;
-    return leave("aclnnCat", executor, [list, target, dimension] {
+    return leave("aclnnCat", executor, {list, target}, [list, target, dimension] {
         uint64_t rows = 1;
         for (int64_t outer = 0; outer < dimension; ++outer) rows *= static_cast<uint64_t>(target->sizes[outer]);
         char* to = first_byte(*target);
@@ -252,7 +263,7 @@ int pads(const aclTensor* source, const aclIntArray* padding, const aclScalar* v
             return kSuccess;
         }
     }
-    return leave("aclnnConstantPadNd", executor, [source, target, before, filling] {
+    return leave("aclnnConstantPadNd", executor, {source, target}, [source, target, before, filling] {
         const View to(*target, sizes_of(*target));
         const size_t width = value_bytes(to.type);
         for_each(sizes_of(*target), [&](const Sizes& index) {
@@ -275,7 +286,7 @@ int pads(const aclTensor* source, const aclIntArray* padding, const aclScalar* v
 
 int fills_with(const char* function, const aclTensor* target, int64_t value, void** executor) {
     if (!is_counted(target)) return kSuccess;
-    return leave(function, executor, [target, value] {
+    return leave(function, executor, {target}, [target, value] {
         const Sizes sizes = sizes_of(*target);
         const View to(*target, sizes);
         for_each(sizes, [&](const Sizes& index) { to.set(index, value); });
@@ -302,7 +313,7 @@ int combines(const char* name, const aclTensor* left, const aclTensor* right, co
     if (!is_counted(left) || !is_counted(right) || !is_counted(target)) return kSuccess;
     const Sizes sizes = sizes_of(*target);
     if (!can_broadcast(*left, sizes) || !can_broadcast(*right, sizes)) return kSuccess;
-    return leave(name, executor, [left, right, target, sizes, function] {
+    return leave(name, executor, {left, right, target}, [left, right, target, sizes, function] {
         const View first(*left, sizes);
         const View second(*right, sizes);
         const View to(*target, sizes);
@@ -361,7 +372,7 @@ int reduces(const char* name, const aclTensor* source, const Sizes& dimensions, 
     }
     if (kept != elements_of(*target) || !is_contiguous(*target)) return kSuccess;
     if (!begins_with_zero && elements_of(*source) == 0) return kSuccess;
-    return leave(name, executor, [source, target, is_reduced, kept, function, begins_with_zero] {
+    return leave(name, executor, {source, target}, [source, target, is_reduced, kept, function, begins_with_zero] {
         const Sizes sizes = sizes_of(*source);
         const View from(*source, sizes);
         Sizes results(kept, 0);

@@ -30,17 +30,6 @@ std::unordered_set<Context*>& made_contexts() {
 }
 thread_local Context* current = nullptr;
 
-// The lower runtime library keeps the device of the thread too: kernels are launched there.
-void set_current(Context* context) {
-    current = context;
-    if (context == nullptr) {
-        virtual_npu_set_current_device(-1, -1);
-    } else {
-        virtual_npu_set_current_device(static_cast<int32_t>(context->device),
-                                       static_cast<int32_t>(driver_device(context->device)));
-    }
-}
-
 int64_t device_count() { return static_cast<int64_t>(visible_devices().size()); }
 
 bool is_device(int64_t device) { return device >= 0 && device < device_count(); }
@@ -71,6 +60,17 @@ int activate(uint32_t number) {
 }  // namespace
 
 Context* current_context() { return current; }
+
+// The lower runtime library keeps the device of the thread too: kernels are launched there.
+void set_current_context(Context* context) {
+    current = context;
+    if (context == nullptr) {
+        virtual_npu_set_current_device(-1, -1);
+    } else {
+        virtual_npu_set_current_device(static_cast<int32_t>(context->device),
+                                       static_cast<int32_t>(driver_device(context->device)));
+    }
+}
 
 int no_such_device(int64_t device) {
     return fail(kAclInvalidDevice, "EE1001: device %lld does not exist; there are %lld virtual devices (VNPU_DEVICES)",
@@ -126,7 +126,7 @@ EXPORTED int aclrtSetDevice(int32_t device) {
     if (!virtual_npu::is_device(device)) return virtual_npu::no_such_device(device);
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     const int status = virtual_npu::activate(static_cast<uint32_t>(device));
-    if (status == virtual_npu::kAclSuccess) virtual_npu::set_current(&virtual_npu::devices[device].primary);
+    if (status == virtual_npu::kAclSuccess) virtual_npu::set_current_context(&virtual_npu::devices[device].primary);
     return status;
 }
 
@@ -146,7 +146,7 @@ EXPORTED int aclrtResetDevice(int32_t number) {
     device.overhead.clear();
     device.active = false;
     virtual_npu_forget_failure(static_cast<int32_t>(virtual_npu::driver_device(number)));
-    if (virtual_npu::current == &device.primary) virtual_npu::set_current(nullptr);
+    if (virtual_npu::current == &device.primary) virtual_npu::set_current_context(nullptr);
     return virtual_npu::kAclSuccess;
 }
 
@@ -164,7 +164,7 @@ EXPORTED int aclrtSetCurrentContext(void* context) {
     bool known = virtual_npu::made_contexts().count(chosen) > 0;
     for (const virtual_npu::Device& device : virtual_npu::devices) known = known || chosen == &device.primary;
     if (!known) return fail(virtual_npu::kAclInvalidParameter, "EE1001: %p is not a context", context);
-    virtual_npu::set_current(chosen);
+    virtual_npu::set_current_context(chosen);
     return virtual_npu::kAclSuccess;
 }
 
@@ -174,7 +174,7 @@ EXPORTED int aclrtCreateContext(void** context, int32_t device) {
     auto* made = new Context{static_cast<uint32_t>(device)};
     const std::lock_guard<std::mutex> lock(virtual_npu::guard);
     virtual_npu::made_contexts().insert(made);
-    virtual_npu::set_current(made);
+    virtual_npu::set_current_context(made);
     *context = made;
     return virtual_npu::kAclSuccess;
 }
@@ -185,7 +185,7 @@ EXPORTED int aclrtDestroyContext(void* context) {
     if (virtual_npu::made_contexts().erase(chosen) == 0) {
         return fail(virtual_npu::kAclInvalidParameter, "EE1001: %p is not a context that was created", context);
     }
-    if (virtual_npu::current == chosen) virtual_npu::set_current(nullptr);
+    if (virtual_npu::current == chosen) virtual_npu::set_current_context(nullptr);
     delete chosen;
     return virtual_npu::kAclSuccess;
 }

@@ -12,6 +12,9 @@ struct Context {
 // Null on a thread that has set no device.
 Context* current_context();
 
+// Null takes the context away.
+void set_current_context(Context* context);
+
 // The driver's number of a device of the runtime: ASCEND_RT_VISIBLE_DEVICES says which devices there are, and their
 // order. For a number that is no device, one that the driver refuses.
 uint32_t driver_device(int64_t device);

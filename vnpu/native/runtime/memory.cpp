@@ -11,8 +11,10 @@
 #include "device_failures.h"
 #include "devices.h"
 #include "driver.h"
+#include "graph.h"
 #include "host_registration.h"
 #include "kernel_launch.h"
+#include "on_stream.h"
 #include "runtime_errors.h"
 #include "settings.h"
 
@@ -78,6 +80,7 @@ int allocate_device(void** pointer, size_t bytes, uint32_t policy) {
 }
 
 int release(void* pointer, const char* function) {
+    if (settings().asynchronous) wait_for_all_devices();  // something may use it that the host has forgotten
     if (halMemFree(pointer) == DRV_ERROR_NONE) return kAclSuccess;
     return fail(kAclInvalidParameter, "EE1001: %s: %p is not the begin of a block in use", function, pointer);
 }
@@ -114,12 +117,14 @@ int copy(void* target, size_t target_bytes, const void* source, size_t bytes, in
         return refuse(stream, "a copy of %zu bytes from %p to %p, which has room for %zu", bytes, source, target,
                       target_bytes);
     }
-    if (data_matters(bytes) || (kind == kHostToDevice && bytes <= kMostBytesWrittenByHost)) {
-        std::memmove(target, source, bytes);
-    } else if (kind != kHostToDevice) {
-        copy_written_pages(static_cast<char*>(target), static_cast<const char*>(source), bytes);
-    }
-    return kAclSuccess;
+    return on_stream(stream, [target, source, bytes, kind] {
+        if (data_matters(bytes) || (kind == kHostToDevice && bytes <= kMostBytesWrittenByHost)) {
+            std::memmove(target, source, bytes);
+        } else if (kind != kHostToDevice) {
+            copy_written_pages(static_cast<char*>(target), static_cast<const char*>(source), bytes);
+        }
+        return static_cast<int>(kAclSuccess);
+    });
 }
 
 int set(void* target, size_t target_bytes, int32_t value, size_t bytes, void* stream) {
@@ -128,8 +133,21 @@ int set(void* target, size_t target_bytes, int32_t value, size_t bytes, void* st
     if (target == nullptr || bytes > target_bytes) {
         return refuse(stream, "%zu bytes to be set at %p, which has room for %zu", bytes, target, target_bytes);
     }
-    if (data_matters(bytes)) std::memset(target, value, bytes);
-    return kAclSuccess;
+    return on_stream(stream, [target, value, bytes] {
+        if (data_matters(bytes)) std::memset(target, value, bytes);
+        return static_cast<int>(kAclSuccess);
+    });
+}
+
+// What does not return before it has happened: on the default stream, and not while the mode of a capture forbids it.
+template <typename Call>
+int at_once(const char* function, Call call) {
+    if (Graph::forbids_unsafe_calls()) return stream_result(kCaptureModeForbids, function);
+    const int status = call();
+    Stream* stream = stream_of(nullptr);
+    if (status != kAclSuccess || runs_now(stream)) return status;
+    wait_for_stream(*stream, -1);
+    return virtual_npu_stream_status(nullptr);
 }
 
 }  // namespace
@@ -164,7 +182,8 @@ EXPORTED int aclrtHostUnregister(void* pointer) {
 }
 
 EXPORTED int aclrtMemcpy(void* target, size_t target_bytes, const void* source, size_t bytes, int kind) {
-    return virtual_npu::copy(target, target_bytes, source, bytes, kind, nullptr);
+    return virtual_npu::at_once("aclrtMemcpy",
+                                [=] { return virtual_npu::copy(target, target_bytes, source, bytes, kind, nullptr); });
 }
 EXPORTED int aclrtMemcpyAsync(void* target, size_t target_bytes, const void* source, size_t bytes, int kind,
                               void* stream) {
@@ -175,7 +194,8 @@ EXPORTED int aclrtMemcpyAsyncWithCondition(void* target, size_t target_bytes, co
     return virtual_npu::copy(target, target_bytes, source, bytes, kind, stream);
 }
 EXPORTED int aclrtMemset(void* target, size_t target_bytes, int32_t value, size_t bytes) {
-    return virtual_npu::set(target, target_bytes, value, bytes, nullptr);
+    return virtual_npu::at_once("aclrtMemset",
+                                [=] { return virtual_npu::set(target, target_bytes, value, bytes, nullptr); });
 }
 EXPORTED int aclrtMemsetAsync(void* target, size_t target_bytes, int32_t value, size_t bytes, void* stream) {
     return virtual_npu::set(target, target_bytes, value, bytes, stream);

@@ -10,6 +10,7 @@ void virtual_npu_set_error(const char* text);
 // kAclSuccess, or kAclDeviceFailed with the text of why if a task has failed on the device of the stream; the null
 // stream is that of the current device.
 int virtual_npu_stream_status(const void* stream);
+const char* aclGetRecentErrMsg();
 }
 
 namespace virtual_npu {
@@ -23,6 +24,7 @@ enum AclError : int {
     kAclOutOfMemory = 207001,
     kAclInternalError = 500000,
     kAclDeviceFailed = 507015,
+    kAclStreamTimeout = 507046,
     kAclOperatorFailure = 500002,
 };
 
@@ -36,5 +38,9 @@ enum AclError : int {
     virtual_npu_set_error(text);
     return code;
 }
+
+// The errors of a handle that is no stream, and of a result that has no place.
+int no_stream(const void* handle);
+int no_room();
 
 }  // namespace virtual_npu

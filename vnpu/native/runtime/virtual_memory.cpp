@@ -8,6 +8,7 @@
 #include "driver.h"
 #include "runtime_errors.h"
 #include "settings.h"
+#include "stream_work.h"
 
 namespace {
 
@@ -56,7 +57,10 @@ EXPORTED int aclrtFreePhysical(drv_mem_handle_t* handle) {
 EXPORTED int aclrtMapMem(void* pointer, size_t bytes, size_t offset, drv_mem_handle_t* handle, uint64_t flags) {
     return translated(halMemMap(pointer, bytes, offset, handle, flags), "aclrtMapMem");
 }
-EXPORTED int aclrtUnmapMem(void* pointer) { return translated(halMemUnmap(pointer), "aclrtUnmapMem"); }
+EXPORTED int aclrtUnmapMem(void* pointer) {
+    if (virtual_npu::settings().asynchronous) virtual_npu::wait_for_all_devices();
+    return translated(halMemUnmap(pointer), "aclrtUnmapMem");
+}
 
 EXPORTED int aclrtMemGetAllocationGranularity(const PhysicalMemoryProperties*, int, size_t* granularity) {
     *granularity = kGranularity;

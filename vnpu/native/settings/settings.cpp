@@ -122,6 +122,13 @@ public:
                 refuse("VNPU_COMPUTE", text, "cpu, none");
             }
         }
+        if (const char* text = get("VNPU_STREAMS")) {
+            const std::string_view word = text;
+            result_.asynchronous = word == "asynchronous";
+            if (!result_.asynchronous && word != "synchronous") {
+                refuse("VNPU_STREAMS", text, "synchronous, asynchronous");
+            }
+        }
         const char* overhead = lookup_("VNPU_OVERHEAD");  // set and empty: none at all
         parse_overhead(overhead != nullptr ? overhead : kDefaultOverhead);
         if (const char* text = get("VNPU_FAULTS")) parse_faults(text);

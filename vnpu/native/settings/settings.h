@@ -30,6 +30,7 @@ struct Settings {
     uint64_t memory_bytes = uint64_t{64} << 30;  // of each device
     std::string soc_name = "Ascend910B1";
     Compute compute = Compute::kCpu;
+    bool asynchronous = false;                      // streams run behind the host, each in a thread of its own
     uint64_t workspace_bytes = uint64_t{16} << 20;  // what matrix multiplication, convolution and attention ask for
     std::vector<ModuleOverhead> overhead;           // taken when a process first uses a device
     std::string kernels;                            // the compiled kernels for compute=cpu

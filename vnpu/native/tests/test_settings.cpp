@@ -36,6 +36,7 @@ int main() {
     CHECK_EQUAL(defaults.devices, 8u);
     CHECK_EQUAL(defaults.memory_bytes, uint64_t{64} << 30);
     CHECK(defaults.compute == Compute::kCpu);
+    CHECK(!defaults.asynchronous);
     CHECK_EQUAL(defaults.overhead.size(), size_t{3});
     CHECK_EQUAL(defaults.faults.memory_limit, UINT64_MAX);
 
@@ -43,6 +44,7 @@ int main() {
         parsed({{"VNPU_DEVICES", "64"},
                 {"VNPU_MEMORY", "1536MiB"},
                 {"VNPU_COMPUTE", "none"},
+                {"VNPU_STREAMS", "asynchronous"},
                 {"VNPU_SOC", "Ascend910_9391"},
                 {"VNPU_WORKSPACE", "0"},
                 {"VNPU_OVERHEAD", "HCCL=1G,RUNTIME=0"},
@@ -51,6 +53,7 @@ int main() {
     CHECK_EQUAL(chosen.devices, 64u);
     CHECK_EQUAL(chosen.memory_bytes, uint64_t{1536} << 20);
     CHECK(chosen.compute == Compute::kNone);
+    CHECK(chosen.asynchronous);
     CHECK(chosen.soc_name == "Ascend910_9391");
     CHECK_EQUAL(chosen.workspace_bytes, uint64_t{0});
     CHECK_EQUAL(chosen.overhead.size(), size_t{1});
@@ -76,6 +79,7 @@ int main() {
     for (const char* value : {"0", "65", "x", "-1", "1 ", "99999999999999999999"}) refuses("VNPU_DEVICES", value);
     for (const char* value : {"x", "1.5GiB", "GiB", "1XB", "99999999999999T"}) refuses("VNPU_MEMORY", value);
     for (const char* value : {"gpu", "CPU"}) refuses("VNPU_COMPUTE", value);
+    for (const char* value : {"1", "both"}) refuses("VNPU_STREAMS", value);
     for (const char* value : {"RUNTIME", "=1G", "SPAM=1G", "RUNTIME=x", "RUNTIME=1G,"}) refuses("VNPU_OVERHEAD", value);
     for (const char* value : {"x", "fail-allocation", "fail-allocation:0", "memory-limit:", "overrun:", "overrun:a:b",
                               "overrun:a:1:1:1", "memory-limit:1G,"}) {

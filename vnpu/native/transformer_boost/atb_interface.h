@@ -2,6 +2,7 @@
 // structs whose layout it was compiled with.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -35,6 +36,12 @@ struct Tensor {
 template <typename Element>
 class SVector {
 public:
+    SVector() = default;
+    // A copy needs no memory of the original: here all have few elements.
+    SVector(const SVector& other) : capacity_(other.capacity_), size_(other.size_), heap_(nullptr) {
+        std::copy(&other[0], &other[0] + size_, storage_);
+    }
+    SVector& operator=(const SVector&) = delete;
     size_t size() const { return size_; }
     const Element& operator[](size_t index) const { return heap_ != nullptr ? heap_[index] : storage_[index]; }
     Element& operator[](size_t index) { return heap_ != nullptr ? heap_[index] : storage_[index]; }

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
+#include "on_stream.h"
 #include "operator_abi.h"
 #include "runtime_errors.h"
 #include "settings.h"
@@ -75,15 +77,18 @@ public:
         workspace_bytes = 0;
         return check(pack);
     }
-    Status Execute(const VariantPack& pack, uint8_t*, uint64_t, Context*) override {
+    Status Execute(const VariantPack& pack, uint8_t*, uint64_t, Context* context) override {
         const Status status = check(pack);
         if (status != kSuccess || virtual_npu::settings().compute == virtual_npu::Compute::kNone) return status;
-        return compute(pack);
+        return virtual_npu::on_stream(context == nullptr ? nullptr : context->GetExecuteStream(),
+                                      [self = copy(), kept = pack] { return static_cast<int>(self->compute(kept)); });
     }
 
 protected:
     virtual Status check(const VariantPack& pack) const = 0;
     virtual Status compute(const VariantPack& pack) const = 0;
+    // The operation may be destroyed before its work is done.
+    virtual std::shared_ptr<const OnHost> copy() const = 0;
 };
 
 class Rope final : public OnHost {
@@ -101,6 +106,8 @@ public:
     }
 
 private:
+    std::shared_ptr<const OnHost> copy() const override { return std::make_shared<Rope>(*this); }
+
     Status check(const VariantPack& pack) const override {
         if (pack.inputs.size() != 5 || pack.outputs.size() != 2) return refuse("Rope", "five inputs, two outputs");
         const TensorDesc& cosine = pack.inputs[2].desc;
@@ -196,6 +203,8 @@ public:
     }
 
 private:
+    std::shared_ptr<const OnHost> copy() const override { return std::make_shared<ReshapeAndCache>(*this); }
+
     Status check(const VariantPack& pack) const override {
         constexpr char kName[] = "ReshapeAndCache";
         if (pack.inputs.size() != 5 || pack.outputs.size() != 2) return refuse(kName, "five inputs, two outputs");
@@ -264,6 +273,8 @@ private:
         return {first[param_.transposes_first ? 1 : 0], first[param_.transposes_first ? 0 : 1],
                 second[param_.transposes_second ? 0 : 1]};
     }
+
+    std::shared_ptr<const OnHost> copy() const override { return std::make_shared<AccumulatingLinear>(*this); }
 
     Status check(const VariantPack& pack) const override {
         if (pack.inputs.size() != 3 || pack.outputs.size() != 1) return refuse("Linear", "three inputs, one output");

@@ -25,6 +25,7 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
     memory: int | str | None = None,
     soc: str | None = None,
     compute: str | None = None,
+    streams: str | None = None,
     workspace: int | str | None = None,
     overhead: str | None = None,
     faults: str | Iterable[str] | None = None,
@@ -40,6 +41,7 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         memory: Memory of each device: bytes, or a text such as ``"32GiB"``.
         soc: Name of the chip that the devices report.
         compute: ``"cpu"`` or ``"none"``.
+        streams: ``"synchronous"`` or ``"asynchronous"``.
         workspace: Device memory that operators such as matrix multiplication ask for while they run.
         overhead: What driver modules take at first use: ``"RUNTIME=128MiB,AICPU=64MiB"``.
         faults: Injected faults: ``"fail-allocation:7"``.
@@ -57,6 +59,7 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         "memory": memory,
         "soc": soc,
         "compute": compute,
+        "streams": streams,
         "workspace": workspace,
         "overhead": overhead,
         "faults": faults,

@@ -14,6 +14,7 @@ from typing import Any
 from .errors import VirtualNpuError
 
 COMPUTE_TIERS = ("cpu", "none")
+STREAM_MODES = ("synchronous", "asynchronous")
 MOST_DEVICES = 64
 
 SIZE = re.compile(r"(\d+)(?:([KMGT])(?:i?B)?|B)?")
@@ -70,6 +71,13 @@ def parse_compute(name: str, value: object) -> str:
     """Return the compute tier."""
     if value not in COMPUTE_TIERS:
         raise refused(name, value, ", ".join(COMPUTE_TIERS))
+    return str(value)
+
+
+def parse_streams(name: str, value: object) -> str:
+    """Return how streams run."""
+    if value not in STREAM_MODES:
+        raise refused(name, value, ", ".join(STREAM_MODES))
     return str(value)
 
 
@@ -143,6 +151,10 @@ class Configuration:
     compute: str = option(
         "VNPU_COMPUTE", parse_compute, "cpu", "TIER",
         "cpu: operators compute, on the CPU; none: they only allocate, and values are meaningless",
+    )  # fmt: skip
+    streams: str = option(
+        "VNPU_STREAMS", parse_streams, "synchronous", "MODE",
+        "synchronous: what is put on a stream has happened when the call returns; asynchronous: each stream has a thread",
     )  # fmt: skip
     workspace: int = option(
         "VNPU_WORKSPACE", parse_size, 16 << 20, "SIZE",

@@ -110,8 +110,10 @@ void inference_attention(const InferenceCall& call, const AttentionSettings& set
     for (int64_t index = 0; index < query.count(); ++index) {
         AttentionInput input;
         const Tensor all_queries = query[index];
+        // A single query is one whatever the lengths say: they are those of keys there, in decoders that pass both.
+        const bool is_whole = is_in_a_row(layout) || all_queries.size(1) == 1;
         const int64_t queries =
-            is_in_a_row(layout) ? all_queries.size(1) : length_of(call.query_lengths, index, all_queries.size(1));
+            is_whole ? all_queries.size(1) : length_of(call.query_lengths, index, all_queries.size(1));
         input.query = all_queries.narrow(1, 0, queries).to(at::kFloat);
         input.key = key.sequence(index).to(at::kFloat);
         input.value = value.sequence(index).to(at::kFloat);

@@ -48,8 +48,8 @@ struct Kernel<Compute, Function, Workspace> {
         }
         const int device_status = host().device_status();
         if (device_status != kSuccess) return device_status;
-        auto planned = std::make_unique<Planned>(
-            Planned{{ObjectKind::kExecution, Function, &run, &destroy, &end_of_output}, {keep(arguments)...}});
+        auto planned = std::make_unique<Planned>(Planned{
+            {ObjectKind::kExecution, Function, &run, &destroy, &share, 0, &end_of_output}, {keep(arguments)...}});
         const int status = check(*planned);
         if (status != kSuccess) return status;
         *workspace_bytes = Workspace ? host().workspace_bytes : 0;
@@ -61,7 +61,15 @@ struct Kernel<Compute, Function, Workspace> {
         return run_guarded(Function, &compute, self, message, message_size);
     }
 
-    static void destroy(Execution* self) { delete static_cast<Planned*>(self); }
+    static void destroy(Execution* self) {
+        if (self->is_shared != 0) for_each_object(self, host().release);
+        delete static_cast<Planned*>(self);
+    }
+
+    static void share(Execution* self) {
+        self->is_shared = 1;
+        for_each_object(self, host().share);
+    }
 
     static void* end_of_output(const Execution* self) {
         const aclTensor* last = nullptr;
@@ -71,6 +79,15 @@ struct Kernel<Compute, Function, Workspace> {
     }
 
 private:
+    static void for_each_object(Execution* self, void (*body)(const void*)) {
+        std::apply([body](const auto&... arguments) { (visit(arguments, body), ...); },
+                   static_cast<const Planned*>(self)->arguments);
+    }
+    template <typename Argument>
+    static void visit(const Argument& argument, void (*body)(const void*)) {
+        if constexpr (std::is_pointer_v<Argument>) body(argument);
+    }
+
     static void compute(void* planned) {
         std::apply([](const auto&... arguments) { Compute(Argument<Parameters>::convert(arguments)...); },
                    static_cast<Planned*>(static_cast<Execution*>(planned))->arguments);

@@ -3,6 +3,7 @@
 // kKernelAbiVersion.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,10 +43,19 @@ enum DataType : int32_t {
     kComplex32 = 33,
 };
 
+// Who still needs an object: its maker, until it destroys it, and work that runs later than the call that got it.
+struct Owners {
+    Owners() = default;
+    Owners(const Owners&) {}  // a copy is another object
+    Owners& operator=(const Owners&) { return *this; }
+    std::atomic<uint32_t> count{1};
+};
+
 }  // namespace virtual_npu
 
 struct aclTensor {
     virtual_npu::ObjectKind kind;
+    virtual_npu::Owners owners;
     int32_t data_type;
     int32_t format;
     uint32_t dimensions;
@@ -58,6 +68,7 @@ struct aclTensor {
 
 struct aclScalar {
     virtual_npu::ObjectKind kind;
+    virtual_npu::Owners owners;
     int32_t data_type;
     alignas(16) unsigned char value[16];  // as the data type has it; complex128 is the largest
 };
@@ -66,6 +77,7 @@ template <typename Element, virtual_npu::ObjectKind Kind>
 struct aclArray {
     static constexpr virtual_npu::ObjectKind kKind = Kind;
     virtual_npu::ObjectKind kind;
+    virtual_npu::Owners owners;
     uint64_t count;
     Element* elements;  // owned
 };
@@ -86,7 +98,7 @@ struct aclAttributes {
 
 namespace virtual_npu {
 
-constexpr uint32_t kKernelAbiVersion = 2;
+constexpr uint32_t kKernelAbiVersion = 3;
 
 // Status codes of aclnn functions.
 enum Status : int {
@@ -98,13 +110,16 @@ enum Status : int {
 };
 
 // What phase one (aclnnXGetWorkspaceSize) leaves for phase two (aclnnX). The arguments belong to the caller, who keeps
-// them until phase two has returned.
+// them until phase two has returned. Where the work is done later, or more than once, `share` comes first.
 struct Execution {
     ObjectKind kind;
     const char* function;  // "aclnnAdd", static
     // Returns a Status; on failure a text is in `message`, which is always terminated. Both never throw.
     int (*run)(Execution* self, char* message, size_t message_size);
     void (*destroy)(Execution* self);
+    // From now on the arguments are owned by the execution too. The number says whether this was done.
+    void (*share)(Execution* self);
+    uint32_t is_shared;
     // Where the last output ends, for the injected fault that writes behind it; null without outputs.
     void* (*end_of_output)(const Execution* self);
 };
@@ -128,6 +143,9 @@ struct KernelHost {
     int (*device_status)();
     // Leaves the text of why phase one refuses its arguments; returns the status with which it has to end.
     int (*refuse)(const char* text);
+    // The two ends of owning an argument along with its maker; null is no object.
+    void (*share)(const void* object);
+    void (*release)(const void* object);
     void (*set_view_shape)(aclTensor* tensor, const int64_t* sizes, uint64_t dimensions);  // contiguous strides
 };
 
