@@ -132,15 +132,14 @@ class RealRun:
         is_kept = given.actions != Action.EMPTY_CACHE
         progress = progress_of(given.actions[is_kept])
         places = np.array([_last_place(progress, place) + 1 for place in self.emptied], np.int64)
-        columns = {}
+        columns: dict[str, Any] = {}
         for field in dataclasses.fields(given):
             column = getattr(given, field.name)
             if isinstance(column, np.ndarray) and len(column) == given.count:
                 columns[field.name] = np.insert(column[is_kept], places, 0)
         columns["actions"][places + np.arange(len(places))] = Action.EMPTY_CACHE
-        return dataclasses.replace(
-            given, **{**columns, "released": None, "first_address": None, "segment_addresses": None}
-        )
+        columns |= {"released": None, "first_address": None, "segment_addresses": None}
+        return dataclasses.replace(given, **columns)
 
 
 def progress_of(actions: Column) -> Column:

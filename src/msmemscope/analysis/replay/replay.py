@@ -49,7 +49,7 @@ class Replay:
     settings: AllocatorSettings
     event_count: int
     replayed_events: int
-    """Fewer than there are after a failure."""
+    """Fewer than there are if an allocation fails that the recording saw succeed."""
     peak_allocated_bytes: int
     peak_reserved_bytes: int
     peak_reserved_sequence: int
@@ -59,7 +59,7 @@ class Replay:
     retries: int
     """How often all cached blocks were released to go on."""
     failure: Failure | None
-    """The first one; nothing is replayed after it."""
+    """The first one; the replay goes on behind it only if the program did."""
     course: dict[str, Column] | None = None
     """By event, if it was asked for: address, segment, block_bytes, allocated_bytes, reserved_bytes, segment_count."""
 
