@@ -328,13 +328,6 @@ extern "C" __attribute__((visibility("default"))) int virtual_npu_execute_by_nam
     return status == kSuccess ? execute_operator(kernel_of(name), static_cast<Execution*>(executor), stream) : status;
 }
 
-// For an executor that is not run, such as that of the largest workspace: running one destroys it.
-extern "C" __attribute__((visibility("default"))) int aclDestroyAclOpExecutor(void* executor) {
-    auto* execution = static_cast<virtual_npu::Execution*>(executor);
-    if (execution != nullptr && execution->kind == ObjectKind::kExecution) execution->destroy(execution);
-    return kSuccess;
-}
-
 // Not of the real library: begins to count the calls of functions with a kernel, anew at each call of this.
 extern "C" __attribute__((visibility("default"))) void virtual_npu_count_calls() {
     const std::lock_guard<std::mutex> lock(counts_guard);
