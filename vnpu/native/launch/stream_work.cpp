@@ -1,5 +1,7 @@
 #include "stream_work.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -66,12 +68,18 @@ void do_waiting_work(Stream& stream, std::unique_lock<std::mutex>& lock) {
     progress.notify_all();
 }
 
+// std::condition_variable::wait is another function since GCC 12, which the program's libstdc++ may not have.
+template <typename Ready>
+void wait_on(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, Ready ready) {
+    while (!ready()) pthread_cond_wait(condition.native_handle(), lock.mutex()->native_handle());
+}
+
 template <typename Ready>
 bool wait_until(std::unique_lock<std::mutex>& lock, int64_t timeout_ms, Ready ready) {
     ++awaited;
     bool is_done = true;
     if (timeout_ms < 0) {
-        progress.wait(lock, ready);
+        wait_on(progress, lock, ready);
     } else {
         is_done = progress.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready);
     }
@@ -84,7 +92,7 @@ bool is_ending = false;
 void work_on(Stream& stream) {
     std::unique_lock<std::mutex> lock(guard);
     while (true) {
-        stream.arrival.wait(lock, [&stream] { return !stream.waiting.empty() && !is_ending; });
+        wait_on(stream.arrival, lock, [&stream] { return !stream.waiting.empty() && !is_ending; });
         wait_until(lock, -1, [&stream] { return stream.waiting.empty() || is_ready(stream, *stream.waiting.front()); });
         do_waiting_work(stream, lock);
     }
