@@ -187,6 +187,7 @@ def test_options_in_the_text_exist() -> None:
         "--standalone",
         "--nproc-per-node",
         "--compute",
+        "--streams",
         "--overhead",
         "--workspace",
         "--size",
