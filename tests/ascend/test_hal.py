@@ -67,7 +67,7 @@ def test_pinned_memory_is_the_cpus(compile_c: CompileC, observe_c: Observe) -> N
     assert seen.live_bytes(0, "HAL") == 8000
 
 
-@pytest.mark.parametrize(("visible", "physical"), [("", [0, 1]), ("1,0", [1, 0]), (" 3 , 2", [3, 2])])
+@pytest.mark.parametrize(("visible", "physical"), [("0,1", [0, 1]), ("1,0", [1, 0]), ("3,2", [3, 2])])
 def test_devices(compile_c: CompileC, observe_c: Observe, visible: str, physical: list[int]) -> None:
     """Rows have the driver's numbers, and what is live there is what the device says is in use."""
     variables = {"ASCEND_RT_VISIBLE_DEVICES": visible}

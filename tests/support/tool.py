@@ -26,7 +26,7 @@ TIMEOUT_S = 180.0
 _MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
 """What the tool imports in nearly every run, which takes longer than all else that it does for most programs of tests."""
 _READ_AT_THE_START: Final = ("PYTHON", "LD_PRELOAD", "LC_", "LANG", "TZ")
-"""Variables that Python or the loader reads before the tool runs; of PYTHONPATH only the program's imports are asked for."""
+"""Variables that Python or the loader reads before the tool runs, but for PYTHONPATH, which a forked process heeds too."""
 
 
 @dataclass(frozen=True)

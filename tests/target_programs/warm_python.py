@@ -27,6 +27,7 @@ def run_in_child(program: dict[str, Any]) -> int:
     if program["environment"]:
         os.environ.clear()
         os.environ.update(program["environment"])
+        sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     for descriptor, path in enumerate((os.devnull, program["stdout"], program["stderr"])):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, descriptor)
