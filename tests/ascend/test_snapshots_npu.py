@@ -25,19 +25,17 @@ def printed(seen: Observation) -> dict[str, Any]:
     return {line["moment"]: line for line in lines}
 
 
-@pytest.mark.parametrize(
-    ("visible", "numbers"), [("", (0, 1)), ("1,0", (1, 0))], ids=["all devices", "in another order"]
-)
+@pytest.mark.parametrize(("visible", "numbers"), [("", (0, 1)), ("1,2", (1, 2))], ids=["all devices", "other numbers"])
 def test_figures_and_devices(observe: Observe, visible: str, numbers: tuple[int, int]) -> None:
     """None takes all of them, and touches none that is not used. Rows have the driver's numbers."""
-    variables = SMALL | ({"ASCEND_RT_VISIBLE_DEVICES": visible} if visible else {})
-    seen = observe(["--device=npu"], PROGRAM, variables=variables)
+    variables = SMALL | ({"ASCEND_RT_VISIBLE_DEVICES": visible, "VNPU_DEVICES": "3"} if visible else {})
+    seen = observe(["--device=npu"], PROGRAM, *numbers, variables=variables)
     words = printed(seen)
     first, second = numbers
     assert words["nothing used"]["contexts"] == [False, False]
     assert words["nothing used"]["used"] == [0, 0]
     assert words["one used"]["contexts"] == [True, False]
-    assert words["one used"]["used"][second] == 0
+    assert words["one used"]["used"][1] == 0
     assert words["wrong"]["error"] == "device_mask: no such device: '2' (accepted: 0 to 1)"
     of_first = {row["Name"]: row for row in seen.of(first, event="SNAPSHOT")}
     of_second = {row["Name"]: row for row in seen.of(second, event="SNAPSHOT")}

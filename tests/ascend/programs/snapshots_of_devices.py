@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 
 import torch
 import torch_npu
@@ -22,7 +23,8 @@ def used_by_driver(device: int) -> int:
 def say(moment: str) -> None:
     """Print which devices are in use, and what the driver has given out on each."""
     contexts = [torch_npu._C._npu_hasPrimaryContext(device) for device in range(2)]
-    print(json.dumps({"moment": moment, "contexts": contexts, "used": [used_by_driver(0), used_by_driver(1)]}))
+    used = [used_by_driver(int(number)) for number in sys.argv[1:] or (0, 1)]  # the driver's numbers of the two
+    print(json.dumps({"moment": moment, "contexts": contexts, "used": used}))
 
 
 def main() -> None:

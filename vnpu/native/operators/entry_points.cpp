@@ -223,7 +223,7 @@ void do_work(void* arguments) {
     char message[1024];
     work.status = execution->run(execution, message, sizeof message);
     if (work.status == kSuccess) {
-        if (!settings().faults.overrun_function.empty()) overrun(*execution);
+        if (!work.has_caller) overrun(*execution);
     } else if (work.has_caller) {
         work.status = fail(work.device, message);
     } else {
@@ -276,7 +276,10 @@ int execute_operator(void* kernel, Execution* execution, void* stream) {
         const std::string text = aclGetRecentErrMsg();
         work.status = refuse(kInnerError, text.c_str());
     }
-    if (work.execution != nullptr) execution->destroy(execution);
+    if (work.execution != nullptr) {
+        if (work.status == kSuccess) overrun(*execution);  // when the launch has returned, for tools that look then
+        execution->destroy(execution);
+    }
     return work.status;
 }
 
