@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -109,15 +109,7 @@ def run(
     except subprocess.TimeoutExpired as expired:
         message = f"{words} did not end within {timeout_s} s\nstdout: {expired.stdout!r}\nstderr: {expired.stderr!r}"
         raise AssertionError(message) from expired
-    return ToolRun(
-        command=words,
-        returncode=finished.returncode,
-        stdout=finished.stdout,
-        stderr=finished.stderr,
-        wall_s=time.perf_counter() - start,
-        output=output,
-        reports=parse_report(finished.stdout),
-    )
+    return _finished(words, finished.returncode, finished.stdout, finished.stderr, start, output)
 
 
 def warm_run(
@@ -147,15 +139,19 @@ def warm_run(
     assert ended.status != -signal.SIGALRM, (
         f"{command} did not end within {timeout_s} s\nstdout: {ended.stdout!r}\nstderr: {ended.stderr!r}"
     )
+    run = _finished(command, ended.status, ended.stdout, ended.stderr, start, output)
+    return replace(run, process_id=ended.process_id) if only_this_process else run
+
+
+def _finished(command: tuple[str, ...], status: int, stdout: str, stderr: str, start: float, output: Path) -> ToolRun:
     return ToolRun(
         command=command,
-        returncode=ended.status,
-        stdout=ended.stdout,
-        stderr=ended.stderr,
+        returncode=status,
+        stdout=stdout,
+        stderr=stderr,
         wall_s=time.perf_counter() - start,
         output=output,
-        reports=parse_report(ended.stdout),
-        process_id=ended.process_id if only_this_process else 0,
+        reports=parse_report(stdout),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,6 +75,43 @@ def test_the_share_is_of_those_that_ran() -> None:
     *_, total, share = table(results, 20)
     assert total.split() == ["in", "total", "2", "1", "1", "1", "1"]
     assert share == "of 4 tests that ran, 50.0% passed"
+
+
+@pytest.mark.torch
+def test_each_kind_of_end_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of any phase fails a test; one that is expected to fail passes by failing."""
+    pytest.importorskip("torch")
+    tests = """
+        import unittest, pytest
+        def test_passes(): pass
+        def test_fails(): assert 1 == 2
+        def test_skips(): pytest.skip("why")
+        @pytest.mark.xfail
+        def test_fails_as_expected(): assert False
+        @pytest.fixture
+        def broken(): yield; raise OSError("behind it")
+        def test_fails_behind_itself(broken): pass
+        def test_is_left_out(): assert False
+        class TestOlder(unittest.TestCase):
+            @unittest.expectedFailure
+            def test_passes_unexpectedly(self): pass
+    """
+    (tmp_path / "test_some.py").write_text(textwrap.dedent(tests), encoding="utf-8")
+    (tmp_path / DISABLED).parent.mkdir()
+    (tmp_path / DISABLED).write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(release_tests, "device_computes", lambda: True)
+    results = tmp_path / "results.jsonl"
+    release_tests.run_here(
+        {"file": "test_some.py", "only": [], "leave": ["test_some.py::test_is_left_out"], "results": str(results)}
+    )
+    found = FileResult("test_some.py", set())
+    assert read_results(results.read_text(encoding="utf-8").splitlines(), found)
+    assert {test.partition("::")[2]: outcome for test, outcome in found.outcomes.items()} == {
+        "test_passes": "passed", "test_fails": "failed", "test_skips": "skipped", "test_fails_as_expected": "passed",
+        "test_fails_behind_itself": "failed", "TestOlder::test_passes_unexpectedly": "failed",
+    }  # fmt: skip
+    assert found.details["test_some.py::test_fails"] == "assert 1 == 2"
 
 
 @pytest.mark.torch
