@@ -8,6 +8,8 @@
 namespace virtual_npu {
 namespace {
 
+constexpr uint64_t kMostBytes = uint64_t{1} << 47;  // all that a process can address
+
 std::mutex guard;
 // Begin to end.
 std::map<uintptr_t, uintptr_t>& taken() {
@@ -43,6 +45,7 @@ void* map_anywhere(uint64_t bytes, int protection) {
 }  // namespace
 
 void* take_addresses(uint64_t bytes, int protection) {
+    if (bytes > kMostBytes) return nullptr;  // whole granules of it might be a small number
     bytes = (bytes + kGranule - 1) & ~(kGranule - 1);
     const std::lock_guard<std::mutex> lock(guard);
     const uintptr_t lowest = lowest_gap(bytes);

@@ -151,7 +151,6 @@ private:
         if (text != nullptr && !parse_size(text, bytes)) refuse(name, text, "a size such as 512MiB or 64GiB");
     }
 
-    // As with the real runtime, the list ends before the first entry that is no device.
     void parse_overhead(std::string_view text) {
         if (text.empty()) return;
         for (const std::string_view part : split(text, ',')) {

@@ -115,6 +115,9 @@ drv_mem_handle_t* physical(uint64_t size, uint32_t device = 0) {
 
 void physical_memory() {
     void* address = nullptr;
+    for (const size_t too_many : {SIZE_MAX, SIZE_MAX - 2 * kMib, SIZE_MAX / 2}) {
+        CHECK_EQUAL(halMemAddressReserve(&address, too_many, 0, nullptr, 0), DRV_ERROR_OUT_OF_MEMORY);
+    }
     CHECK_EQUAL(halMemAddressReserve(&address, 64 * kMib, 0, nullptr, 0), DRV_ERROR_NONE);
     char* base = static_cast<char*>(address);
     drv_mem_handle_t* handle = physical(2 * kMib);
