@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,6 +19,24 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 def find_browser() -> str | None:
     """The command of a Chromium on this machine; None if there is none."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+_PLACE_AT_REST: Final = """async (selector) => {
+    const frame = () => new Promise(requestAnimationFrame);
+    let before = "";
+    for (let tries = 0; tries < 600; ++tries) {
+        const one = document.querySelector(selector);
+        one.scrollIntoView({block: "center", behavior: "instant"});
+        const box = one.getClientRects()[0];
+        const place = [box.left + box.width / 2, box.top + box.height / 2];
+        const found = document.elementFromPoint(...place);
+        if (String(place) === before && one.contains(found)) return place;
+        before = String(place);
+        await frame();
+        await frame();
+    }
+}"""
+"""Of the page: where the middle of an element is, when two frames have shown it there; a jump moves it once more behind it."""
 
 
 class BrowserPage:
@@ -98,12 +116,9 @@ class BrowserPage:
         return result["result"].get("value")
 
     def click(self, selector: str) -> None:
-        """Click with the mouse in the middle of an element that is on the screen, at once: pages scroll smoothly."""
-        box = self.value(
-            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
-            " one.scrollIntoView({block: 'center', behavior: 'instant'});"
-            " const box = one.getClientRects()[0]; return [box.left + box.width / 2, box.top + box.height / 2]; })()"
-        )
+        """Click with the mouse in the middle of an element, once it has come to rest on the screen and nothing covers it."""
+        box = self.value(f"({_PLACE_AT_REST})({json.dumps(selector)})")
+        assert box, f"{selector} does not come to rest, or something covers it"
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
