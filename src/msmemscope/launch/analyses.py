@@ -53,6 +53,7 @@ _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
     EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
 )  # fmt: skip
+_NEEDED: Final = {Analysis.LEAKS: _NEEDED_BY_LEAKS, Analysis.INEFFICIENT: _NEEDED_BY_INEFFICIENT}
 _WATCH: Final = "watch"
 _NO_STEPS: Final = (
     "leaks: not judged, the program has no steps: no optimizer and no module runs, and none are marked (msmemscope.step() "
@@ -76,6 +77,43 @@ class RunAnalyses:
     """What the recording leaves out, and what was not done, and why: one sentence each."""
 
 
+class RunRecordings:
+    """What the analyses of a run read of its log: one recording for all, or one for each where that would be too large.
+
+    Args:
+        capture: Of a process.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        """Read nothing yet."""
+        self._capture = capture
+        self._read: dict[frozenset[EventKind], Recording] = {}
+
+    def of(self, analysis: Analysis, remarks: list[str]) -> Recording | None:
+        """Returns a recording that has what an analysis needs; None, and a remark, if that is too much for a run's end."""
+        own = frozenset(_NEEDED[analysis])
+        if (needed := self._count(own)) > MOST_EVENTS:
+            remarks.append(
+                f"{analysis.value}: not run by itself, {format_count(needed)} events are more than {format_count(MOST_EVENTS)};"
+                f" msmemscope analyze {analysis.value} {self._capture.directory}"
+            )
+            return None
+        asked = _asked(self._capture)
+        together = own.union(*(kinds for other, kinds in _NEEDED.items() if other.value in asked))
+        kinds = together if self._count(together) <= MOST_EVENTS else own
+        if kinds not in self._read:
+            self._read[kinds] = recording_of_capture(self._capture, self._capture.directory, kinds)
+        return self._read[kinds]
+
+    def of_memory(self) -> Recording | None:
+        """Returns a recording with all events about memory; None if none was read."""
+        return next(iter(self._read.values()), None)
+
+    def _count(self, kinds: Collection[EventKind]) -> int:
+        counts = self._capture.kind_counts()
+        return sum(counts.get(kind, 0) for kind in kinds)
+
+
 @dataclasses.dataclass(frozen=True)
 class FoundFirst:
     """What is found before the dumps are written, because their rows show it."""
@@ -86,6 +124,8 @@ class FoundFirst:
     """Why something of this is missing: one sentence each."""
     error: MsmemscopeError | None = None
     """Why all that was not found yet is missing."""
+    recordings: RunRecordings | None = None
+    """What was read for that, and the rest of the analyses needs too."""
 
     def of_blocks(self, settings: Config) -> BlockFindings:
         """Returns what the rows of blocks show.
@@ -110,6 +150,7 @@ def find_first(capture: Capture, settings: Config | None = None) -> FoundFirst:
     """
     remarks: list[str] = []
     ownership = inefficient = None
+    recordings = RunRecordings(capture)
     try:
         asked = _asked(capture)
         if Analysis.DECOMPOSE.value in asked or (settings and Analysis.DECOMPOSE in settings.analysis):
@@ -117,10 +158,10 @@ def find_first(capture: Capture, settings: Config | None = None) -> FoundFirst:
                 ownership = owners_of_capture(capture)
         if Analysis.INEFFICIENT.value in asked and not capture.is_running():
             with _surviving(Analysis.INEFFICIENT.value, capture, remarks):
-                inefficient = _inefficient(capture, remarks)
+                inefficient = _inefficient(recordings, remarks)
     except MsmemscopeError as error:
-        return FoundFirst(ownership, inefficient, tuple(remarks), error)
-    return FoundFirst(ownership, inefficient, tuple(remarks))
+        return FoundFirst(ownership, inefficient, tuple(remarks), error, recordings)
+    return FoundFirst(ownership, inefficient, tuple(remarks), recordings=recordings)
 
 
 def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
@@ -142,7 +183,7 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
     leaks = watch = None
     if Analysis.LEAKS.value in _asked(capture):
         with _surviving(Analysis.LEAKS.value, capture, remarks):
-            leaks = _leaks(capture, remarks)
+            leaks = _leaks(capture, first.recordings or RunRecordings(capture), remarks)
     remarks.extend(first.remarks)
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
@@ -158,8 +199,7 @@ def kinds_in_memory(capture: Capture) -> KindsInMemory:
     """
     asked = _asked(capture)
     kinds = {
-        Analysis.LEAKS.value: _NEEDED_BY_LEAKS,
-        Analysis.INEFFICIENT.value: _NEEDED_BY_INEFFICIENT,
+        **{analysis.value: kinds for analysis, kinds in _NEEDED.items()},
         Analysis.DECOMPOSE.value: (*OWNER_KINDS, *DECOMPOSED_KINDS),
         _WATCH: NAMED_LAUNCH_KINDS if WINDOW_NEVER_BEGAN in capture.facts else (),
     }
@@ -200,7 +240,7 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
         )
 
 
-def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
+def _leaks(capture: Capture, recordings: RunRecordings, remarks: list[str]) -> LeakOverview | None:
     """Returns what is said about leaks; None, and a remark, if nothing can be."""
     counts = capture.kind_counts()
     if counts.get(EventKind.MALLOC, 0) == 0:
@@ -209,7 +249,7 @@ def _leaks(capture: Capture, remarks: list[str]) -> LeakOverview | None:
     if not coverage.is_answered:
         remarks.extend(f"leaks: not judged, {line}" for line in coverage.missing)
         return None
-    recording = _recording_of(capture, Analysis.LEAKS, _NEEDED_BY_LEAKS, remarks)
+    recording = recordings.of(Analysis.LEAKS, remarks)
     if recording is None:
         return None
     found, why_not = judged_leaks(find_leaks(recording))
@@ -227,8 +267,8 @@ def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[str, .
     return found, ()
 
 
-def _inefficient(capture: Capture, remarks: list[str]) -> InefficientResult | None:
-    recording = _recording_of(capture, Analysis.INEFFICIENT, _NEEDED_BY_INEFFICIENT, remarks)
+def _inefficient(recordings: RunRecordings, remarks: list[str]) -> InefficientResult | None:
+    recording = recordings.of(Analysis.INEFFICIENT, remarks)
     if recording is None:
         return None
     found = find_inefficient(recording)
@@ -260,17 +300,3 @@ def _watch(capture: Capture) -> WatchResult | None:
     if is_without_window:
         kinds.update(NAMED_LAUNCH_KINDS)
     return judge_watched_memory(recording_of_capture(capture, capture.directory, kinds))
-
-
-def _recording_of(
-    capture: Capture, analysis: Analysis, kinds: Collection[EventKind], remarks: list[str]
-) -> Recording | None:
-    counts = capture.kind_counts()
-    needed = sum(counts.get(kind, 0) for kind in kinds)
-    if needed > MOST_EVENTS:
-        remarks.append(
-            f"{analysis.value}: not run by itself, {format_count(needed)} events are more than {format_count(MOST_EVENTS)};"
-            f" msmemscope analyze {analysis.value} {capture.directory}"
-        )
-        return None
-    return recording_of_capture(capture, capture.directory, kinds)

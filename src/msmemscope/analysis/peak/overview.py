@@ -80,17 +80,22 @@ class MemoryOverview:
     """None if no allocation failed for lack of memory."""
 
 
-def memory_overview(capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.Series | None = None) -> MemoryOverview:
+def memory_overview(
+    capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.Series | None = None, read: Recording | None = None
+) -> MemoryOverview:
     """Read a capture once and sum it up.
 
     Args:
         capture: The process concerned.
         limit: How many operators and source lines to list by name.
         leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
+        read: Its events about memory, among others, if they have been read: they are not read again.
     """
     counts = capture.kind_counts()
-    kinds = (*_KINDS, *_KINDS_OF_FAILURES) if EventKind.OOM in counts else _KINDS
-    recording = recording_without_stacks(capture, kinds)
+    if EventKind.OOM in counts:
+        recording = recording_without_stacks(capture, (*_KINDS, *_KINDS_OF_FAILURES))
+    else:
+        recording = read if read is not None else recording_without_stacks(capture, _KINDS)
     blocks, options = recording.blocks, OutOfMemoryOptions(limit=limit)
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.dump.recorded_events import RecordedEvents
     from msmemscope.formats.dump.rows import RenderedRows
 
-_BATCH_ROWS: Final = 32768
+_BATCH_ROWS: Final = 65536
 
 
 @dataclass(frozen=True)

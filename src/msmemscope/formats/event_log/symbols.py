@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -70,13 +71,14 @@ class Symbolizer:
         if module is None:
             return f"[{address:#x}]"
         offset = module.file_address(address)
-        file = self._file(module)
-        symbol = file.elf.symbol_at(module.file_address(call)) if file else None
+        with _files_at_hand:
+            file = self._file(module)
+            symbol = file.elf.symbol_at(module.file_address(call)) if file else None
+            line = file.lines.line_at(module.file_address(call)) if file and file.lines else None
         if file is None or symbol is None:
             text = f"{module.path}(+{offset:#x}) [{address:#x}]"
         else:
             text = f"{module.path}({symbol.name}+{offset - symbol.address:#x}) [{address:#x}]"
-        line = file.lines.line_at(module.file_address(call)) if file and file.lines else None
         return f"{text} {line.file}:{line.line}" if line else text
 
     def _module_at(self, address: int, end_of_epoch: int) -> Module | None:
@@ -96,6 +98,8 @@ class Symbolizer:
         return self._files[key]
 
 
+_files_at_hand: Final = Lock()
+"""Their readers move about in them: dumps are written while questions about the same capture are answered."""
 _files_in_use: WeakValueDictionary[tuple[str, bytes], _ModuleFile] = WeakValueDictionary()
 """By path and build id, as long as any process needs them: decoding the lines of a large library takes seconds, and the
 processes of one launch have the same."""

@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,18 @@ def test_library_loaded_again_and_again_counts_once() -> None:
     assert symbolizer.changes == ()
     assert len(symbolizer._modules) == 2
     assert symbolizer.text(0x1234, 3) == "/plugin.so(+0x234) [0x1234]"
+
+
+@needs_tools
+def test_two_threads_get_the_names_that_one_gets(library: Path) -> None:
+    """Dumps are written while questions are answered: both look into the same files."""
+    first, size = symbols_of(library)["visible"]
+    addresses = [BIAS + first + offset for offset in range(1, size)]
+    alone = [*map(Symbolizer([module_of(library)]).text, addresses)]
+    assert any(":" in text for text in alone)
+    for _ in range(5):
+        gc.collect()
+        shared = Symbolizer([module_of(library)])
+        with ThreadPoolExecutor(2) as threads:
+            found = [threads.submit(list, map(shared.text, addresses)) for _ in range(2)]
+        assert [one.result() for one in found] == [alone, alone]
