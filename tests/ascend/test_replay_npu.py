@@ -44,6 +44,7 @@ BY_DAY: Final = (
     "serving-split",
     "training-default",
     "training-expandable",
+    "training-page-1g",
     "longer-default",
     "longer-expandable",
 )

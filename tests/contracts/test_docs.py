@@ -188,6 +188,8 @@ def test_options_in_the_text_exist() -> None:
         "--nproc-per-node",
         "--compute",
         "--streams",
+        "--cann",
+        "--driver",
         "--overhead",
         "--workspace",
         "--size",

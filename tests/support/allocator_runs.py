@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEVICE_BYTES: Final = 1 << 30
-CAPACITY_BYTES: Final = DEVICE_BYTES - (224 << 20)
-"""Without what the virtual NPU gives to the runtime."""
+_RUNTIME_BYTES: Final = 224 << 20
+"""What the virtual NPU gives to the runtime."""
+CAPACITY_BYTES: Final = DEVICE_BYTES - _RUNTIME_BYTES
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "default": {},
     "expandable": {"settings": "expandable_segments:True"},
@@ -48,8 +49,10 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
         "fraction": 0.6,
     },
     "expandable-fraction": {"settings": "expandable_segments:True", "fraction": 0.4},
+    "page-1g": {"settings": "page_size:1g", "device_bytes": 24 << 30},
+    "expandable-1g": {"settings": "expandable_segments:True,page_size:1g", "device_bytes": 24 << 30},
 }
-"""Settings of torch_npu, and the fraction of the device's memory that a process may have."""
+"""Settings of torch_npu, the fraction of the device's memory that a process may have, and a larger device."""
 NAMES: Final = (
     "small", "large", "mixed", "training", "serving", "streams", "full", "longer", "planned", "accumulating",
     "checkpointing", "paged", "appending", "adapters", "evaluating", "prefetching", "emptying", "optimizing", "embeddings",
@@ -62,6 +65,8 @@ _FOUND_MEMORY: Final = 3
 _FAILURES: Final = 3
 _RETRIES: Final = 8
 """Columns of the counters of a program."""
+_VERSIONS: Final = {"VNPU_CANN": "8.5.0", "VNPU_DRIVER": "25.5.0"}
+"""With older ones torch_npu has no pages of 1 GiB."""
 _IN_ORDER: Final = {"TASK_QUEUE_ENABLE": "0"}
 """Without its queue torch_npu asks whether streams are done right after it has put work on them: no race decides the answer."""
 
@@ -80,7 +85,12 @@ def run_programs(
     Returns:
         What went wrong; empty if nothing did.
     """
-    own = {"PYTHONPATH": str(torch_npu_folder()), "VNPU_MEMORY": str(DEVICE_BYTES), **(_IN_ORDER if in_order else {})}
+    own = {
+        "PYTHONPATH": str(torch_npu_folder()),
+        "VNPU_MEMORY": str(DEVICE_BYTES),
+        **_VERSIONS,
+        **(_IN_ORDER if in_order else {}),
+    }
     run = subprocess.run(
         [sys.executable, str(PROGRAMS / "allocator_histories.py"), str(folder), json.dumps(cases)],
         env=environment(**{**variables, **own}),
@@ -96,7 +106,7 @@ def given_settings(given: Mapping[str, Any]) -> AllocatorSettings:
     """What a program ran with, by a row of SETTINGS."""
     return dataclasses.replace(
         read_settings(given.get("settings", ""), DeviceKind.NPU),
-        device_bytes=DEVICE_BYTES,
+        device_bytes=given.get("device_bytes", DEVICE_BYTES),
         memory_fraction=given.get("fraction", 1.0),
     )
 
@@ -198,7 +208,8 @@ def compare(recorded: RealRun, real: RealRun) -> Comparison:
     Both runs ask for the same until an allocation has memory in one of them alone; from there on the program may do other things.
     """
     allocations = recorded.with_known_emptied_caches()
-    settings = dataclasses.replace(real.settings, capacity_bytes=CAPACITY_BYTES)
+    assert real.settings.device_bytes is not None
+    settings = dataclasses.replace(real.settings, capacity_bytes=real.settings.device_bytes - _RUNTIME_BYTES)
     course = replay(allocations, settings, with_course=True).course
     assert course is not None
     mine, theirs = (np.flatnonzero(np.isin(run.actions, _REQUESTS)) for run in (allocations, real.allocations))

@@ -34,6 +34,8 @@ def vnpu(*arguments: str, environment: Mapping[str, str] | None = None) -> subpr
         (["run", "--memory=0", "--", "true"], ["more than 0 bytes"]),
         (["run", "--compute=gpu", "--", "true"], ["--compute: 'gpu'", "cpu, none"]),
         (["run", "--streams=x", "--", "true"], ["--streams: 'x'", "synchronous, asynchronous"]),
+        (["run", "--cann=8", "--", "true"], ["--cann: '8'", "8.5.0"]),
+        (["run", "--driver=25.5.x y", "--", "true"], ["--driver: '25.5.x y'", "8.5.0 or 9.0.RC1"]),
         (["run", "--soc=H100", "--", "true"], ["--soc: 'H100'", "Ascend910B1"]),
         (["run", "--workspace=much", "--", "true"], ["--workspace: 'much'"]),
         (["run", "--overhead=RUNTIME", "--", "true"], ["--overhead: 'RUNTIME'", "RUNTIME=128MiB"]),

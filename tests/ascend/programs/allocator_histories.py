@@ -5,7 +5,7 @@ the history that torch recorded, and torch's counters after each operation: how 
 completed, and how often memory had run out, tells which entry of the history they belong to. The same is written of each call
 that empties the cache: a history does not have those that found nothing to give back.
 
-Usage: allocator_histories.py FOLDER CASES, the second one JSON: name -> {program, settings, fraction?}.
+Usage: allocator_histories.py FOLDER CASES, the second one JSON: name -> {program, settings?, fraction?, seed?, device_bytes?}.
 """
 
 from __future__ import annotations
@@ -41,8 +41,12 @@ def counted(names: tuple[str, ...]) -> list[int]:
     return [statistics[name] for name in names]
 
 
-def run(name: str, program: str, settings: str, fraction: float | None, seed: int) -> None:
+def run(
+    name: str, *, program: str, settings: str = "", fraction: float | None = None, seed: int = 7, device_bytes: int = 0
+) -> None:
     """Run one program, and write its history and counters."""
+    if device_bytes:
+        os.environ["VNPU_MEMORY"] = str(device_bytes)
     os.environ["PYTORCH_NPU_ALLOC_CONF"] = settings
     torch.npu.init()
     if fraction is not None:
@@ -83,7 +87,7 @@ def main() -> None:
         process = os.fork()
         if process == 0:
             try:
-                run(name, case["program"], case.get("settings", ""), case.get("fraction"), case.get("seed", 7))
+                run(name, **case)
             except BaseException:  # noqa: BLE001 - the process ends here, whatever it was
                 traceback.print_exc()
                 os._exit(1)

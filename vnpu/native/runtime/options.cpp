@@ -1,9 +1,13 @@
 // Options, versions and dumps of the runtime that a device without hardware accepts and
 // has no use for. Each says so by its type: accepted() takes the call and does nothing; unsupported() refuses it.
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "runtime_errors.h"
+#include "settings.h"
 
 namespace {
 
@@ -11,6 +15,24 @@ int accepted() { return virtual_npu::kAclSuccess; }
 
 int unsupported(const char* function) {
     return virtual_npu::fail(virtual_npu::kAclUnsupported, "EE1001: %s is not part of the virtual NPU", function);
+}
+
+constexpr int kPackageDriver = 7;  // the last one of aclCANNPackageName
+
+// As acl_rt.h has it: aclCANNPackageVersion.
+struct PackageVersion {
+    char version[128];
+    char major[64];
+    char minor[64];
+    char release[64];
+    char patch[64];
+    char reserved[128];
+};
+
+// torch_npu asks for versions when it is imported, and a program may choose the rest until it uses a device: settings()
+// would be read too early.
+virtual_npu::Settings as_of_now() {
+    return virtual_npu::parse_settings([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 }  // namespace
@@ -37,8 +59,29 @@ EXPORTED int aclrtGetVersion(int32_t* major, int32_t* minor, int32_t* patch) {
     return accepted();
 }
 EXPORTED int aclsysGetVersionStr(char*, char* version) {
-    std::strcpy(version, "8.5.0");  // the interface level that torch_npu 2.13 asks for
+    const std::string chosen = as_of_now().cann_version;
+    std::strcpy(version,
+                chosen.empty() ? "8.5.0" : chosen.c_str());  // the interface level that torch_npu 2.13 asks for
     return accepted();
+}
+
+// A package that is not installed has no file of its version: INVALID_FILE.
+EXPORTED int aclsysGetCANNVersion(int package, PackageVersion* version) {
+    const virtual_npu::Settings chosen = as_of_now();
+    const std::string& text = package == kPackageDriver ? chosen.driver_version : chosen.cann_version;
+    if (package < 0 || package > kPackageDriver || text.empty()) {
+        return virtual_npu::fail(virtual_npu::kAclInvalidFile, "EE1003: package %d reports no version", package);
+    }
+    *version = {};
+    std::strcpy(version->version, text.c_str());
+    size_t begin = 0;
+    for (auto* part : {&version->major, &version->minor, &version->release, &version->patch}) {
+        const size_t end = std::min(text.find('.', begin), text.size());
+        // What a version does not have is 0.
+        std::strcpy(*part, begin < end ? text.substr(begin, end - begin).c_str() : "0");
+        begin = std::min(end + 1, text.size());
+    }
+    return virtual_npu::kAclSuccess;
 }
 
 EXPORTED int aclmdlInitDump() { return accepted(); }

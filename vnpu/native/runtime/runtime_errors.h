@@ -17,6 +17,7 @@ namespace virtual_npu {
 
 enum AclError : int {
     kAclSuccess = 0,
+    kAclInvalidFile = 100003,
     kAclInvalidParameter = 107000,
     kAclInvalidDevice = 107001,
     kAclNoContext = 107002,

@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 
@@ -113,6 +115,8 @@ public:
         size("VNPU_MEMORY", &result_.memory_bytes);
         size("VNPU_WORKSPACE", &result_.workspace_bytes);
         if (const char* text = get("VNPU_SOC")) result_.soc_name = text;
+        version("VNPU_CANN", &result_.cann_version);
+        version("VNPU_DRIVER", &result_.driver_version);
         if (const char* text = get("VNPU_KERNELS")) result_.kernels = text;
         if (const char* text = get("VNPU_COMPUTE")) {
             const std::string_view word = text;
@@ -149,6 +153,24 @@ private:
     void size(const char* name, uint64_t* bytes) {
         const char* text = get(name);
         if (text != nullptr && !parse_size(text, bytes)) refuse(name, text, "a size such as 512MiB or 64GiB");
+    }
+
+    // A number, and up to four parts behind points.
+    void version(const char* name, std::string* result) {
+        const char* text = get(name);
+        if (text == nullptr) return;
+        const std::vector<std::string_view> parts = split(text, '.');
+        bool good = parts.size() >= 2 && parts.size() <= 5;
+        for (const std::string_view part : parts) {
+            good = good && !part.empty() && part.size() <= 16 &&
+                   std::all_of(part.begin(), part.end(), [](unsigned char one) { return std::isalnum(one) != 0; });
+        }
+        if (good &&
+            std::all_of(parts[0].begin(), parts[0].end(), [](unsigned char one) { return std::isdigit(one) != 0; })) {
+            *result = text;
+        } else {
+            refuse(name, text, "a version such as 8.5.0 or 9.0.RC1");
+        }
     }
 
     void parse_overhead(std::string_view text) {

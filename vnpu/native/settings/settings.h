@@ -29,6 +29,8 @@ struct Settings {
     uint32_t devices = 8;
     uint64_t memory_bytes = uint64_t{64} << 30;  // of each device
     std::string soc_name = "Ascend910B1";
+    std::string cann_version;    // what the packages of CANN report; empty: none, as before CANN 8.1
+    std::string driver_version;  // what the driver reports to who asks CANN
     Compute compute = Compute::kCpu;
     bool asynchronous = false;                      // streams run behind the host, each in a thread of its own
     uint64_t workspace_bytes = uint64_t{16} << 20;  // what matrix multiplication, convolution and attention ask for

@@ -46,6 +46,8 @@ int main() {
                 {"VNPU_COMPUTE", "none"},
                 {"VNPU_STREAMS", "asynchronous"},
                 {"VNPU_SOC", "Ascend910_9391"},
+                {"VNPU_CANN", "9.0.RC1"},
+                {"VNPU_DRIVER", "25.5.0"},
                 {"VNPU_WORKSPACE", "0"},
                 {"VNPU_OVERHEAD", "HCCL=1G,RUNTIME=0"},
                 {"VNPU_FAULTS", "fail-allocation:7,memory-limit:2K,overrun:aclnnAdd:3:16B"}});
@@ -55,6 +57,8 @@ int main() {
     CHECK(chosen.compute == Compute::kNone);
     CHECK(chosen.asynchronous);
     CHECK(chosen.soc_name == "Ascend910_9391");
+    CHECK(chosen.cann_version == "9.0.RC1");
+    CHECK(chosen.driver_version == "25.5.0");
     CHECK_EQUAL(chosen.workspace_bytes, uint64_t{0});
     CHECK_EQUAL(chosen.overhead.size(), size_t{1});
     CHECK_EQUAL(chosen.overhead[0].module, 3u);
@@ -80,6 +84,10 @@ int main() {
     for (const char* value : {"x", "1.5GiB", "GiB", "1XB", "99999999999999T"}) refuses("VNPU_MEMORY", value);
     for (const char* value : {"gpu", "CPU"}) refuses("VNPU_COMPUTE", value);
     for (const char* value : {"1", "both"}) refuses("VNPU_STREAMS", value);
+    for (const char* value : {"8", "x.1", "8..1", "8.5.", "8.5.0.1.2.3", "8.5 .0", "8.11111111111111111"}) {
+        refuses("VNPU_CANN", value);
+        refuses("VNPU_DRIVER", value);
+    }
     for (const char* value : {"RUNTIME", "=1G", "SPAM=1G", "RUNTIME=x", "RUNTIME=1G,"}) refuses("VNPU_OVERHEAD", value);
     for (const char* value : {"x", "fail-allocation", "fail-allocation:0", "memory-limit:", "overrun:", "overrun:a:b",
                               "overrun:a:1:1:1", "memory-limit:1G,"}) {

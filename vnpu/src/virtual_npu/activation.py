@@ -26,6 +26,8 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
     soc: str | None = None,
     compute: str | None = None,
     streams: str | None = None,
+    cann: str | None = None,
+    driver: str | None = None,
     workspace: int | str | None = None,
     overhead: str | None = None,
     faults: str | Iterable[str] | None = None,
@@ -42,6 +44,8 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         soc: Name of the chip that the devices report.
         compute: ``"cpu"`` or ``"none"``.
         streams: ``"synchronous"`` or ``"asynchronous"``.
+        cann: Version that the packages of CANN report: ``"8.5.0"``; without one they report none.
+        driver: Version that the driver reports, likewise.
         workspace: Device memory that operators such as matrix multiplication ask for while they run.
         overhead: What driver modules take at first use: ``"RUNTIME=128MiB,AICPU=64MiB"``.
         faults: Injected faults: ``"fail-allocation:7"``.
@@ -60,6 +64,8 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         "soc": soc,
         "compute": compute,
         "streams": streams,
+        "cann": cann,
+        "driver": driver,
         "workspace": workspace,
         "overhead": overhead,
         "faults": faults,
@@ -78,10 +84,10 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         raise VirtualNpuError(message)
     variables = environment_variables(configuration, despite_cann=despite_cann)
     os.environ.update(variables)
-    cann = cann_folder()
+    installed = cann_folder()
     # Loaded now, under their own names: torch_npu's libraries then find them without a search path.
-    _loaded.extend(ctypes.CDLL(str(cann / "lib64" / name), mode=ctypes.RTLD_GLOBAL) for name in LIBRARIES)
-    if str(cann / "python") not in sys.path:
-        sys.path.insert(1, str(cann / "python"))
+    _loaded.extend(ctypes.CDLL(str(installed / "lib64" / name), mode=ctypes.RTLD_GLOBAL) for name in LIBRARIES)
+    if str(installed / "python") not in sys.path:
+        sys.path.insert(1, str(installed / "python"))
     _active["configuration"] = configuration
     return configuration

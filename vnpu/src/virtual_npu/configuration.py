@@ -104,6 +104,14 @@ def parse_overhead(name: str, value: object) -> str:
     return ",".join(pairs)
 
 
+def parse_version(name: str, value: object) -> str:
+    """Return a version of CANN or of the driver, checked; empty for none."""
+    text = str(value)
+    if text and not re.fullmatch(r"\d{1,4}(\.[0-9A-Za-z]{1,16}){1,4}", text):
+        raise refused(name, text, "a version such as 8.5.0 or 9.0.RC1")
+    return text
+
+
 FAULTS = "fail-allocation:N, memory-limit:SIZE, overrun:FUNCTION[:CALL[:SIZE]]"
 
 
@@ -155,6 +163,13 @@ class Configuration:
     streams: str = option(
         "VNPU_STREAMS", parse_streams, "synchronous", "MODE",
         "synchronous: what is put on a stream has happened when the call returns; asynchronous: each stream has a thread",
+    )  # fmt: skip
+    cann: str = option(
+        "VNPU_CANN", parse_version, "", "VERSION",
+        "version that the packages of CANN report, such as 8.5.0; without one they report none, as before CANN 8.1",
+    )  # fmt: skip
+    driver: str = option(
+        "VNPU_DRIVER", parse_version, "", "VERSION", "version that the driver reports to who asks CANN, 25.5.0; without one none"
     )  # fmt: skip
     workspace: int = option(
         "VNPU_WORKSPACE", parse_size, 16 << 20, "SIZE",
