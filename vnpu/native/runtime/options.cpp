@@ -91,6 +91,11 @@ EXPORTED int aclmdlFinalizeDump() { return accepted(); }
 // Who sets a callback for exceptions of the device learns of them by statuses instead, at every call that meets one.
 EXPORTED int aclrtSetExceptionInfoCallback(void (*)(void*)) { return accepted(); }
 
+// What a stream may have beside its priority decides how a device fetches and reports, not what happens on it.
+EXPORTED int aclrtSetStreamAttribute(void*, int, const void* value) {
+    return value == nullptr ? virtual_npu::no_room() : accepted();
+}
+
 EXPORTED int aclrtGetRunMode(int* mode) {
     *mode = 1;  // on the host, with a device beside it
     return virtual_npu::kAclSuccess;
