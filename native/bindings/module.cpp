@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "alignment.h"
+#include "allocator_trace.h"
 #include "block_stack.h"
 #include "code_table.h"
 #include "core/observe/blocks.h"
@@ -39,7 +40,6 @@
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
-#include "sources/ascend/torch_npu/allocator_trace.h"
 #include "watch.h"
 #include "watch/watch.h"
 
@@ -249,14 +249,7 @@ NB_MODULE(_native, module) {
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
-    module.def(
-        "attach_allocator_trace",
-        [](const std::string& version) -> std::optional<std::string> {
-            const char* const why = allocator_trace::attach(version.c_str());
-            return why == nullptr ? std::nullopt : std::optional<std::string>(why);
-        },
-        nb::arg("version"),
-        "Lets torch_npu's caching allocator tell what it does. Returns why that cannot be; None if it does.");
+    define_allocator_trace(module);
     module.def(
         "device_memory", &device_memory, nb::arg("device"),
         nb::sig("def device_memory(device: int) -> tuple[int, int] | None"),

@@ -102,12 +102,60 @@ nb::dict columns_of(replay::Course course) {
     return found;
 }
 
+// Throws ValueError where the columns do not belong together.
+replay::States states_of(const nb::dict& given, const replay::Events& events) {
+    const auto bytes = [&given](const char* name) { return nb::cast<Numbers<std::uint8_t>>(given[name]); };
+    const auto numbers = [&given](const char* name) { return nb::cast<Numbers<std::uint32_t>>(given[name]); };
+    const auto places = [&given](const char* name) { return nb::cast<Numbers<std::uint64_t>>(given[name]); };
+    const auto leads_to_one = bytes("leads_to_one");
+    const auto state = numbers("state");
+    const auto streams = numbers("stream");
+    const auto pools = numbers("pool");
+    const auto holders = numbers("holder");
+    const auto segments = places("segment_address");
+    const auto addresses = places("address");
+    const auto sizes = places("bytes");
+    const auto uses = bytes("use");
+    const auto is_small = bytes("is_small");
+    const auto is_expandable = bytes("is_expandable");
+    const std::size_t count = state.shape(0);
+    replay::States states;
+    states.parts.resize(nb::cast<std::size_t>(given["count"]));
+    bool is_right = leads_to_one.shape(0) == events.count && streams.shape(0) == count && pools.shape(0) == count &&
+                    holders.shape(0) == count && segments.shape(0) == count && addresses.shape(0) == count &&
+                    sizes.shape(0) == count && uses.shape(0) == count && is_small.shape(0) == count &&
+                    is_expandable.shape(0) == count;
+    for (std::size_t event = 0; is_right && event < events.count; ++event) {
+        is_right = static_cast<replay::Action>(events.actions[event]) != replay::Action::kRestore ||
+                   events.blocks[event] < states.parts.size();
+    }
+    for (std::size_t index = 0; is_right && index < count; ++index) {
+        const std::uint32_t holder = holders.data()[index];
+        is_right = state.data()[index] < states.parts.size() && streams.data()[index] < events.stream_count &&
+                   pools.data()[index] <= events.private_pools && uses.data()[index] <= 2 &&
+                   (holder < events.block_count || holder == replay::Block::kNobody);
+        if (is_right) {
+            states.parts[state.data()[index]].push_back(
+                {segments.data()[index], addresses.data()[index], sizes.data()[index], streams.data()[index],
+                 pools.data()[index], holder, static_cast<replay::Block::State>(uses.data()[index]),
+                 is_small.data()[index] != 0, is_expandable.data()[index] != 0});
+        }
+    }
+    if (!is_right) {
+        throw nb::value_error("states do not belong to the events");
+    }
+    states.leads_to_one.assign(leads_to_one.data(), leads_to_one.data() + events.count);
+    return states;
+}
+
 nb::tuple replay_events(const Numbers<std::uint8_t>& actions, const Numbers<std::uint32_t>& blocks,
                         const Numbers<std::uint64_t>& bytes, const Numbers<std::uint32_t>& streams,
                         const Numbers<std::uint32_t>& pools, const nb::dict& given,
                         const std::optional<Numbers<std::uint32_t>>& released,
                         const std::optional<Numbers<std::uint32_t>>& first_address,
-                        const std::optional<Numbers<std::uint64_t>>& addresses, bool with_course) {
+                        const std::optional<Numbers<std::uint64_t>>& addresses,
+                        const std::optional<nb::dict>& given_states, std::uint32_t block_count,
+                        std::uint32_t stream_count, std::uint32_t pool_count, bool with_course) {
     replay::Events events;
     events.count = actions.shape(0);
     if (blocks.shape(0) != events.count || bytes.shape(0) != events.count || streams.shape(0) != events.count ||
@@ -130,14 +178,20 @@ nb::tuple replay_events(const Numbers<std::uint8_t>& actions, const Numbers<std:
     events.bytes = bytes.data();
     events.streams = streams.data();
     events.pools = pools.data();
+    // States may have more than the events do.
+    events.block_count = std::max(block_count, count_of(events.blocks, events.count));
+    events.stream_count = std::max(stream_count, count_of(events.streams, events.count));
+    events.private_pools = std::max({pool_count, count_of(events.pools, events.count), 1U}) - 1;
+    std::optional<replay::States> states;
+    if (given_states) {
+        states = states_of(*given_states, events);
+    }
     replay::Summary summary;
     replay::Course course;
     {
         const nb::gil_scoped_release released_gil;
-        events.block_count = count_of(events.blocks, events.count);
-        events.stream_count = count_of(events.streams, events.count);
-        events.private_pools = std::max(count_of(events.pools, events.count), 1U) - 1;
-        summary = replay::replay(settings, events, recorded, with_course ? &course : nullptr);
+        summary =
+            replay::replay(settings, events, recorded, states ? &*states : nullptr, with_course ? &course : nullptr);
     }
     nb::object columns = nb::none();
     if (with_course) {
@@ -152,7 +206,8 @@ void define_replay(nb::module_& module) {
     module.def(
         "replay", &replay_events, nb::arg("actions"), nb::arg("blocks"), nb::arg("bytes"), nb::arg("streams"),
         nb::arg("pools"), nb::arg("settings"), nb::arg("released").none(), nb::arg("first_address").none(),
-        nb::arg("addresses").none(), nb::arg("with_course"),
+        nb::arg("addresses").none(), nb::arg("states").none(), nb::arg("block_count"), nb::arg("stream_count"),
+        nb::arg("pool_count"), nb::arg("with_course"),
         "Replays allocations through a model of torch's caching allocator; native/offline/replay/replay.h has the "
         "meaning of the columns. Returns a summary, and columns of what each event left behind, or None.");
 }

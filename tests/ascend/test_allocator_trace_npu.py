@@ -95,6 +95,7 @@ def test_entries_and_replay_are_those_of_torch(
     recording, history = observed(observe, tmp_path, program, settings, *fraction)
     assert "observed.allocator" in recording.facts
     assert "unobserved.allocator" not in recording.facts
+    assert not {"allocator.state", "allocator.left_out"} & recording.facts.keys()  # nothing was missed
     expected = [
         (entry["action"], entry["addr"] if "addr" in entry else entry["device_free"], entry["size"], entry["stream"],
          tuple(entry["pool_id"]))

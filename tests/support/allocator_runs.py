@@ -79,7 +79,12 @@ def is_known(given: Mapping[str, Any]) -> bool:
 
 
 def run_programs(
-    folder: Path, cases: Mapping[str, Any], variables: Mapping[str, str], *, in_order: bool = False
+    folder: Path,
+    cases: Mapping[str, Any],
+    variables: Mapping[str, str],
+    *,
+    in_order: bool = False,
+    script: str = "allocator_histories.py",
 ) -> str:
     """Run programs on the virtual NPU, but for those with a setting that its torch_npu does not have; no operator computes.
 
@@ -88,6 +93,7 @@ def run_programs(
         cases: Name to program, settings, fraction and seed.
         variables: Of the virtual NPU.
         in_order: Whether the same things happen in the same order each time.
+        script: The file that runs them.
 
     Returns:
         What went wrong; empty if nothing did.
@@ -100,7 +106,7 @@ def run_programs(
     }
     known = {name: given for name, given in cases.items() if is_known(given)}
     run = subprocess.run(
-        [sys.executable, str(PROGRAMS / "allocator_histories.py"), str(folder), json.dumps(known)],
+        [sys.executable, str(PROGRAMS / script), str(folder), json.dumps(known)],
         env=environment(**{**variables, **own}),
         cwd=folder,
         capture_output=True,

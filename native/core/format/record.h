@@ -105,6 +105,7 @@ enum RecordFlag : std::uint8_t {
     // MALLOC: the block was allocated while nothing was collected; the record
     // says that it existed when collection began. FREE: the block was recorded,
     // and freed while nothing was collected. Written as "shadow" in dumps.
+    // SEGMENT_*, ALLOCATOR_*: what the allocator held when its recording began.
     kFlagShadow = 1U << 0U,
     // FUNCTION_CALL: the call was already running when tracing began, so
     // timestamp_ns is unknown (0).

@@ -70,6 +70,20 @@ struct RecordedSegments {
     std::size_t address_count = 0;
 };
 
+// A part of a segment that is there when a replay begins, or goes on behind what is not known. Those of a segment
+// follow each other, by address; in expandable ones there may be unmapped room between them.
+struct HeldPart {
+    std::uint64_t segment_address = 0;
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint32_t stream = 0;
+    std::uint32_t pool = 0;  // 0: the common one
+    std::uint32_t holder = Block::kNobody;
+    Block::State state = Block::State::kFree;
+    bool is_small = false;
+    bool is_expandable = false;
+};
+
 enum class FailureReason : std::uint8_t { kNone, kFraction, kDriver };
 
 struct Totals {
@@ -82,6 +96,10 @@ struct Totals {
 class AllocatorModel {
 public:
     AllocatorModel(const AllocatorSettings& settings, std::uint32_t streams, std::uint32_t private_pools);
+
+    // Forgets what there is, and has these parts instead, which are those of a recording. Returns the block of each;
+    // null if one lies in another or outside of its segment.
+    std::vector<Block*> restore(const std::vector<HeldPart>& parts);
 
     // Null if there is no memory. `pool`: 0 is the common one.
     Block* allocate(std::uint64_t requested_bytes, std::uint32_t stream, std::uint32_t pool);
@@ -138,6 +156,10 @@ private:
     bool map(Block* block, std::uint64_t bytes);
     void unmap(Block* block);
     std::uint64_t chunk_bytes(const Pool& pool) const;
+
+    void forget_all();
+    Block* append_part(Block* before, const HeldPart& part, std::uint64_t address, std::uint64_t bytes, bool is_mapped);
+    std::uint64_t reservation_bytes(const Pool& pool) const;
 
     bool take_from_driver(std::uint64_t bytes);
     bool place(Block* block);

@@ -5,7 +5,6 @@
 namespace msmemscope::replay {
 namespace {
 
-constexpr std::uint64_t kFirstAddress = 1ULL << 40;
 constexpr std::uint64_t kAddressSpaceBytes = 1ULL << 60;  // more than any recording asks for
 
 }  // namespace
@@ -13,8 +12,36 @@ constexpr std::uint64_t kAddressSpaceBytes = 1ULL << 60;  // more than any recor
 DriverModel::DriverModel(std::uint64_t capacity_bytes, AddressOrder order)
     : capacity_bytes_(capacity_bytes), order_(order), gaps_{{kFirstAddress, kAddressSpaceBytes}} {}
 
+void DriverModel::reset(std::uint64_t first_address) {
+    taken_bytes_ = 0;
+    gaps_ = {{first_address, kAddressSpaceBytes}};
+}
+
+void DriverModel::hold(std::uint64_t address, std::uint64_t bytes) {
+    const std::uint64_t end = address + rounded_up(bytes, kSmallSegmentBytes);
+    auto gap = gaps_.upper_bound(address);
+    if (gap != gaps_.begin()) {
+        --gap;
+    }
+    while (gap != gaps_.end() && gap->first < end) {
+        const auto [begin, room] = *gap;
+        const std::uint64_t gap_end = begin + room;
+        if (gap_end <= address) {
+            ++gap;
+            continue;
+        }
+        gap = gaps_.erase(gap);
+        if (begin < address) {
+            gaps_.emplace(begin, address - begin);
+        }
+        if (gap_end > end) {
+            gaps_.emplace(end, gap_end - end);
+        }
+    }
+}
+
 bool DriverModel::take_bytes(std::uint64_t bytes) {
-    if (bytes > capacity_bytes_ - taken_bytes_) {
+    if (taken_bytes_ > capacity_bytes_ || bytes > capacity_bytes_ - taken_bytes_) {
         return false;
     }
     taken_bytes_ += bytes;

@@ -11,7 +11,15 @@ namespace msmemscope::replay {
 
 class DriverModel {
 public:
+    static constexpr std::uint64_t kFirstAddress = 1ULL << 40;
+
     DriverModel(std::uint64_t capacity_bytes, AddressOrder order);
+
+    // Nothing is taken any more; addresses begin here.
+    void reset(std::uint64_t first_address = kFirstAddress);
+    // Takes bytes, whether there are so many or not; and addresses, as far as nobody has them.
+    void hold_bytes(std::uint64_t bytes) { taken_bytes_ += bytes; }
+    void hold(std::uint64_t address, std::uint64_t bytes);
 
     bool take_bytes(std::uint64_t bytes);
     void give_bytes(std::uint64_t bytes) { taken_bytes_ -= bytes; }

@@ -12,6 +12,10 @@ std::uint64_t AllocatorModel::chunk_bytes(const Pool& pool) const {
     return std::max(settings_.large_chunk_bytes, settings_.page_bytes);
 }
 
+std::uint64_t AllocatorModel::reservation_bytes(const Pool& pool) const {
+    return rounded_up(settings_.device_bytes + settings_.device_bytes / 8, chunk_bytes(pool));
+}
+
 // The lowest unmapped block, or the free one right before it, from which on enough is free or unmapped; null if a
 // segment of its own would be too small, too.
 Block* AllocatorModel::growable(Pool& pool, std::uint32_t stream, std::uint64_t bytes) {
@@ -27,8 +31,7 @@ Block* AllocatorModel::growable(Pool& pool, std::uint32_t stream, std::uint64_t 
             return first;
         }
     }
-    const std::uint64_t chunk = chunk_bytes(pool);
-    const std::uint64_t segment_bytes = rounded_up(settings_.device_bytes + settings_.device_bytes / 8, chunk);
+    const std::uint64_t segment_bytes = reservation_bytes(pool);
     if (segment_bytes < bytes) {
         return nullptr;
     }

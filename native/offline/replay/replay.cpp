@@ -26,10 +26,12 @@ Failure failure_of(AllocatorModel& model, const AllocatorSettings& settings, con
 
 class Player {
 public:
-    Player(const AllocatorSettings& settings, const Events& events, const RecordedColumns& recorded)
+    Player(const AllocatorSettings& settings, const Events& events, const RecordedColumns& recorded,
+           const States* states)
         : settings_(settings),
           events_(events),
           recorded_(recorded),
+          states_(states),
           model_(settings, events.stream_count, events.private_pools),
           blocks_(events.block_count, nullptr) {}
 
@@ -54,9 +56,18 @@ public:
 
 private:
     bool take(std::size_t event, Failure& failure) {
-        const std::uint32_t number = events_.blocks[event];
-        Block*& block = blocks_[number];
         inferred_ = Inferred::kNothing;
+        if (states_ != nullptr && states_->leads_to_one[event] != 0) {
+            return true;
+        }
+        const std::uint32_t number = events_.blocks[event];
+        if (static_cast<Action>(events_.actions[event]) == Action::kRestore) {
+            if (states_ != nullptr) {
+                restore(states_->parts[number]);
+            }
+            return true;
+        }
+        Block*& block = blocks_[number];
         switch (static_cast<Action>(events_.actions[event])) {
             case Action::kAllocate:
                 block = allocate(event);
@@ -87,8 +98,19 @@ private:
             case Action::kGiveUpPool:
                 model_.give_up_pool(events_.pools[event]);
                 return true;
+            case Action::kRestore:
+                return true;  // above
         }
         return true;
+    }
+
+    void restore(const std::vector<HeldPart>& parts) {
+        std::fill(blocks_.begin(), blocks_.end(), nullptr);
+        for (Block* const block : model_.restore(parts)) {
+            if (block->holder != Block::kNobody) {
+                blocks_[block->holder] = block;
+            }
+        }
     }
 
     Block* allocate(std::size_t event) {
@@ -147,8 +169,9 @@ private:
     }
 
     void add(Course& course, std::size_t event) const {
-        const Block* const block =
-            static_cast<Action>(events_.actions[event]) == Action::kAllocate ? blocks_[events_.blocks[event]] : nullptr;
+        const bool is_passed = states_ != nullptr && states_->leads_to_one[event] != 0;
+        const bool is_allocation = static_cast<Action>(events_.actions[event]) == Action::kAllocate && !is_passed;
+        const Block* const block = is_allocation ? blocks_[events_.blocks[event]] : nullptr;
         course.addresses.push_back(block != nullptr ? block->address : 0);
         course.segments.push_back(block != nullptr ? block->segment : 0);
         course.block_bytes.push_back(block != nullptr ? block->bytes : 0);
@@ -161,6 +184,7 @@ private:
     const AllocatorSettings& settings_;
     const Events& events_;
     const RecordedColumns& recorded_;
+    const States* states_;
     AllocatorModel model_;
     std::vector<Block*> blocks_;
     Inferred inferred_ = Inferred::kNothing;
@@ -169,8 +193,8 @@ private:
 }  // namespace
 
 Summary replay(const AllocatorSettings& settings, const Events& events, const RecordedColumns& recorded,
-               Course* course) {
-    return Player(settings, events, recorded).play(course);
+               const States* states, Course* course) {
+    return Player(settings, events, recorded, states).play(course);
 }
 
 }  // namespace msmemscope::replay

@@ -16,6 +16,7 @@ enum class Action : std::uint8_t {
     kEmptyCache = 3,
     kFailedAllocation = 4,  // that the recording saw fail: tried where the driver has a limit
     kGiveUpPool = 5,        // the last user of a private pool is gone
+    kRestore = 6,           // what came before is not known: here is what there was then; `blocks` is its number
 };
 
 // One row per event.
@@ -29,6 +30,13 @@ struct Events {
     std::uint32_t block_count = 0;
     std::uint32_t stream_count = 0;
     std::uint32_t private_pools = 0;
+};
+
+// What the allocator held at each kRestore. Without it these do nothing, and the events that lead from one state to the
+// next one are replayed as others are: blocks that were there are allocated, others freed.
+struct States {
+    std::vector<std::uint8_t> leads_to_one;    // per event: passed over, as the state before it has what it did
+    std::vector<std::vector<HeldPart>> parts;  // by number of the state
 };
 
 // What the recording has of segments; all null where it is not followed.
@@ -84,9 +92,9 @@ struct Summary {
     Failure failure;
 };
 
-// Ends at the first allocation that fails, unless the program went on when it failed in the recording. Frees of blocks
-// that are not there are passed over.
+// Null states: none are known or wanted. Ends at the first allocation that fails, unless the program went on when it
+// failed in the recording. Frees of blocks that are not there are passed over.
 Summary replay(const AllocatorSettings& settings, const Events& events, const RecordedColumns& recorded,
-               Course* course);
+               const States* states, Course* course);
 
 }  // namespace msmemscope::replay

@@ -1,7 +1,8 @@
 """What torch_npu's caching allocator says of itself, and what the program tells it: settings, and to empty its cache.
 
 The allocator calls the core directly (`native/sources/ascend/torch_npu/`). It is asked to when torch_npu has initialised
-itself, which is before its first allocation; a history that the program has torch record is not touched.
+itself, which is before its first allocation; a history that the program has torch record is not touched. Where collection
+begins later, or begins again, what the allocator holds then is taken from its snapshot.
 """
 
 from __future__ import annotations
@@ -22,12 +23,28 @@ if TYPE_CHECKING:
 _VARIABLES: Final = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """Where the allocator's settings come from; the first one that is set counts."""
 
+STATE_FACT: Final = "allocator.state"
+_FRACTION: Final = "per_process_memory_fraction"
+_MOST: Final = (1 << 64) - 1
+_KINDS: Final = {
+    "inactive": None,
+    "active_allocated": EventKind.ALLOCATOR_ALLOC,
+    "active_pending_free": EventKind.ALLOCATOR_FREE,
+    "active_awaiting_free": EventKind.ALLOCATOR_FREE,
+}
+"""By the state of a block in a snapshot."""
+
 _waits = False
 _attached: list[Any] = []
+_unsaid: list[tuple[int, str]] = []
+"""Settings that the program chose while nothing was collected, by device."""
 
 
 def observe_allocator() -> None:
-    """Let the allocator tell what it does: now if the program has torch_npu already, else as soon as it imports it."""
+    """Let the allocator tell what it does: now if the program has torch_npu already, else as soon as it imports it.
+
+    To be called each time that collection has begun: what happened before it is not known otherwise.
+    """
     global _waits  # noqa: PLW0603 - there is one torch_npu
     # The package itself may be half imported: it imports torch, which begins the session.
     if hasattr(sys.modules.get("torch_npu.npu"), "_lazy_call"):
@@ -38,23 +55,29 @@ def observe_allocator() -> None:
 
 
 def _prepare() -> None:
-    """Never raises: it runs in the middle of the program's imports."""
+    """Never raises: it runs in the middle of the program's imports, or of its calls."""
     try:
-        extension = sys.modules["torch_npu._C"]
-        if extension in _attached:
-            return
-        _attached.append(extension)
-        for name, wrap in _WRAPPERS.items():
-            original = getattr(extension, name)
-            setattr(extension, name, functools.update_wrapper(wrap(original), original))
-        vars(sys.modules["torch_npu.npu"])["_lazy_call"](_attach)
+        extension: Any = sys.modules["torch_npu._C"]
+        npu: Any = sys.modules["torch_npu.npu"]
+        # What initialises it only now, in a forked child or by itself, is none of our business.
+        is_initialized = bool(npu.is_initialized())
+        if extension not in _attached:
+            _attached.append(extension)
+            for name, wrap in _WRAPPERS.items():
+                original = getattr(extension, name)
+                setattr(extension, name, functools.update_wrapper(wrap(original), original))
+            vars(npu)["_lazy_call"](functools.partial(_attach, is_late=is_initialized))
+            if is_initialized:
+                _note_fraction(extension)
+        if is_initialized:
+            _record_state(npu)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
         _native.note_fact("unobserved.allocator", f"{type(error).__name__}: {error}")
 
 
-def _attach() -> None:
-    """torch_npu has been initialised."""
-    why = _native.attach_allocator_trace(str(sys.modules["torch_npu"].__version__))
+def _attach(*, is_late: bool) -> None:
+    """torch_npu has been initialised; long ago if that is late."""
+    why = _native.attach_allocator_trace(str(sys.modules["torch_npu"].__version__), is_late)
     if why is not None:
         _native.note_fact("unobserved.allocator", why)
         return
@@ -62,16 +85,121 @@ def _attach() -> None:
     _native.note_fact("allocator.settings", settings)
 
 
-def _note(kind: EventKind, name: str = "") -> None:
+def _note_fraction(extension: Any) -> None:
+    """Note the limit that the program has set already; other calls that it made before cannot be found out.
+
+    Of the current device: asking torch_npu about another one makes that the current one.
+    """
     from msmemscope.capture.current_npu import current_npu
 
+    device = current_npu()
+    if device >= 0:
+        # Worked out from bytes: not exactly what the program said.
+        fraction = round(getattr(extension, "_npu_getMemoryFraction")(device), 9)  # noqa: B009 - no name of ours
+        if fraction < 1.0:
+            _unsaid.append((_native.physical_device(device), f"{_FRACTION}:{fraction}"))
+
+
+def _record_state(npu: Any) -> None:
+    """Record what the allocator holds, of the devices of which something was missed.
+
+    Never raises: it runs in the middle of the program's calls.
+    """
+    try:
+        for device, text in _unsaid:
+            _native.record_event(EventKind.ALLOCATOR_SETTING, device, name=text, pool=Pool.PTA)
+        _unsaid.clear()
+        if not _native.begin_allocator_state():
+            return
+        try:
+            segments = npu.memory_snapshot()
+        finally:
+            moments = _native.end_allocator_state()
+        why = _record_devices(segments, moments)
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
+        why = f"{type(error).__name__}: {error}"
+    if why is not None:
+        why = f"what it held when collection began could not be recorded: {why}"
+        _native.lose_allocator_state(why)
+        _native.warn(f"torch_npu's caching allocator: {why}")
+
+
+def _record_devices(segments: list[dict[str, Any]], moments: list[tuple[int, int, int]]) -> str | None:
+    """Record the state of each device.
+
+    Its snapshot is taken under its lock, and the trace tracker is told so before the lock is released. So what the snapshot
+    has is what stood there right before the first event that gets the number noted then, whatever other threads do.
+
+    Args:
+        segments: The snapshot of all devices.
+        moments: When it was taken of each: the program's number of the device, that of events, and the active bytes.
+
+    Returns:
+        Why it cannot be; None if it was.
+    """
+    of_device: dict[int, list[dict[str, Any]]] = {}
+    for segment in segments:
+        of_device.setdefault(segment["device"], []).append(segment)
+    for number, sequence, active_bytes in moments:
+        held = of_device.pop(number, [])
+        if active_bytes != sum(segment["active_size"] for segment in held):
+            return f"the snapshot of npu:{number} does not have the bytes that the trace tracker was told of"
+        device = _native.physical_device(number)
+        if sequence and held and device < 0:
+            return f"the driver's number of npu:{number} is not known"
+        if sequence and device >= 0:
+            count = sum(_record_segment(device, segment) for segment in held)
+            # Last: whoever reads this knows that all of it is there.
+            _native.note_fact(STATE_FACT, f"{device}/{sequence}/{count}")
+    if of_device:
+        return f"the trace tracker was not told of a snapshot of npu:{min(of_device)}"
+    if any(active_bytes for _, _, active_bytes in moments):
+        # Also where mstx tells nothing of the allocator, as it does not once the program had used an NPU before us.
+        _native.note_fact("observed.allocator", "by its trace tracker, compared with its snapshot")
+    return None
+
+
+def _record_segment(device: int, segment: dict[str, Any]) -> int:
+    """Record a segment and its blocks; what lies between those is free. Returns how many rows that were."""
+    stream, pool = segment["stream"] & _MOST, tuple(segment.get("segment_pool_id", (0, 0)))
+    address: int = segment["address"]
+    _native.record_held(
+        EventKind.SEGMENT_MAP if segment.get("is_expandable") else EventKind.SEGMENT_ALLOC,
+        device,
+        address,
+        segment["total_size"],
+        stream,
+        pool,
+        is_small=segment["segment_type"] == "small",
+    )
+    count = 1
+    for block in segment["blocks"]:
+        begin, size = block.get("address", address), block["size"]
+        address = begin + size
+        kind = _KINDS[block["state"]]
+        if kind is not None:
+            _native.record_held(kind, device, begin, size, stream, pool, block.get("requested_size", -1))
+            count += 1
+    return count
+
+
+def _current_device() -> int:
+    from msmemscope.capture.current_npu import current_npu
+
+    return _native.physical_device(current_npu())
+
+
+def _note_setting(text: str) -> None:
     if _native.is_collecting():
-        _native.record_event(kind, _native.physical_device(current_npu()), name=name, pool=Pool.PTA)
+        _native.record_event(EventKind.ALLOCATOR_SETTING, _current_device(), name=text, pool=Pool.PTA)
+    else:
+        _unsaid.append((_current_device(), text))
 
 
 def _emptying(original: Callable[..., Any]) -> Any:
     def empty_cache(*arguments: Any, **keywords: Any) -> Any:
-        _note(EventKind.CACHE_EMPTIED)
+        if _native.is_collecting():
+            _native.record_event(EventKind.CACHE_EMPTIED, _current_device(), pool=Pool.PTA)
         return original(*arguments, **keywords)
 
     return empty_cache
@@ -80,7 +208,7 @@ def _emptying(original: Callable[..., Any]) -> Any:
 def _setting(original: Callable[..., Any]) -> Any:
     def set_settings(settings: Any, *arguments: Any, **keywords: Any) -> Any:
         result = original(settings, *arguments, **keywords)
-        _note(EventKind.ALLOCATOR_SETTING, str(settings))
+        _note_setting(str(settings))
         return result
 
     return set_settings
@@ -89,7 +217,7 @@ def _setting(original: Callable[..., Any]) -> Any:
 def _limiting(original: Callable[..., Any]) -> Any:
     def set_fraction(fraction: Any, *arguments: Any, **keywords: Any) -> Any:
         result = original(fraction, *arguments, **keywords)
-        _note(EventKind.ALLOCATOR_SETTING, f"per_process_memory_fraction:{fraction}")
+        _note_setting(f"{_FRACTION}:{fraction}")
         return result
 
     return set_fraction

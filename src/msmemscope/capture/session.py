@@ -242,8 +242,12 @@ class Session:
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
+        was_collecting = _native.is_collecting()
         if _native.end_step(self._device_of_steps()) and self._holders is not None:
             self._holders.step_ended()
+        if not was_collecting and _native.is_collecting():
+            with self._lock:
+                self._observe_allocator()
 
     def _device_of_steps(self) -> int:
         """Steps are events of the current NPU, or of the cpu where that is observed; of none if both are not."""
@@ -268,10 +272,7 @@ class Session:
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
             observe_with_torch_npu()
-            if CollectionItem.ALLOCATOR in config.events:
-                from msmemscope.capture.allocator_trace import observe_allocator
-
-                observe_allocator()
+            self._observe_allocator()
         # Also with a depth of 0: a failure for lack of memory takes its stack whatever the settings say.
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))
@@ -288,6 +289,13 @@ class Session:
 
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
+
+    def _observe_allocator(self) -> None:
+        """To be called each time that events begin to be recorded."""
+        if CollectionItem.ALLOCATOR in self.config.events and self.config.devices != ("cpu",):
+            from msmemscope.capture.allocator_trace import observe_allocator
+
+            observe_allocator()
 
     def _look_for_leaks(self) -> None:
         if self._implied_steps is None or self._holders is None:

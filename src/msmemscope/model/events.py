@@ -68,7 +68,7 @@ class EventFlag(IntFlag):
     """What is particular about one event."""
 
     SHADOW = 1
-    """MALLOC or FREE that happened while nothing was collected."""
+    """MALLOC or FREE that happened while nothing was collected; of ALLOCATOR_KINDS, what the allocator held when that ended."""
     START_UNKNOWN = 2
     """FUNCTION_CALL that was already running when tracing began."""
     END_UNKNOWN = 4

@@ -6,12 +6,12 @@ out, not by itself: otherwise the growth of a pool's reserve would be told of tw
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
 
 _LATEST: Final = np.iinfo(np.uint64).max
@@ -34,7 +34,8 @@ def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
 def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
     """Tell which blocks of the driver hold blocks of a pool.
 
-    A block of the driver is a pool's if a block of a pool lay in it while both were alive, or, for physical memory that
+    A block of the driver is a pool's if a block of a pool lay in it while both were alive (those that are there when
+    collection begins are told of in any order), or, for physical memory that
     is mapped elsewhere (its address is a handle), if the next that its thread told of a pool's reserve is a growth by
     the block and those that follow it.
 
@@ -64,11 +65,28 @@ def holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series
         is_inside = (
             (index >= 0)
             & (parts["address"].to_numpy() - holder["address"].to_numpy() < holder["size"].to_numpy().astype(np.uint64))
-            & (parts["malloc_sequence"].to_numpy() > holder["malloc_sequence"].to_numpy())
+            & (
+                (parts["malloc_sequence"].to_numpy() > holder["malloc_sequence"].to_numpy())
+                | (
+                    _was_there(parts)
+                    & _was_there(holder)
+                    & (parts["free_sequence"].fill_null(_LATEST).to_numpy() > holder["malloc_sequence"].to_numpy())
+                )
+            )
             & (parts["malloc_sequence"].to_numpy() < holder["free_sequence"].fill_null(_LATEST).to_numpy())
         )
         found[rows[np.unique(holder["row"].to_numpy()[is_inside])]] = True
     return pl.Series(found)
+
+
+def _was_there(blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tell which blocks collection found when it began.
+
+    Args:
+        blocks: Rows of `recording.BLOCK_SCHEMA`.
+    """
+    found: np.ndarray[Any, np.dtype[np.bool_]] = (blocks["flags"].to_numpy() & int(EventFlag.SHADOW)) != 0
+    return found
 
 
 def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.fragmentation.fragmentation import GAP_SCHEMA, SEGMENT_SCHEMA, TOTAL_SCHEMA, find_fragmentation
 from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventFlag
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
 
@@ -70,6 +71,19 @@ def test_a_segment_without_blocks_can_be_returned() -> None:
     assert (total["returnable_bytes"], total["free_bytes"]) == (100 * MEBIBYTE, 100 * MEBIBYTE)
     assert found.segments["pin_sequence"].to_list() == [None, 6]
     assert found.pinned().is_empty()
+
+
+def test_what_was_there_comes_in_any_order() -> None:
+    """When collection begins, a block may be told of before the memory of the driver that it lies in."""
+    trace = Trace()
+    gone = trace.malloc(20, pool=Pool.PTA, address=BASE + 200, flags=EventFlag.SHADOW)
+    trace.malloc(20, LAYER, address=BASE + 10, flags=EventFlag.SHADOW)
+    trace.malloc(100, pool=Pool.HAL, address=BASE, flags=EventFlag.SHADOW)
+    trace.free(gone)
+    trace.malloc(100, pool=Pool.HAL, address=BASE + 200, flags=EventFlag.SHADOW)
+    found = find_fragmentation(trace.recording(), 6)
+    assert found.segments["address"].to_list() == [BASE]
+    assert found.gaps.select("address", "size").rows() == [(BASE, 10), (BASE + 30, 70)]
 
 
 def test_blocks_over_several_blocks_of_the_driver() -> None:

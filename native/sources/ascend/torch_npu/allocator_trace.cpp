@@ -75,6 +75,19 @@ struct Pending {
     std::uint64_t bytes;
 };
 thread_local Pending pending{};
+// The tracker may not have been there yet when the allocator handed out the first block that a thread tells mstx of.
+std::atomic<bool> was_late{false};
+thread_local bool was_told{false};
+
+// By the program's number of a device. Once an entry of its allocator was not recorded, the next ones mean nothing
+// until its state is known.
+enum class State : std::uint8_t { kKnown, kUnknown, kLeftOut };  // the last: and entries were left out, which is noted
+std::atomic<State> states[format::kDevicesPerKind];
+
+// The thread that takes a snapshot to record the state, and what its allocators said meanwhile.
+thread_local bool takes_state{false};
+Moment moments[format::kDevicesPerKind];
+std::size_t moment_count = 0;
 
 void refuse(const char* why) noexcept {
     if (trust.exchange(Trust::kRefused, std::memory_order_relaxed) != Trust::kRefused) {
@@ -105,16 +118,56 @@ format::EventKind kind_of(Action action) noexcept {
     }
 }
 
-std::uint32_t pool_attribute(const RecordingScope& scope, const Entry& entry) noexcept {
-    if ((entry.pool[0] | entry.pool[1]) == 0) {
-        return 0;
+// requested_bytes: -1 where it is no attribute.
+std::uint32_t attributes_of(const RecordingScope& scope, const std::uint64_t (&pool)[2],
+                            std::int64_t requested_bytes) noexcept {
+    format::Attribute pairs[2];
+    std::size_t count = 0;
+    if ((pool[0] | pool[1]) != 0) {
+        char text[48];
+        const int length = std::snprintf(text, sizeof(text), "%llu/%llu", static_cast<unsigned long long>(pool[0]),
+                                         static_cast<unsigned long long>(pool[1]));
+        pairs[count++] = {format::AttributeKey::kPoolId, format::ValueKind::kString, 0,
+                          recorder::intern_string(scope, text, static_cast<std::size_t>(length))};
     }
-    char text[48];
-    const int length = std::snprintf(text, sizeof(text), "%llu/%llu", static_cast<unsigned long long>(entry.pool[0]),
-                                     static_cast<unsigned long long>(entry.pool[1]));
-    const format::Attribute pool{format::AttributeKey::kPoolId, format::ValueKind::kString, 0,
-                                 recorder::intern_string(scope, text, static_cast<std::size_t>(length))};
-    return recorder::intern_attributes(scope, &pool, 1);
+    if (requested_bytes >= 0) {
+        pairs[count++] = {format::AttributeKey::kRequestedBytes, format::ValueKind::kNumber, 0,
+                          static_cast<std::uint64_t>(requested_bytes)};
+    }
+    return count == 0 ? 0 : recorder::intern_attributes(scope, pairs, count);
+}
+
+// The allocator of the next device has made its part of the snapshot; its lock is still held, so that nothing of it
+// comes between. All of these entries name device 0; the allocators take their turns in the order of the devices.
+void note_moment(std::int64_t active_bytes) noexcept {
+    if (moment_count == std::size(moments)) {
+        return;
+    }
+    const auto number = static_cast<int>(moment_count);
+    const int device = acl::physical_device(number);
+    std::uint64_t sequence = 0;
+    if ((device < 0 || recorder::settings().observes(npu(device))) &&
+        states[number].exchange(State::kKnown, std::memory_order_relaxed) != State::kKnown) {
+        sequence = recorder::next_sequence();
+    }
+    moments[moment_count++] = {number, sequence, static_cast<std::uint64_t>(active_bytes)};
+}
+
+// An entry is not recorded, as it is not asked for.
+void miss(std::atomic<State>& state) noexcept {
+    if (state.load(std::memory_order_relaxed) == State::kKnown) {
+        state.store(State::kUnknown, std::memory_order_relaxed);
+    }
+}
+
+// An entry is not recorded, as nobody knows what it changes.
+void leave_out(std::atomic<State>& state, int device) noexcept {
+    if (state.exchange(State::kLeftOut, std::memory_order_relaxed) != State::kLeftOut) {
+        char text[48];
+        std::snprintf(text, sizeof(text), "%d/%llu", device,
+                      static_cast<unsigned long long>(recorder::next_sequence()));
+        recorder::note_fact("allocator.left_out", text);
+    }
 }
 
 // Called by the allocator with its lock held, with or without Python's: takes no lock, and calls nothing of torch.
@@ -125,19 +178,34 @@ void take(const Entry& entry) noexcept {
     }
     if (trusted == Trust::kNew && entry.action == Action::kAlloc) {
         pending = {static_cast<std::uint64_t>(entry.address), static_cast<std::uint64_t>(entry.size)};
-    }
-    if (!recorder::is_selected(kSelectAllocator)) {
-        return;
+        was_told = true;
     }
     const format::EventKind kind = kind_of(entry.action);
     if (kind == format::EventKind::kNone) {
-        if (entry.action != Action::kSnapshot && entry.action != Action::kWorkspaceSnapshot) {
+        if (entry.action == Action::kSnapshot) {
+            if (takes_state) {
+                note_moment(entry.size);
+            }
+        } else if (entry.action != Action::kWorkspaceSnapshot) {
             refuse("an entry of its trace tracker has an action that is not known");
         }
         return;
     }
+    if (entry.device < 0 || entry.device >= format::kDevicesPerKind) {
+        return;
+    }
+    std::atomic<State>& state = states[entry.device];
+    if (!recorder::is_selected(kSelectAllocator)) {
+        miss(state);
+        return;
+    }
     const int device = acl::physical_device(entry.device);
     if (device < 0 || !observes_npu(device)) {
+        miss(state);
+        return;
+    }
+    if (state.load(std::memory_order_relaxed) != State::kKnown) {
+        leave_out(state, device);
         return;
     }
     const RecordingScope scope(true);
@@ -150,7 +218,7 @@ void take(const Entry& entry) noexcept {
     event.address = static_cast<std::uint64_t>(entry.address);
     event.size = entry.size;
     event.extra = reinterpret_cast<std::uint64_t>(entry.stream);
-    event.attribute_id = pool_attribute(scope, entry);
+    event.attribute_id = attributes_of(scope, entry.pool, -1);
     recorder::append(scope, event);
 }
 
@@ -192,7 +260,7 @@ const char* why_unknown(void* const* const* allocator, const void* image) noexce
 
 }  // namespace
 
-const char* attach(const char* version) noexcept {
+const char* attach(const char* version, bool is_late) noexcept {
     if (trust.load(std::memory_order_relaxed) != Trust::kUnattached) {
         return nullptr;
     }
@@ -213,6 +281,12 @@ const char* attach(const char* version) noexcept {
     if (why != nullptr) {
         return why;
     }
+    if (is_late) {
+        was_late.store(true, std::memory_order_relaxed);
+        for (std::atomic<State>& state : states) {
+            state.store(State::kUnknown, std::memory_order_relaxed);
+        }
+    }
     using Tracker = std::function<void(const Entry&)>;
     Tracker tracker = &take;
     trust.store(Trust::kNew, std::memory_order_relaxed);
@@ -221,8 +295,46 @@ const char* attach(const char* version) noexcept {
     return nullptr;
 }
 
+bool begin_state() noexcept {
+    const Trust trusted = trust.load(std::memory_order_relaxed);
+    moment_count = 0;
+    takes_state = trusted == Trust::kNew || trusted == Trust::kChecked;
+    return takes_state;
+}
+
+std::size_t end_state(const Moment*& found) noexcept {
+    takes_state = false;
+    found = moments;
+    return moment_count;
+}
+
+bool record_held(const Held& held) noexcept {
+    const RecordingScope scope(true);
+    if (!scope) {
+        return false;
+    }
+    Event event{held.kind};
+    event.pool = format::Pool::kPta;
+    event.flags = format::kFlagShadow;
+    event.device = npu(held.device);
+    event.address = held.address;
+    event.size = static_cast<std::int64_t>(held.size);
+    event.extra = held.stream;
+    event.attribute_id = attributes_of(scope, held.pool, held.requested_bytes);
+    if (held.kind == format::EventKind::kSegmentAlloc || held.kind == format::EventKind::kSegmentMap) {
+        const char* const name = held.is_small ? "small" : "large";
+        event.name_id = recorder::intern_string(scope, name, std::strlen(name));
+    }
+    return recorder::append(scope, event) != 0;
+}
+
+void lose_state(const char* why) noexcept { refuse(why); }
+
 void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept {
     if (trust.load(std::memory_order_relaxed) != Trust::kNew) {
+        return;
+    }
+    if (!was_told && was_late.load(std::memory_order_relaxed)) {
         return;
     }
     const Pending reported = pending;

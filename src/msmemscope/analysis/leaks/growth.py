@@ -51,7 +51,17 @@ SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), he
 STATED_FALSE_POSITIVE_RATE: Final = 0.005
 """Of call sites with a stationary use, the share that is named at the default significance, at most; see above."""
 
-_JUDGED: Final = ["device", "pool", "address", "size", "thread_id", "malloc_sequence", "free_sequence", *STACK_COLUMNS]
+_JUDGED: Final = [
+    "device",
+    "pool",
+    "flags",
+    "address",
+    "size",
+    "thread_id",
+    "malloc_sequence",
+    "free_sequence",
+    *STACK_COLUMNS,
+]
 """Columns of blocks that are looked at: they are copied several times."""
 _LEAST_HALF: Final = 8
 """Step ends in the second half of a run: with fewer, no trend could be significant."""

@@ -18,6 +18,7 @@ from msmemscope.analysis.replay.recorded_allocations import Action
 from msmemscope.analysis.replay.replay import Replay, replay
 from msmemscope.analysis.replay.replayed_recording import ReplayOptions, devices_of, limits_of, prepared
 from msmemscope.model.devices import DeviceKind
+from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Advice", needed=(Need.ALLOCATIONS, Need.FREES))
+_TOLD: Final = Subject("Advice", needed=(Need.ALLOCATIONS,))
+"""Where the allocator itself tells of its frees, and perhaps nobody else does."""
 _EXPANDABLE: Final = "expandable_segments:True"
 _FIRST: Final = (
     "",
@@ -101,16 +104,20 @@ def advise(recording: Recording, options: ReplayOptions) -> Advice:
     Raises:
         ConfigurationError: A setting is not accepted.
     """
-    coverage, numbers = devices_of(SUBJECT, recording)
+    is_told = bool((recording.events["kind"] == int(EventKind.ALLOCATOR_FREE)).any())
+    coverage, numbers = devices_of(_TOLD if is_told else SUBJECT, recording)
     if not coverage.is_answered:
         return Advice((), coverage)
     leaked = find_leaks(recording).step_leaks.leaked
     found, limits = [], []
     for device in numbers:
         allocations, settings, _, recorded = prepared(recording, device, options)
+        if allocations.states is not None:
+            # Others cannot begin with what the allocator held: only what begins alike can be compared.
+            recorded = replay(allocations, settings)
         search = SettingsSearch(allocations, settings, recorded, options, leaked["malloc_sequence"].to_numpy())
         found.append(search.advice())
-        limits += limits_of(allocations)
+        limits += limits_of(allocations, from_states=False)
     return Advice(tuple(found), coverage.with_limits(limits))
 
 
@@ -226,5 +233,6 @@ def without_blocks(allocations: Allocations, begins: Column) -> tuple[Allocation
         for field in dataclasses.fields(allocations)
         if isinstance(column := getattr(allocations, field.name), np.ndarray) and len(column) == allocations.count
     }
-    columns |= {"released": None, "first_address": None, "segment_addresses": None}
+    # What the allocator held at some time has them.
+    columns |= {"released": None, "first_address": None, "segment_addresses": None, "states": None}
     return dataclasses.replace(allocations, **columns), len(blocks)

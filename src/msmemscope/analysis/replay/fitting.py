@@ -11,7 +11,14 @@ import polars as pl
 from msmemscope.analysis.coverage import Coverage, Subject
 from msmemscope.analysis.recorded import Need
 from msmemscope.analysis.replay.replay import replay
-from msmemscope.analysis.replay.replayed_recording import ReplayOptions, devices_of, limits_of, prepared
+from msmemscope.analysis.replay.replayed_recording import (
+    ReplayOptions,
+    devices_of,
+    holds_states,
+    limits_of,
+    most_held,
+    prepared,
+)
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.driver_owners import driver_modules
@@ -104,7 +111,10 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
         fits = []
         for capacity in capacities:
             options = ReplayOptions("", recorded_settings, max(capacity - others_bytes, 0), capacity)
-            replayed = replay(allocations, options.applied_to(settings)) if capacity > others_bytes else None
+            replayed = None
+            if capacity > others_bytes:
+                limited = options.applied_to(settings)
+                replayed = replay(allocations, limited, from_states=holds_states(allocations, limited))
             failure = None if replayed is None else replayed.failure
             is_fitting = replayed is not None and failure is None
             reserved = replayed if replayed is not None and is_fitting else recorded
@@ -127,7 +137,8 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
                 tuple(fits),
             )
         )
-        limits += limits_of(allocations)
+        whole = [capacity for capacity in capacities if capacity - others_bytes < most_held(allocations)]
+        limits += limits_of(allocations, from_states=not whole, settings=settings)
         if others is None:
             limits.append(
                 "what others of the process have from the driver (contexts, HCCL, workspaces) was not recorded, and is not "

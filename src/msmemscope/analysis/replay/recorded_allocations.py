@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.replay.allocator_entries import allocator_entries
+from msmemscope.analysis.replay.allocator_states import PART_SCHEMA
 from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
+_NOBODY: Final = (1 << 32) - 1
 COMMON_POOL: Final = "0/0"
 """Pool id of blocks that belong to no private pool."""
 
@@ -39,6 +41,23 @@ class Action(IntEnum):
     EMPTY_CACHE = 3
     FAILED_ALLOCATION = 4
     GIVE_UP_POOL = 5
+    RESTORE = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class States:
+    """What the allocator held when its recording began, and each time that it began again: parts of segments."""
+
+    count: int
+    parts: dict[str, Column]
+    """By state, segment and address: state, segment_address, address, bytes, stream, pool, holder, use, is_small and
+    is_expandable, as `native/offline/replay/allocator_model.h` has them."""
+    reserved_bytes: tuple[int, ...]
+    """Of each."""
+
+    def for_model(self, leads_to_state: Column) -> dict[str, Any]:
+        """Return what the native model takes."""
+        return {"count": self.count, "leads_to_one": leads_to_state, **self.parts}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +94,18 @@ class Allocations:
     """Whether segments grew by pieces."""
     older_blocks: int = 0
     """Blocks that are older than the recording: in which order they came is not known."""
+    leads_to_state: Column | None = None
+    """uint8: of events that lead from what was known last to a state: blocks that had come or gone by then."""
+    states: States | None = None
+    """What the allocator held, for each RESTORE, whose number stands in `blocks`."""
+    block_count: int = 0
+    """As far as states have more blocks, streams and pools than events do."""
+    stream_count: int = 0
+    pool_count: int = 0
+    has_block_sizes: bool = True
+    """Whether `recorded_bytes` are the sizes of all blocks; otherwise it is what was requested of some."""
+    unknown_requests: int = 0
+    """Blocks that are older than the recording, and of which it has no requested size."""
 
     @property
     def count(self) -> int:
@@ -89,8 +120,16 @@ class Allocations:
 
 def allocating_devices(recording: Recording) -> list[int]:
     """Return the devices of which blocks of a caching allocator were recorded."""
-    pools = list(CACHING_POOLS.values())
-    return sorted(recording.blocks.filter(pl.col("pool").is_in(pools) & (pl.col("device") >= 0))["device"].unique())
+    is_of_pool = pl.col("pool").is_in(list(CACHING_POOLS.values())) & (pl.col("device") >= 0)
+    devices = {*recording.blocks.filter(is_of_pool)["device"].unique()}
+    # The allocator also speaks for itself where nobody else tells of its blocks.
+    told = recording.events.filter(is_of_pool & (pl.col("kind") == int(EventKind.ALLOCATOR_ALLOC)))["device"].unique()
+    devices |= {
+        device
+        for device in told
+        if device not in devices and allocator_entries(recording, device, _pool_of(device)) is not None
+    }
+    return sorted(devices)
 
 
 def allocator_kind(device: int) -> DeviceKind:
@@ -104,6 +143,10 @@ def allocator_kind(device: int) -> DeviceKind:
     return kind
 
 
+def _pool_of(device: int) -> int:
+    return int(CACHING_POOLS[allocator_kind(device)])
+
+
 def recorded_allocations(recording: Recording, device: int) -> Allocations:
     """Read what happened to the caching allocator of a device.
 
@@ -111,11 +154,11 @@ def recorded_allocations(recording: Recording, device: int) -> Allocations:
         recording: Any.
         device: One of `allocating_devices`.
     """
-    kind = allocator_kind(device)
-    pool = int(CACHING_POOLS[kind])
+    kind, pool = allocator_kind(device), _pool_of(device)
     told = allocator_entries(recording, device, pool)
     if told is not None:
-        return _Reader(told, device, kind, is_snapshot=True).allocations()
+        found = _Reader(told.rows, device, kind, is_snapshot=True, parts=told.parts).allocations()
+        return dataclasses.replace(found, has_block_sizes=told.has_block_sizes)
     is_block = (pl.col("pool") == pool) & pl.col("kind").is_in(
         [int(EventKind.MALLOC), int(EventKind.FREE), int(EventKind.FREE_COMPLETED)]
     )
@@ -144,20 +187,33 @@ def recorded_allocations(recording: Recording, device: int) -> Allocations:
 class _Reader:
     """Makes columns of rows of one device."""
 
-    def __init__(self, rows: pl.DataFrame, device: int, kind: DeviceKind, *, is_snapshot: bool) -> None:
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        device: int,
+        kind: DeviceKind,
+        *,
+        is_snapshot: bool,
+        parts: pl.DataFrame | None = None,
+    ) -> None:
         self._device, self._kind, self._is_snapshot = device, kind, is_snapshot
+        self._is_told = parts is not None
+        self._parts = PART_SCHEMA.to_frame() if parts is None else parts
         kinds = rows["kind"].to_numpy()
         of_driver = rows["pool"].to_numpy() == Pool.HAL
+        leads = rows["leads"].to_numpy() if parts is not None else np.zeros(len(rows), np.bool_)
         begins_block = (kinds == EventKind.MALLOC) & ~of_driver
-        numbers = rows["sequence"].to_numpy()[begins_block]
+        self._numbers = rows["sequence"].to_numpy()[begins_block]
         holder = np.where(kinds == EventKind.MALLOC, rows["sequence"].to_numpy(), rows["extra"].to_numpy())
-        block = np.searchsorted(numbers, holder)
-        block[block == len(numbers)] = 0
-        is_known = len(numbers) > 0 and numbers[block] == holder
+        block, is_known = self._block_of(holder)
+        is_state = (kinds == EventKind.SNAPSHOT) & self._is_told
+        block = np.where(is_state, rows["extra"].to_numpy(), block)
         is_own = ~of_driver & (
             (kinds == EventKind.OOM)
+            | is_state
             | (np.isin(kinds, [EventKind.MALLOC, EventKind.FREE, EventKind.FREE_COMPLETED]) & is_known)
         )
+        self._leads = leads
         self._rows = rows
         self._kinds = kinds
         self._of_driver = of_driver
@@ -165,6 +221,18 @@ class _Reader:
         self._block = block
         self._next_own = np.cumsum(is_own) - is_own
         """By row: how many own events come before it, which is the number of the next one."""
+        self._is_release = of_driver & (kinds == EventKind.FREE) & ~leads
+        self._is_growth = of_driver & (kinds == EventKind.MALLOC) & ~leads
+
+    def _block_of(self, begins: Column) -> tuple[Column, Column]:
+        """Return the dense numbers of blocks by the events that begin them, and whether they are known."""
+        numbers = self._numbers
+        if not len(numbers):
+            return np.zeros(len(begins), np.int64), np.zeros(len(begins), np.bool_)
+        order = np.argsort(numbers, kind="stable")
+        place = np.searchsorted(numbers, begins, sorter=order)
+        block = order[np.minimum(place, len(numbers) - 1)]
+        return block, numbers[block] == begins
 
     def allocations(self) -> Allocations:
         rows, own = self._rows, self._is_own
@@ -177,8 +245,8 @@ class _Reader:
         begins = kinds == EventKind.MALLOC
         failed = kinds == EventKind.OOM
         actions = np.select(
-            [begins, kinds == EventKind.FREE, failed],
-            [Action.ALLOCATE, Action.REQUEST_FREE, Action.FAILED_ALLOCATION],
+            [begins, kinds == EventKind.FREE, failed, kinds == EventKind.SNAPSHOT],
+            [Action.ALLOCATE, Action.REQUEST_FREE, Action.FAILED_ALLOCATION, Action.RESTORE],
             Action.COMPLETE_FREE,
         ).astype(np.uint8)
         owned = rows.filter(pl.Series(own))
@@ -187,11 +255,15 @@ class _Reader:
         padding = 32 if self._kind is DeviceKind.NPU else 0
         # Of a failure the history has the block that was looked for, padded and rounded.
         requested = np.where((requested > 0) & ~failed, requested, np.maximum(sizes - padding, 1))
-        streams = owned["stream_id"].fill_null(0).rank("dense").to_numpy() - 1
-        names = owned["pool_id"].fill_null(COMMON_POOL)
+        both = pl.concat(
+            [table.select("stream_id", "pool_id") for table in (owned, self._parts)], how="vertical_relaxed"
+        )
+        all_streams = both["stream_id"].fill_null(0).rank("dense").to_numpy() - 1
+        names = both["pool_id"].fill_null(COMMON_POOL)
         # The common pool is the first one.
         ranks = {name: number for number, name in enumerate(sorted({COMMON_POOL, *names}, key=_pool_key))}
-        pools = names.replace_strict(ranks, return_dtype=pl.UInt32).to_numpy()
+        all_pools = names.replace_strict(ranks, return_dtype=pl.UInt32).to_numpy()
+        streams, pools = all_streams[:count], all_pools[:count]
         columns = {
             "actions": actions,
             "blocks": np.where(failed, 0, self._block[own]).astype(np.uint32),
@@ -202,14 +274,50 @@ class _Reader:
             "recorded_addresses": np.where(begins, owned["address"].to_numpy(), 0),
             "recorded_bytes": np.where(begins, sizes, 0),
             "recorded_reserved": self._reserved(count),
+            "leads_to_state": (self._leads[own] & (kinds != EventKind.SNAPSHOT)).astype(np.uint8),
         }
-        shadow = (owned["flags"].to_numpy() & EventFlag.SHADOW) != 0
+        older = columns["leads_to_state"] == 1 if self._is_told else (owned["flags"].to_numpy() & EventFlag.SHADOW) != 0
         segments = self._segments(count)
         given_up, released_with_pools = self._given_up_pools(ranks)
         segments[0][:] -= released_with_pools
         is_emptied = self._emptied(count, begins, segments[0])
         segments[0][is_emptied] = 0
-        return self._with_inserted(columns, is_emptied, given_up, segments, shadow & begins)
+        found = self._with_inserted(columns, is_emptied, given_up, segments)
+        older = older & begins
+        is_unasked = older & owned["requested_bytes"].is_null().to_numpy() & self._is_told
+        return dataclasses.replace(
+            found,
+            older_blocks=int(older.sum()),
+            unknown_requests=int(is_unasked.sum()),
+            states=self._states(all_streams[count:], all_pools[count:]),
+            block_count=len(self._numbers),
+            stream_count=int(all_streams.max(initial=0)) + 1,
+            pool_count=len(ranks),
+        )
+
+    def _states(self, streams: Column, pools: Column) -> States | None:
+        count = int(((self._kinds == EventKind.SNAPSHOT) & self._is_own).sum())
+        if not count:
+            return None
+        parts = self._parts
+        begins = parts["block"].fill_null(0).to_numpy()
+        blocks, is_known = self._block_of(begins)
+        states = parts["state"].to_numpy()
+        columns = {
+            "state": parts["state"].to_numpy(),
+            "segment_address": parts["segment_address"].to_numpy(),
+            "address": parts["address"].to_numpy(),
+            "bytes": parts["bytes"].to_numpy(),
+            "stream": streams.astype(np.uint32),
+            "pool": pools.astype(np.uint32),
+            "holder": np.where(is_known, blocks, _NOBODY).astype(np.uint32),
+            "use": parts["use"].to_numpy(),
+            "is_small": parts["is_small"].to_numpy().astype(np.uint8),
+            "is_expandable": parts["is_expandable"].to_numpy().astype(np.uint8),
+        }
+        reserved = np.bincount(states, weights=columns["bytes"], minlength=count)
+        contiguous = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+        return States(count, contiguous, tuple(int(size) for size in reserved))
 
     def _reserved(self, count: int) -> Column:
         """What was reserved after each own event, -1 where nothing was reported yet."""
@@ -224,11 +332,9 @@ class _Reader:
         return np.where(known >= 0, reserved[np.maximum(known, 0)], -1)
 
     def _segments(self, count: int) -> tuple[Column, Column, Column]:
-        is_release = self._of_driver & (self._kinds == EventKind.FREE)
-        is_growth = self._of_driver & (self._kinds == EventKind.MALLOC)
-        released = np.bincount(self._next_own[is_release], minlength=count + 1)
-        places = self._next_own[is_growth]
-        addresses = self._rows["address"].to_numpy()[is_growth]
+        released = np.bincount(self._next_own[self._is_release], minlength=count + 1)
+        places = self._next_own[self._is_growth]
+        addresses = self._rows["address"].to_numpy()[self._is_growth]
         first_address = np.searchsorted(places, np.arange(count + 2))
         # A segment that begins with several pieces begins with the lowest one.
         return released, first_address, addresses[np.lexsort((addresses, places))]
@@ -238,7 +344,7 @@ class _Reader:
 
         Also how many segments were given back with them, by the number of the next own event.
         """
-        is_release = self._of_driver & (self._kinds == EventKind.FREE)
+        is_release = self._is_release
         places = self._next_own[is_release]
         count = int(self._is_own.sum())
         if len(ranks) == 1 or not len(places):
@@ -277,7 +383,6 @@ class _Reader:
         is_emptied: Column,
         given_up: list[tuple[int, int]],
         segments_of_own: tuple[Column, Column, Column],
-        older: Column,
     ) -> Allocations:
         """Puts events in that stand nowhere: emptying the cache, giving up a pool, and completing a free where none is."""
         released, first_address, addresses = segments_of_own
@@ -290,7 +395,7 @@ class _Reader:
         if given_up:
             places, pools = (np.array(numbers) for numbers in zip(*given_up, strict=True))
             inserted.append((places * 4, Action.GIVE_UP_POOL, pools.astype(np.uint32)))
-        if not (columns["actions"] == Action.COMPLETE_FREE).any():
+        if not self._is_told and not (columns["actions"] == Action.COMPLETE_FREE).any():
             frees = np.flatnonzero(columns["actions"] == Action.REQUEST_FREE)
             inserted.append((frees * 4 + 3, Action.COMPLETE_FREE, np.zeros(len(frees), np.uint32)))
         for places, action, pools in inserted:
@@ -309,7 +414,7 @@ class _Reader:
         merged = {name: np.concatenate([part[name] for part in parts])[arranged] for name in columns}
         own_rows = arranged < count
         own = arranged[own_rows]
-        segments: dict[str, Any] = {}
+        found: dict[str, Any] = {name: np.ascontiguousarray(column) for name, column in merged.items()}
         if self._is_snapshot:
             release = np.zeros(len(arranged), np.uint32)
             is_allocation = columns["actions"][own] == Action.ALLOCATE
@@ -320,7 +425,7 @@ class _Reader:
             # Behind the own event of the same number there is nothing left of its addresses.
             behind = np.append(key[arranged] % 4 == 3, values=False)  # noqa: PLR2004
             begins[behind] = first_address[np.minimum(np.append(owner, count)[behind] + 1, count + 1)]
-            segments = {
+            found |= {
                 "released": release,
                 "first_address": begins.astype(np.uint32),
                 "segment_addresses": np.ascontiguousarray(addresses),
@@ -329,10 +434,8 @@ class _Reader:
         return Allocations(
             self._device,
             self._kind,
-            **{name: np.ascontiguousarray(column) for name, column in merged.items()},
-            **segments,
+            **found,
             is_expandable=bool(maps.any()),
-            older_blocks=int(older.sum()),
         )
 
 

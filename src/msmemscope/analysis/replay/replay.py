@@ -74,7 +74,12 @@ MOST_POOLS: Final = 1 << 20
 
 
 def replay(
-    allocations: Allocations, settings: AllocatorSettings, *, as_recorded: bool = False, with_course: bool = False
+    allocations: Allocations,
+    settings: AllocatorSettings,
+    *,
+    as_recorded: bool = False,
+    from_states: bool = False,
+    with_course: bool = False,
 ) -> Replay:
     """Replay the allocations of a device.
 
@@ -83,16 +88,21 @@ def replay(
         settings: Of the allocator.
         as_recorded: Whether new segments get their recorded addresses, and the driver has memory when it had some in the
             recording: for the settings that the recording was made with.
+        from_states: Whether the allocator begins with what it held when its recording began, where that is known: for these
+            settings, too. Otherwise, and under others, what was in use then is allocated at the begin. Implied by `as_recorded`.
         with_course: Whether to keep what each event left behind.
 
     Raises:
         InputError: There are more streams and private pools than any program has: each pair of them takes memory.
     """
-    pools = (int(allocations.streams.max(initial=0)) + 1) * (int(allocations.pools.max(initial=0)) + 1)
+    streams = max(allocations.stream_count, int(allocations.streams.max(initial=0)) + 1)
+    pools = streams * max(allocations.pool_count, int(allocations.pools.max(initial=0)) + 1)
     if pools > MOST_POOLS:
         message = f"{pools} pools of streams are more than any program has (accepted: {MOST_POOLS})"
         raise InputError(message)
     follows = as_recorded and allocations.has_segments
+    states = allocations.states if from_states or as_recorded else None
+    leads = allocations.leads_to_state
     summary, course = _native.replay(
         allocations.actions,
         allocations.blocks,
@@ -103,6 +113,10 @@ def replay(
         allocations.released if follows else None,
         allocations.first_address if follows else None,
         allocations.segment_addresses if follows else None,
+        None if states is None or leads is None else states.for_model(leads),
+        allocations.block_count,
+        allocations.stream_count,
+        allocations.pool_count,
         with_course,
     )
     sequences = allocations.sequences
@@ -123,6 +137,22 @@ def replay(
         failure=failure,
         course=course,
     )
+
+
+def with_block_sizes(allocations: Allocations, recorded: Replay) -> Allocations:
+    """Return the allocations with the sizes of blocks of which only what was requested is known.
+
+    Args:
+        allocations: Of a recording; of torch_npu, whose blocks are larger than their requests.
+        recorded: Their replay as recorded, with its course.
+    """
+    course = recorded.course
+    if course is None or allocations.has_block_sizes:
+        return allocations
+    found = np.zeros(allocations.count, np.int64)
+    found[: len(course["block_bytes"])] = course["block_bytes"]
+    is_request = (allocations.recorded_bytes == allocations.requested_bytes.astype(np.int64)) & (found > 0)
+    return dataclasses.replace(allocations, recorded_bytes=np.where(is_request, found, allocations.recorded_bytes))
 
 
 def with_emptied_caches(allocations: Allocations, recorded: Replay) -> Allocations:

@@ -15,7 +15,7 @@ from msmemscope.analysis.replay.recorded_allocations import (
     allocator_kind,
     recorded_allocations,
 )
-from msmemscope.analysis.replay.replay import Replay, replay, with_emptied_caches
+from msmemscope.analysis.replay.replay import Replay, replay, with_block_sizes, with_emptied_caches
 from msmemscope.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -105,8 +105,23 @@ def prepared(
         device_bytes=options.applied_to(read_settings("", allocations.kind)).device_bytes,
     )
     followed = replay(allocations, settings, as_recorded=True, with_course=True)
-    allocations = with_emptied_caches(allocations, followed)
-    return allocations, settings, followed, replay(allocations, settings)
+    allocations = with_emptied_caches(with_block_sizes(allocations, followed), followed)
+    return allocations, settings, followed, replay(allocations, settings, from_states=True)
+
+
+def most_held(allocations: Allocations) -> int:
+    """Return the most that the allocator had reserved when its recording began, or began again; 0 if that is not known."""
+    return max(allocations.states.reserved_bytes, default=0) if allocations.states is not None else 0
+
+
+def holds_states(allocations: Allocations, settings: AllocatorSettings) -> bool:
+    """Return whether the driver has the memory for what the allocator held when its recording began.
+
+    Args:
+        allocations: Of the device.
+        settings: Those that were recorded with, with the device that was asked for.
+    """
+    return settings.capacity_bytes is None or most_held(allocations) <= settings.capacity_bytes
 
 
 def _settings_of(recording: Recording, device: int, shown: str, kind: DeviceKind) -> str:
@@ -141,7 +156,11 @@ def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRe
         allocations, settings, followed, recorded = prepared(recording, device, options)
         given = options.settings or settings.text
         wanted = options.applied_to(read_settings(given, allocations.kind))
-        replayed = replay(allocations, wanted)
+        # Under other settings the allocator would have held something else: both begin with what was in use then.
+        from_states = wanted.text == settings.text and holds_states(allocations, wanted)
+        replayed = replay(allocations, wanted, from_states=from_states)
+        if allocations.states is not None and not from_states:
+            recorded = replay(allocations, settings)
         reported = allocations.recorded_reserved
         found.append(
             DeviceReplay(
@@ -152,7 +171,7 @@ def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRe
                 int(reported.max()) if len(reported) and reported.max() >= 0 else None,
             )
         )
-        limits += limits_of(allocations)
+        limits += limits_of(allocations, from_states=from_states, settings=settings)
         told = recorded_settings(recording, device)
         if told is not None and told[1] and options.recorded_settings is None:
             limits.append(f"the program changed settings of the allocator {told[1]} times while it ran: not replayed")
@@ -165,19 +184,50 @@ def equal_blocks(allocations: Allocations, followed: Replay) -> tuple[int, int]:
     if course is None or not allocations.has_segments:
         return 0, 0
     is_block = allocations.actions == Action.ALLOCATE
+    if allocations.states is not None and allocations.leads_to_state is not None:
+        is_block &= allocations.leads_to_state == 0  # others stand where they were
     mine = course["address"][course["address"] > 0]
     return int(is_block.sum()), int((mine == allocations.recorded_addresses[is_block][: len(mine)]).sum())
 
 
-def limits_of(allocations: Allocations) -> list[str]:
-    """Say what is assumed because it was not recorded."""
+def limits_of(allocations: Allocations, *, from_states: bool, settings: AllocatorSettings | None = None) -> list[str]:
+    """Say what is assumed because it was not recorded.
+
+    Args:
+        allocations: Of a device.
+        from_states: Whether replays began with what the allocator held, as far as that is known.
+        settings: Those of these replays.
+    """
     lines = []
     if not allocations.has_segments:
         lines.append(
             "no streams, private pools, requested sizes and segments were recorded: one stream is assumed, blocks that can be "
             "handed out again when they are freed, and requests of their size (a memory snapshot of torch has all of these)"
         )
-    if allocations.older_blocks:
+    states = allocations.states
+    if states is not None:
+        times = "" if states.count == 1 else f" {states.count} times"
+        if any(states.reserved_bytes):
+            lines.append(
+                f"recording began{times} while the allocator held memory: it is known what, but not what the allocator did "
+                "before, and no peak of that counts"
+            )
+        if from_states and settings is not None and settings.collection_threshold > 0:
+            lines.append(
+                "how long cached blocks had not been used when recording began is not known: which of them are collected as "
+                "garbage first may differ"
+            )
+        if from_states:
+            return lines
+        lines.append(
+            f"{allocations.older_blocks} blocks came while nothing was recorded: in place of what the allocator held then they "
+            "are allocated in the order of their addresses, without what it had cached"
+        )
+        if allocations.unknown_requests:
+            lines.append(
+                f"what was requested of {allocations.unknown_requests} of them is not known: their size is taken"
+            )
+    elif allocations.older_blocks:
         lines.append(
             f"{allocations.older_blocks} blocks are older than the recording: the order in which they came is not known"
         )
