@@ -223,6 +223,7 @@ $(STAMPS)/vnpu: $(VNPU_SOURCES) | $(STAMPS)/build-tools
 $(STAMPS)/torch-npu: | $(STAMPS)/torch
 	$(PIP) install --quiet numpy pyyaml
 	$(PIP) install --quiet --no-deps --upgrade --target "$(NPU_FOLDER)" '$(TORCH_NPU)'
+	$(BIN)/python tests/lanes/prepare.py $(abspath $(VENV))
 	@touch $@
 
 # The stamp of a lane that cannot be is not empty: it has the reason. Removing it tries again.

@@ -1,6 +1,6 @@
-// torch_npu 2.14 registers settings of its allocator that a CUDA build of torch has registered for its own, and torch
-// ends the process for that. Where the index has CUDA builds alone, this takes them back before torch_npu is loaded:
-// nothing uses CUDA's allocator here. Loaded into a process of a version lane that has torch already.
+// torch_npu, since 2.13, registers settings of its allocator that a CUDA build of torch has registered for its own, and
+// torch ends the process for that. Where the index has CUDA builds alone, this takes them back before torch_npu is
+// loaded: nothing uses CUDA's allocator here. Loaded into a process that has torch already.
 #include <string>
 #include <unordered_set>
 

@@ -2,7 +2,8 @@
 
 ``python prepare.py LANE OWN [OTHER]`` is run by `make`, with the folders of the environments. The lane has a torch and a
 torch_npu of its own, or those of the other lane; everything else, msmemscope and the virtual NPU among it, comes from the
-tests' environment, behind what the lane has.
+tests' environment, behind what the lane has. ``python prepare.py OWN`` is for the tests' own environment: like a lane it may have
+the build of torch for CUDA, which is the one that PyPI has for x86-64.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
-_REGISTERS_AGAIN = (2, 14)
-"""The first torch_npu that registers settings of the allocator which a CUDA build of torch registers too."""
+_REGISTERS_AGAIN = (2, 13)
+"""The first torch_npu here that registers settings of the allocator which a CUDA build of torch registers too."""
 
 _LOADER = '''\
 """Takes back the settings that a CUDA build of torch registers, when torch is there and torch_npu not yet."""
@@ -67,42 +68,41 @@ def borrow(lane: Path, other: Path) -> None:
         torch_npu.symlink_to(other / "torch_npu")
 
 
-def main(lane: Path, own: Path, other: Path | None = None) -> None:
+def take_back_for_cuda(environment: Path) -> None:
+    """Let an environment import torch_npu beside a build of torch for CUDA, if that needs it.
+
+    Raises:
+        subprocess.CalledProcessError: If the library for it does not compile.
+    """
+    packages = packages_folder(environment)
+    torch = packages / "torch"
+    if not needs_to_take_back(
+        version_in(torch / "version.py"), version_in(environment / "torch_npu" / "torch_npu" / "version.py")
+    ):
+        return
+    library = packages / "libbeside_cuda.so"
+    libraries = torch / "lib"
+    source = Path(__file__).with_name("beside_cuda.cpp")
+    command = ["c++", "-shared", "-fPIC", "-O1", source, "-o", library, f"-L{libraries}", "-lc10"]
+    subprocess.run([*command, f"-Wl,-rpath,{libraries}"], check=True)
+    (packages / "beside_cuda.py").write_text(_LOADER.format(library=str(library)), encoding="utf-8")
+    (packages / "beside_cuda.pth").write_text("import beside_cuda\n", encoding="utf-8")
+
+
+def main(lane: Path, own: Path | None = None, other: Path | None = None) -> None:
     """Write what the lane needs, compiled where it has to be.
 
     Raises:
         subprocess.CalledProcessError: If the library for a CUDA build does not compile.
     """
-    packages = packages_folder(lane)
-    (packages / "zz_own_environment.pth").write_text(
-        f"import site; site.addsitedir({str(packages_folder(own))!r})\n", encoding="utf-8"
-    )
+    if own is not None:
+        (packages_folder(lane) / "zz_own_environment.pth").write_text(
+            f"import site; site.addsitedir({str(packages_folder(own))!r})\n", encoding="utf-8"
+        )
     if other is not None:
         borrow(lane, other)
-        return
-    torch = packages / "torch"
-    torch_npu = lane / "torch_npu" / "torch_npu"
-    if needs_to_take_back(version_in(torch / "version.py"), version_in(torch_npu / "version.py")):
-        library = packages / "libbeside_cuda.so"
-        libraries = torch / "lib"
-        source = Path(__file__).with_name("beside_cuda.cpp")
-        subprocess.run(
-            [
-                "c++",
-                "-shared",
-                "-fPIC",
-                "-O1",
-                source,
-                "-o",
-                library,
-                f"-L{libraries}",
-                "-lc10",
-                f"-Wl,-rpath,{libraries}",
-            ],
-            check=True,
-        )
-        (packages / "beside_cuda.py").write_text(_LOADER.format(library=str(library)), encoding="utf-8")
-        (packages / "beside_cuda.pth").write_text("import beside_cuda\n", encoding="utf-8")
+    else:
+        take_back_for_cuda(lane)
 
 
 if __name__ == "__main__":
