@@ -83,8 +83,8 @@ def take_back_for_cuda(environment: Path) -> None:
     library = packages / "libbeside_cuda.so"
     libraries = torch / "lib"
     source = Path(__file__).with_name("beside_cuda.cpp")
-    command = ["c++", "-shared", "-fPIC", "-O1", source, "-o", library, f"-L{libraries}", "-lc10"]
-    subprocess.run([*command, f"-Wl,-rpath,{libraries}"], check=True)
+    linked = [f"-L{libraries}", "-lc10", f"-Wl,-rpath,{libraries}"]
+    subprocess.run(["c++", "-shared", "-fPIC", "-O1", str(source), "-o", str(library), *linked], check=True)
     (packages / "beside_cuda.py").write_text(_LOADER.format(library=str(library)), encoding="utf-8")
     (packages / "beside_cuda.pth").write_text("import beside_cuda\n", encoding="utf-8")
 
