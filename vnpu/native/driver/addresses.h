@@ -7,7 +7,11 @@
 namespace virtual_npu {
 
 constexpr uint64_t kGranule = uint64_t{2} << 20;  // the size of the device's huge pages
+#if defined(__SANITIZE_THREAD__)
+constexpr uint64_t kFirstDeviceAddress = uint64_t{0x10} << 32;  // others are the sanitizer's own
+#else
 constexpr uint64_t kFirstDeviceAddress = uint64_t{0x12} << 40;
+#endif
 
 // Anonymous memory of whole granules, null if there is none. Where the machine has something else in the place, or no
 // such addresses, it lies where the machine puts it.
