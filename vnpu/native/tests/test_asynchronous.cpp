@@ -117,6 +117,7 @@ void order_and_waits() {
     again.is_open = true;
     CHECK_EQUAL(aclrtSynchronizeEvent(event), 0);
     CHECK_EQUAL(event_status(event), 1);
+    CHECK_EQUAL(aclrtDestroyEvent(event), 0);
     for (void* stream : {first, second, third}) CHECK_EQUAL(aclrtDestroyStream(stream), 0);
 }
 
@@ -176,6 +177,7 @@ void failures() {
     CHECK_EQUAL(aclrtLaunchHostFunc(stream, [](void*) { ++ran; }, nullptr), 0);
     CHECK_EQUAL(aclrtSynchronizeStream(stream), 0);
     CHECK_EQUAL(ran.load(), 1);
+    CHECK_EQUAL(aclrtDestroyEvent(event), 0);
     CHECK_EQUAL(aclrtDestroyStreamForce(stream), 0);
 }
 

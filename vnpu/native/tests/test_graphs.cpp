@@ -23,6 +23,7 @@ int aclrtSynchronizeStream(void*);
 int aclrtSynchronizeStreamWithTimeout(void*, int32_t);
 int aclrtSynchronizeDevice();
 int aclrtCreateEventExWithFlag(void**, uint32_t);
+int aclrtDestroyEvent(void*);
 int aclrtRecordEvent(void*, void*);
 int aclrtResetEvent(void*, void*);
 int aclrtStreamWaitEvent(void*, void*);
@@ -63,9 +64,12 @@ void* new_stream() {
     return stream;
 }
 
+std::vector<void*> events;
+
 void* new_event(uint32_t flags = 1) {
     void* event = nullptr;
     CHECK_EQUAL(aclrtCreateEventExWithFlag(&event, flags), 0);
+    events.push_back(event);
     return event;
 }
 
@@ -389,5 +393,6 @@ int main() {
     replaced_tasks();
     branches();
     CHECK_EQUAL(copies, 1);  // of the one graph that was not destroyed
+    for (void* event : events) CHECK_EQUAL(aclrtDestroyEvent(event), 0);
     return 0;
 }
