@@ -88,7 +88,8 @@ def test_every_event_behind_as_the_real_allocator(runs: Path, case: str) -> None
     recording = recording_of(runs / case)
     given = CASES[case]
     assert "unobserved.allocator" not in recording.facts
-    allocations, settings, followed, _ = prepared(recording, 0, ReplayOptions("", None, None, DEVICE_BYTES))
+    options = ReplayOptions("", None, None, given.get("device_bytes", DEVICE_BYTES))
+    allocations, settings, followed, _ = prepared(recording, 0, options)
     states = allocations.states
     assert states is not None
     assert 1 <= states.count <= (len(given["at"]) + 1) // 2

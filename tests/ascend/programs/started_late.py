@@ -68,6 +68,8 @@ COUNTERS = ("allocated_bytes.all.current", "reserved_bytes.all.current")
 def run(folder: Path, name: str, case: dict[str, Any]) -> None:
     """Run one program, and write its counters."""
     os.environ["PYTORCH_NPU_ALLOC_CONF"] = case["settings"]
+    if "device_bytes" in case:
+        os.environ["VNPU_MEMORY"] = str(case["device_bytes"])
     msmemscope.config(events="alloc,free,allocator", device="npu", output=str(folder / name))
     torch.npu.init()
     if "fraction" in case:
