@@ -80,12 +80,13 @@ def holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series
 
 
 def _was_there(blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Tell which blocks collection found when it began.
+    """Tell which blocks collection found when it began, as far as that is known: an index for the viewer has no flags.
 
     Args:
         blocks: Rows of `recording.BLOCK_SCHEMA`.
     """
-    found: np.ndarray[Any, np.dtype[np.bool_]] = (blocks["flags"].to_numpy() & int(EventFlag.SHADOW)) != 0
+    flags = blocks["flags"].fill_null(0).to_numpy()
+    found: np.ndarray[Any, np.dtype[np.bool_]] = (flags & int(EventFlag.SHADOW)) != 0
     return found
 
 
