@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -42,7 +42,6 @@ from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Future
     from pathlib import Path
 
     from msmemscope.formats.dump import DumpFiles
@@ -214,7 +213,12 @@ def _dumps_beside(
     with ThreadPoolExecutor(max_workers=1) as writer:
         findings = first.of_blocks(settings)
         try:
-            yield writer.submit(write_dumps, capture, settings, findings, progress=note)
+            try:
+                writing = writer.submit(write_dumps, capture, settings, findings, progress=note)
+            except RuntimeError as error:  # no more threads can be started here: the summary is still made
+                writing = Future()
+                writing.set_exception(error)
+            yield writing
         except BaseException:
             is_unwanted.set()
             raise

@@ -62,3 +62,20 @@ def test_dumps_are_written_whatever_becomes_of_the_summary(
     assert finished.unwritten == 0
     assert [file.path.suffix for file in finished.processes[0].files] == [".csv", ".json", ".txt"]
     assert "this part of the log cannot be read" in capsys.readouterr().err
+
+
+def test_without_another_thread_the_summary_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a limit on processes allows none: one line says what is missing."""
+
+    def refused(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    capture = Capture(write_run(tmp_path))
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    finished = finish([capture], {capture.directory: Config(output=str(tmp_path))})
+    assert finished.unwritten == 1
+    assert finished.processes[0].overview is not None
+    assert "no dump files were written" in capsys.readouterr().err
