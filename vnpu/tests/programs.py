@@ -1,19 +1,32 @@
-"""Programs that run on the virtual NPU, in processes of their own."""
+"""Programs that run on the virtual NPU, in processes of their own.
+
+By day most are forked from a process that has imported torch and torch_npu, which takes longer than what they do. At night,
+and where variables are given that torch_npu may read when it is imported, each starts anew.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.support.warm_process import WarmPython
+from virtual_npu.command_line import parse_arguments
+from virtual_npu.configuration import Configuration
+from virtual_npu.environment import environment_variables
+
 TARGET_PROGRAMS = Path(__file__).parent / "target_programs"
 REPOSITORY = Path(__file__).parents[2]
-nightly = pytest.mark.skipif(not os.environ.get("VNPU_NIGHTLY"), reason="run at night, a variant of what runs by day")
+NIGHT: Final = bool(os.environ.get("VNPU_NIGHTLY"))
+nightly = pytest.mark.skipif(not NIGHT, reason="run at night, a variant of what runs by day")
 """For a case of which another one shows the same by day; the variable is set by `make test-nightly`."""
 MARGIN_S = 240  # no program here needs more than some seconds; this is for a busy machine
 
@@ -45,6 +58,8 @@ def run_program(
         environment: Variables added to the program's environment.
         limit_s: How long it may run at most, in seconds.
     """
+    if not NIGHT and not environment and not _matters_to_imports(options):
+        return run_forked(program, *arguments, options=options, limit_s=limit_s)
     command = [
         sys.executable, "-m", "virtual_npu", "run", *options, "--",
         sys.executable, *([program] if program == "-c" else [str(TARGET_PROGRAMS / program)]), *arguments,
@@ -59,6 +74,58 @@ def run_program(
             timeout=limit_s,
             check=False,
         )
+
+
+_READ_BY_IMPORTS: Final = ("--cann", "--driver", "--despite-cann")
+"""Options of ``vnpu run`` that torch_npu learns of when it is imported. The others matter when a device is first used."""
+
+
+def _matters_to_imports(options: Sequence[str]) -> bool:
+    return any(option.startswith(_READ_BY_IMPORTS) for option in options)
+
+
+@functools.cache
+def _python_with_torch(number: int) -> WarmPython:
+    """A Python that has imported torch and torch_npu on the virtual NPU; it runs one program at a time."""
+    assert number >= 0
+    return WarmPython(("torch", "torch_npu"), variables=_variables(()))
+
+
+def _variables(options: Sequence[str]) -> dict[str, str]:
+    """The environment in which ``vnpu run`` with these options starts a program."""
+    clean = clean_environment()
+    chosen = Configuration.choose(vars(parse_arguments(["run", *options])), clean, lambda name: f"--{name}")
+    return clean | environment_variables(chosen, clean)
+
+
+def run_forked(
+    program: str | Path,
+    *arguments: str,
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    limit_s: float = MARGIN_S,
+    number: int = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process that is forked from one that has imported torch and torch_npu.
+
+    Args:
+        program: As for `run_program`, and the arguments and the options too.
+        arguments: The program's arguments.
+        options: Options of ``vnpu run``.
+        variables: Variables added to the program's environment; nothing that an import reads.
+        limit_s: How long it may run at most, in seconds.
+        number: Which process it is forked from: of programs that run at the same time each needs another one.
+
+    Raises:
+        subprocess.TimeoutExpired: If it has not ended then.
+    """
+    words = ["-c", *arguments] if program == "-c" else [str(TARGET_PROGRAMS / program), *arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        whole = _variables(options) | dict(variables or {})
+        ended = _python_with_torch(number).run(words, whole, Path(folder), limit_s)
+    if ended.status == -signal.SIGALRM:
+        raise subprocess.TimeoutExpired(words, limit_s, ended.stdout, ended.stderr)
+    return subprocess.CompletedProcess(words, ended.status, ended.stdout, ended.stderr)
 
 
 def run_good(

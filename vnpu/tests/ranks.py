@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from vnpu.tests.programs import MARGIN_S, TARGET_PROGRAMS, clean_environment
+from vnpu.tests.programs import MARGIN_S, NIGHT, TARGET_PROGRAMS, clean_environment, run_forked
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,14 @@ def run_ranks(
         options: Options of ``vnpu run``.
         environment: Variables added to the programs' environment.
     """
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(count)}
+    if not NIGHT and not environment:
+        return run_forked_ranks(program, *arguments, count=count, options=options, variables=shared)
     command = [
         sys.executable, "-m", "virtual_npu", "run", *options, "--",
         sys.executable, str(TARGET_PROGRAMS / program), *arguments,
     ]  # fmt: skip
-    shared = clean_environment() | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-        "WORLD_SIZE": str(count),
-    }
-    shared |= dict(environment or {})
+    shared = clean_environment() | shared | dict(environment or {})
     processes = [
         subprocess.Popen(
             command,
@@ -81,6 +80,20 @@ def run_ranks(
                 process.kill()
                 process.wait()
     return ended
+
+
+def run_forked_ranks(
+    program: str, *arguments: str, count: int, options: Sequence[str], variables: Mapping[str, str]
+) -> list[EndedRank]:
+    """Run the ranks in processes that are forked from some that have imported torch and torch_npu."""
+
+    def run(rank: int) -> EndedRank:
+        own = {**variables, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        ended = run_forked(program, *arguments, options=options, variables=own, number=rank)
+        return EndedRank(ended.returncode, ended.stdout, ended.stderr)
+
+    with ThreadPoolExecutor(count) as ranks:
+        return list(ranks.map(run, range(count)))
 
 
 def assert_good(ranks: list[EndedRank]) -> None:

@@ -18,11 +18,12 @@ pytestmark = pytest.mark.slow
 # The number of ranks, the chip, and where torch_npu makes its calls: on the calling thread (0), on a thread of its own
 # (1, the default), also preparing them there (2). The larger chip has collectives with sizes for each rank.
 SET_UPS = {
-    "two ranks": (2, [], {}),
+    "two ranks, A3": (2, ["--soc=Ascend910_9391"], {}),
     "three ranks, A3, task queue 2": (3, ["--soc=Ascend910_9391"], {"TASK_QUEUE_ENABLE": "2"}),
     "two ranks, no task queue": (2, [], {"TASK_QUEUE_ENABLE": "0"}),
 }
-SET_UPS_BY_DAY_AND_NIGHT = [pytest.param(set_up, marks=nightly if set_up == "two ranks" else []) for set_up in SET_UPS]
+BY_DAY = "two ranks, A3"
+SET_UPS_BY_DAY_AND_NIGHT = [pytest.param(set_up, marks=[] if set_up == BY_DAY else nightly) for set_up in SET_UPS]
 
 
 def checks_of(program: str) -> list[str]:

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -122,9 +123,9 @@ private:
     std::string problem_;
 };
 
-template <int Index>
-int missing() {
-    const std::string function = kFunctionNames[Index];
+// Of the hundreds of functions each has code of its own only where the number of the function goes in.
+int refuse_missing(int index) {
+    const std::string function = kFunctionNames[index];
     const std::string& problem = Kernels::instance().problem();
     const std::string text =
         function + (problem.empty() ? ": this operator has no kernel in the virtual NPU (compute=cpu). Run with "
@@ -133,6 +134,11 @@ int missing() {
                                     : ": " + problem);
     std::fprintf(stderr, "[vnpu] %s\n", text.c_str());
     return refuse(kInnerError, text.c_str());
+}
+
+template <int Index>
+int missing() {
+    return refuse_missing(Index);
 }
 
 // --- compute=none
@@ -170,16 +176,20 @@ const std::unordered_map<std::string, Plan>& functions_without_compute() {
     return *functions;
 }
 
-template <int Index>
-Plan resolve_plan() {
-    const char* function = kFunctionNames[Index];
+Plan find_plan(int index, int (*missing)()) {
+    const char* function = kFunctionNames[index];
     if (settings().compute == Compute::kNone) {
         if (const Plan small = find_small_operator(function)) return small;
         const auto place = functions_without_compute().find(function);
         return place == functions_without_compute().end() ? reinterpret_cast<Plan>(&does_nothing) : place->second;
     }
     const Plan kernel = Kernels::instance().find(function);
-    return kernel != nullptr ? kernel : reinterpret_cast<Plan>(&missing<Index>);
+    return kernel != nullptr ? kernel : reinterpret_cast<Plan>(missing);
+}
+
+template <int Index>
+Plan resolve_plan() {
+    return find_plan(Index, &missing<Index>);
 }
 
 // Writes behind the last output, as a kernel with a wrong tiling does: memory corruption on demand.
@@ -283,17 +293,26 @@ int execute_operator(void* kernel, Execution* execution, void* stream) {
     return work.status;
 }
 
-template <int Index>
-int execute(void* executor, void* stream) {
-    static void* const kernel = kernel_of(kFunctionNames[Index]);
+// Made once for each function; two threads that come first make it twice, which is the same kernel.
+void* kernel_at(int index) {
+    static std::atomic<void*> kernels[std::size(kFunctionNames)];
+    void* kernel = kernels[index].load(std::memory_order_acquire);
+    if (kernel == nullptr) {
+        kernel = kernel_of(kFunctionNames[index]);
+        kernels[index].store(kernel, std::memory_order_release);
+    }
+    return kernel;
+}
+
+int execute(int index, void* executor, void* stream) {
     const auto* execution = static_cast<const Execution*>(executor);
     const bool is_right = execution == nullptr ? settings().compute == Compute::kNone  // which leaves nothing to do
                                                : execution->kind == ObjectKind::kExecution;
     if (!is_right) {
-        const std::string text = std::string(kFunctionNames[Index]) + ": this is no executor from its phase one";
+        const std::string text = std::string(kFunctionNames[index]) + ": this is no executor from its phase one";
         return refuse_arguments(text.c_str());
     }
-    return execute_operator(kernel, static_cast<Execution*>(executor), stream);
+    return execute_operator(kernel_at(index), static_cast<Execution*>(executor), stream);
 }
 
 }  // namespace
@@ -366,7 +385,7 @@ enum FunctionIndex : int {
     }                                                                                                           \
     extern "C" __attribute__((visibility("default"), ifunc("resolve_" #name))) void name##GetWorkspaceSize();   \
     extern "C" __attribute__((visibility("default"))) int name(void*, uint64_t, void* executor, void* stream) { \
-        return virtual_npu::execute<virtual_npu::name##Index>(executor, stream);                                \
+        return virtual_npu::execute(virtual_npu::name##Index, executor, stream);                                \
     }
 // The workspace that is enough for every length: a phase one without a phase two. Here it does not depend on lengths.
 #define ACLNN_LARGEST_WORKSPACE(name) \

@@ -177,7 +177,11 @@ at::Tensor with_data(const aclTensor& tensor, at::ScalarType type, StandIns kind
 }  // namespace
 
 Stage::Stage(StandIns kind) : kind_(kind) {
-    if (kind == StandIns::kShapes) routed_.emplace(kRouter);
+    if (kind == StandIns::kShapes) {
+        // Within a dispatch mode of Python every key before that of Python is excluded, the router's among them.
+        const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+        routed_.emplace(keys.included_.add(kRouter), keys.excluded_.remove(kRouter));
+    }
     current = this;
 }
 

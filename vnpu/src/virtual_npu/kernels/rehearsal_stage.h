@@ -40,7 +40,7 @@ private:
     StandIns kind_;
     // Whoever uses a tensor of the caller's finds what was written to it before.
     std::vector<std::pair<const aclTensor*, at::Tensor>> tensors_;
-    std::optional<c10::impl::IncludeDispatchKeyGuard> routed_;
+    std::optional<c10::impl::ForceDispatchKeyGuard> routed_;
 };
 
 }  // namespace virtual_npu
