@@ -25,7 +25,7 @@ PROGRAMS = {
     "emptied caches": ("driver_bytes_by_step.py", "", {}),
     "blocks side by side": ("watched_memory.py", "none", {}),
 }
-BY_DAY = frozenset({"two devices", "training with mapped segments"})
+BY_DAY = frozenset({"training with mapped segments"})
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from msmemscope.analysis.leaks.step_leaks import Fate
 from msmemscope.configuration import Level
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from tests.support.nightly import nightly
 from tests.support.ways_in import (
     MARK,
     OPTIONS,
@@ -63,6 +64,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, s
     return ways_into(capture, dump_of(capture, "csv"), dump_of(copy, "db", ["--data-format=db"]))
 
 
+@nightly
 def test_log_csv_and_db_give_equal_results(ways: dict[str, Recording]) -> None:
     """Every column of every result but for those that are named, marks and launches of kernels among them."""
     results = {form: analysed(recording) for form, recording in ways.items()}

@@ -279,7 +279,11 @@ def losses(observation: Observation) -> list[str]:
 
 @pytest.mark.parametrize(
     "variables",
-    [pytest.param({"TASK_QUEUE_ENABLE": "0"}, marks=nightly), {"TASK_QUEUE_ENABLE": "2"}, {"VNPU_SOC": CHIPS[1]}],
+    [
+        pytest.param({"TASK_QUEUE_ENABLE": "0"}, marks=nightly),
+        {"TASK_QUEUE_ENABLE": "2"},
+        pytest.param({"VNPU_SOC": CHIPS[1]}, marks=nightly),
+    ],
 )
 def test_training(observe: Observe, variables: Mapping[str, str]) -> None:
     """The operators of a training run are launches, on the thread and the stream that has them."""
@@ -295,6 +299,7 @@ def test_training(observe: Observe, variables: Mapping[str, str]) -> None:
     assert len(streams) == 1
 
 
+@nightly
 def test_losses_do_not_change(observe: Observe) -> None:
     """Recording kernels changes no result."""
     observed = losses(observe(KERNELS, "kernels.py"))

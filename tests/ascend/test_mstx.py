@@ -101,6 +101,7 @@ def pool_sizes(capture: Capture) -> list[tuple[int, int]]:
     return list(zip(events["kind"].to_list(), events["size"].to_list(), strict=True))
 
 
+@nightly
 @pytest.mark.slow
 def test_every_way_in_sees_the_same(observe: Observe, vnpu_environment: dict[str, str], tmp_path: Path) -> None:
     """Under the launcher, by import alone, and with the library preloaded that torch_npu looks for."""

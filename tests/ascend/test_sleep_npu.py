@@ -76,7 +76,7 @@ def sleeping(observe: Observe, compile_c: CompileC, vnpu_environment: dict[str, 
     return run
 
 
-@pytest.mark.parametrize("how", ["freed", "mapped"])
+@pytest.mark.parametrize("how", [pytest.param("freed", marks=nightly), "mapped"])
 def test_the_leak_and_the_buffer_are_named(sleeping: Any, how: str) -> None:
     """To the byte, and the whole is what the device has in use while asleep."""
     observation = sleeping(how, LEAKED)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.nightly import nightly
+
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
     from tests.support.ascend import Observation
@@ -25,7 +27,10 @@ def printed(seen: Observation) -> dict[str, Any]:
     return {line["moment"]: line for line in lines}
 
 
-@pytest.mark.parametrize(("visible", "numbers"), [("", (0, 1)), ("1,2", (1, 2))], ids=["all devices", "other numbers"])
+@pytest.mark.parametrize(
+    ("visible", "numbers"),
+    [pytest.param("", (0, 1), id="all devices"), pytest.param("1,2", (1, 2), id="other numbers", marks=nightly)],
+)
 def test_figures_and_devices(observe: Observe, visible: str, numbers: tuple[int, int]) -> None:
     """None takes all of them, and touches none that is not used. Rows have the driver's numbers."""
     variables = SMALL | ({"ASCEND_RT_VISIBLE_DEVICES": visible, "VNPU_DEVICES": "3"} if visible else {})

@@ -32,7 +32,7 @@ ON_THE_NPU_BY_DAY = {
 }  # fmt: skip
 """Native programs that run on the virtual NPU by day: a few of each kind, since nothing but the allocator differs."""
 
-FOR_THE_NIGHT = ("Processes", "Ends", "Coroutines", "Instruments", "Threads")
+FOR_THE_NIGHT = ("Processes", "Ends", "Coroutines", "Instruments", "Threads", "Signals")
 """Families that only make test-nightly runs on the virtual NPU."""
 
 

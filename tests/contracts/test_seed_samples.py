@@ -137,6 +137,7 @@ def test_collection(workplace: Workplace) -> None:
     check_collected_database(output, run.stderr)
 
 
+@nightly
 def test_collection_with_preloaded_libraries(workplace: Workplace) -> None:
     """The same after the exports of document 002, with all five libraries."""
     libraries = ["ascend_kernel_hook", "ascend_mstx_hook", "atb_abi_0_hook", "atb_abi_1_hook", "leaks_ascend_hal_hook"]
@@ -164,7 +165,7 @@ def test_trace(workplace: Workplace) -> None:
 @pytest.mark.parametrize(
     ("key", "after", "calls"),
     [
-        pytest.param("002 record-code", "", 1, id="code"),
+        pytest.param("002 record-code", "", 1, id="code", marks=nightly),
         pytest.param("002 record-function", "forward_pass(input_data)\nforward_pass(input_data)\n", 2, id="function"),
     ],
 )
@@ -241,6 +242,7 @@ def test_steps(workplace: Workplace) -> None:
             {},
             "labelled = kept[-1]\n",
             id="enter and exit",
+            marks=nightly,
         ),
         pytest.param("001 describe-tensor", "test4", "", {}, "labelled = t\n", id="tensor"),
     ],
@@ -295,6 +297,7 @@ def test_script_command(workplace: Workplace) -> None:
     assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"] * 3, "steps 1 to 3 of 4"
 
 
+@nightly
 def test_program_command(workplace: Workplace) -> None:
     """Behind `--` everything belongs to the program, whatever it looks like."""
     workplace.write("user_program.py", STEPS_PROGRAM)
@@ -304,7 +307,9 @@ def test_program_command(workplace: Workplace) -> None:
     assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
 
 
-@pytest.mark.parametrize("key", ["001 task-queue", pytest.param("001 launch-blocking", marks=nightly)])
+@pytest.mark.parametrize(
+    "key", [pytest.param("001 task-queue", marks=nightly), pytest.param("001 launch-blocking", marks=nightly)]
+)
 def test_exports_before_the_command(workplace: Workplace, key: str) -> None:
     """With torch_npu's own switches the program is observed as without."""
     workplace.write("user_program.py", USER_CODE + "train()\ntorch.npu.synchronize()\n")
@@ -471,7 +476,7 @@ def watch_files(output: Path) -> dict[str, bytes]:
     "key",
     [
         "000 watch-tensor",
-        "001 watch-address",
+        pytest.param("001 watch-address", marks=nightly),
         pytest.param("000 watch-address", marks=nightly),
         pytest.param("001 watch-tensor", marks=nightly),
     ],

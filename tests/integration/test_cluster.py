@@ -144,6 +144,7 @@ def test_ray_of_two_nodes_says_the_same(jobs: Path, ray_cluster: Any, tmp_path: 
     assert len(json.loads(there.stdout)["failures"]) == 1
 
 
+@nightly
 @pytest.mark.filterwarnings("default")  # of Ray
 def test_a_lost_worker_of_ray_changes_nothing(
     jobs: Path, ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

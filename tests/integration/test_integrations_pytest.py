@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.warm import run_python
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def test_that_fails_otherwise():
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")])
+@pytest.mark.parametrize("options", [(), pytest.param(("-n", "2"), marks=nightly)])
 def test_a_failure_for_lack_of_memory_shows_what_was_in_use(options: tuple[str, ...], tmp_path: Path) -> None:
     """At that moment, by line, memory of fixtures too; in fixtures as in functions, also by workers of pytest-xdist."""
     if options:

@@ -12,6 +12,7 @@ import pytest
 
 from msmemscope.model.events import EventKind
 from tests.support import tool, warm
+from tests.support.nightly import nightly
 from tests.support.recordings import events_of
 
 pytestmark = pytest.mark.torch
@@ -104,7 +105,7 @@ def test_a_plain_loop(tmp_path: Path) -> None:
     "example",
     [
         pytest.param("train_with_transformers.py", marks=needs_transformers),
-        pytest.param("train_with_lightning.py", marks=needs_lightning),
+        pytest.param("train_with_lightning.py", marks=[needs_lightning, nightly]),
     ],
 )
 def test_under_the_command_line_collection_stays_on(tmp_path: Path, example: str) -> None:

@@ -40,15 +40,15 @@ def test_a_gpt_that_keeps_losses_shows_where_they_are_kept(tmp_path: Path) -> No
     assert line_after_two_clicks(capture, tmp_path, "[data-source='holder']") == planted
 
 
+@nightly
 def test_a_server_that_keeps_answers_shows_where_they_are_made(tmp_path: Path) -> None:
     """As docs/stories.md says."""
     capture = recorded(tmp_path, "serve_requests.py", "--requests=100")
     assert line_after_two_clicks(capture, tmp_path) == planted_line(EXAMPLES / "serve_requests.py", "torch.relu(")
 
 
-@pytest.mark.parametrize(
-    "identity", ["containers.forgotten_list", pytest.param("training.checkpoints_kept", marks=nightly)]
-)
+@nightly
+@pytest.mark.parametrize("identity", ["containers.forgotten_list", "training.checkpoints_kept"])
 def test_a_program_of_the_leak_zoo_shows_its_marked_line(identity: str, tmp_path: Path) -> None:
     """Which is also where the block is allocated, so there is no second excerpt."""
     (program,) = (one for one in catalogue.programs() if one.identity == identity)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.small_disk import small_disk
 from tests.support.watching import changes
 
@@ -129,6 +130,7 @@ def test_a_limit_on_the_size_of_files_does_not_end_the_program(tmp_path: Path) -
     assert list((output / "watch_dump").iterdir()) == []
 
 
+@nightly
 def test_the_limit_of_the_option_is_said(tmp_path: Path) -> None:
     """`--watch-max-size` ends the writing likewise."""
     output = tmp_path / "output"

@@ -58,7 +58,7 @@ def analyze(run: tool.ToolRun, *options: str) -> tool.ToolRun:
     return tool.run((*tool.TOOL, "analyze", "watch", run.capture.directory, *options), output=run.output)
 
 
-@pytest.mark.parametrize("how", ["tensor", "auto"])
+@pytest.mark.parametrize("how", [pytest.param("tensor", marks=nightly), "auto"])
 def test_a_wrong_write_is_told(tmp_path: Path, how: str) -> None:
     """The sentence names the memory, the operator, its call and the bytes; the line of the program stands below."""
     watch, options = (BY_NAME, ()) if how == "tensor" else ("", ("--watch=auto",))

@@ -121,6 +121,7 @@ def warm_run(
     folder: Path | None = None,
     timeout_s: float = TIMEOUT_S,
     only_this_process: bool = False,
+    changes: Mapping[str, str] | None = None,
 ) -> ToolRun:
     """Run `python WORDS` in a process that is forked from a running one.
 
@@ -132,9 +133,10 @@ def warm_run(
         folder: The current directory of the command; that of the tests if not given.
         timeout_s: Seconds after which the test fails.
         only_this_process: Whether only the captures of the forked process itself are meant.
+        changes: Changes of the environment.
     """
     start = time.perf_counter()
-    ended = server.run([str(word) for word in words], variables, folder, timeout_s)
+    ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes)
     command = (sys.executable, *map(str, words))
     assert ended.status != -signal.SIGALRM, (
         f"{command} did not end within {timeout_s} s\nstdout: {ended.stdout!r}\nstderr: {ended.stderr!r}"

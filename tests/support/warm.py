@@ -11,6 +11,7 @@ import functools
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,8 +68,44 @@ def run_observed(words: Sequence[object], *options: str, output: Path) -> ToolRu
     if NIGHT:
         line = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", sys.executable, *words)
         return tool.run(line, output=output)
-    server, folder = _observing_server(options)
+    server, folder = _observing_server(("--device=cpu", *options), WITH_TORCH, ())
     return tool.warm_run(server, words, None, output=folder, only_this_process=True)
+
+
+def run_with_results(
+    words: Sequence[object],
+    options: Sequence[str],
+    *,
+    output: Path,
+    variables: Mapping[str, str],
+    modules: tuple[str, ...],
+    changes: Mapping[str, str],
+    timeout_s: float,
+) -> ToolRun:
+    """Run `python WORDS` in a process forked from one under the tool, and then have the results made, as they are at an exit.
+
+    Messages of the launcher at the start are left out.
+
+    Args:
+        words: A file and arguments.
+        options: Of the tool, but for the output.
+        output: Where the results go; the program runs in the folder above.
+        variables: Changes of the environment that the tool and the modules see.
+        modules: What is imported before.
+        changes: Changes of the environment that the program alone sees.
+        timeout_s: Seconds after which the test fails.
+    """
+    server, folder = _observing_server(tuple(options), modules, tuple(sorted(variables.items())))
+    before = set(folder.iterdir()) if folder.is_dir() else set()
+    ran = tool.warm_run(server, words, None, output=output, folder=output.parent, timeout_s=timeout_s, changes=changes)
+    output.mkdir(exist_ok=True)
+    for made in set(folder.iterdir()) - before if folder.is_dir() else ():
+        made.rename(output / made.name)
+    if not any(output.glob("msmemscope_*_ascend*")):
+        return ran
+    results = tool.run([*tool.TOOL, "recover", output], output=output, variables=variables)
+    assert results.returncode == 0, results.stderr
+    return replace(ran, stderr=ran.stderr + results.stderr)
 
 
 @functools.cache
@@ -76,9 +113,13 @@ def _server(modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]) ->
     return WarmPython(modules, variables=dict(variables))
 
 
-@functools.cache
-def _observing_server(options: tuple[str, ...]) -> tuple[WarmPython, Path]:
+@functools.lru_cache(maxsize=6)  # each takes half a gigabyte
+def _observing_server(
+    options: tuple[str, ...], modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]
+) -> tuple[WarmPython, Path]:
     output = Path(tempfile.mkdtemp()) / "output"
     atexit.register(shutil.rmtree, output.parent, ignore_errors=True)
-    before = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--")
-    return WarmPython(WITH_TORCH, before=before), output
+    before = (*tool.TOOL, f"--output={output}", *options, "--")
+    # One file for all: where stderr is not what it was when the process began, the tool writes nothing.
+    stderr = output.with_name("stderr.txt")
+    return WarmPython(modules, variables=dict(variables), before=before, stderr=stderr), output

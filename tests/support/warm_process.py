@@ -5,12 +5,13 @@ What it runs is tests/target_programs/warm_python.py.
 
 from __future__ import annotations
 
-import atexit
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -31,10 +32,15 @@ class Ended(NamedTuple):
 
 
 class WarmPython:
-    """The running Python; it ends with the tests."""
+    """The running Python; it ends with the tests, or when nothing refers to this any more."""
 
     def __init__(
-        self, modules: Sequence[str], *, variables: Mapping[str, str] | None = None, before: Sequence[str] = ()
+        self,
+        modules: Sequence[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+        stderr: Path | None = None,
     ) -> None:
         """Start it.
 
@@ -42,19 +48,28 @@ class WarmPython:
             modules: What it imports.
             variables: Changes of the environment that modules read when they are imported.
             before: Words of the command line before `python`.
+            stderr: The file that all programs have as stderr, as it has itself; each has one of its own if not given.
         """
         self._one_at_a_time = threading.Lock()
-        self._process = subprocess.Popen(
-            [*before, sys.executable, str(SOURCES / "warm_python.py"), *modules],
-            env=environment(**(variables or {})),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        atexit.register(self._end)
+        self._stderr = stderr
+        with contextlib.ExitStack() as files:
+            self._process = subprocess.Popen(
+                [*before, sys.executable, str(SOURCES / "warm_python.py"), *modules],
+                env=environment(**(variables or {})),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if stderr is None else files.enter_context(stderr.open("a")),
+                text=True,
+            )
+        weakref.finalize(self, _end, self._process)
 
     def run(
-        self, words: Sequence[str], variables: Mapping[str, str] | None, folder: Path | None, limit_s: float
+        self,
+        words: Sequence[str],
+        variables: Mapping[str, str] | None,
+        folder: Path | None,
+        limit_s: float,
+        changes: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run a program and wait for its end.
 
@@ -63,27 +78,35 @@ class WarmPython:
             variables: The whole environment of the program; the one of the running Python if not given.
             folder: The current directory of the program; that of the tests if not given.
             limit_s: Seconds after which SIGALRM ends it.
+            changes: Changes of that environment.
         """
         with self._one_at_a_time, tempfile.TemporaryDirectory() as scratch:
             files = {name: Path(scratch) / name for name in ("stdout", "stderr")}
+            begin = 0
+            if self._stderr is not None:
+                files["stderr"] = self._stderr
+                begin = self._stderr.stat().st_size
             program = {
                 "words": words,
                 "folder": str(folder or Path.cwd()),
                 "environment": dict(variables or {}),
+                "changes": dict(changes or {}),
                 "limit_s": limit_s,
-                **{name: str(path) for name, path in files.items()},
+                "stdout": str(files["stdout"]),
+                "stderr": None if self._stderr is not None else str(files["stderr"]),
             }
             _pipe(self._process.stdin).write(json.dumps(program) + "\n")
             _pipe(self._process.stdin).flush()
             answer = _pipe(self._process.stdout).readline()
             assert answer, "the Python that forks has ended"
             process_id, status = json.loads(answer)
-            stdout, stderr = (path.read_text(encoding="utf-8", errors="replace") for path in files.values())
-        return Ended(process_id, status, stdout, stderr)
+            stdout, stderr = (path.read_bytes() for path in files.values())
+        return Ended(process_id, status, stdout.decode(errors="replace"), stderr[begin:].decode(errors="replace"))
 
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -1,12 +1,14 @@
 """Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm_process.py.
 
-Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the environment,
-the files for stdout and stderr and the seconds that it has; the line that answers it has the number of the process and the status. It ends with stdin.
+Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the whole
+environment or changes of it, the files for stdout and stderr, where it shall have others, and the seconds that it has; the line that answers it has the
+number of the process and the status. It ends with stdin.
 """
 
 from __future__ import annotations
 
 import atexit
+import ctypes
 import importlib
 import json
 import os
@@ -28,7 +30,10 @@ def run_in_child(program: dict[str, Any]) -> int:
         os.environ.clear()
         os.environ.update(program["environment"])
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ.update(program["changes"])
     for descriptor, path in enumerate((os.devnull, program["stdout"], program["stderr"])):
+        if path is None:
+            continue
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, descriptor)
         os.close(file)
@@ -79,7 +84,7 @@ def main() -> None:
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(status)
+            ctypes.CDLL(None).exit(status)
         _, status = os.waitpid(child, 0)
         answers.write(json.dumps([child, os.waitstatus_to_exitcode(status)]) + "\n")
         answers.flush()

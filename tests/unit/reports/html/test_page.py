@@ -183,12 +183,12 @@ def test_labels_are_printable_and_short(text: str, most: int) -> None:
     assert len(shown_code(text, most).expandtabs()) <= most
 
 
-def test_names_of_ten_megabytes_are_shortened() -> None:
+def test_names_of_megabytes_are_shortened() -> None:
     """The file stays small, and beginning and end of the name can be read."""
-    page = page_of(leaking("A" * 10_000_000, steps=4))
+    page = page_of(leaking("A" * 3_000_000, steps=4))
     assert len(page) < 1_000_000
-    assert shown("a" * 10_000_000 + "end").endswith("end")
-    assert len(shown("a" * 10_000_000)) == MOST_LETTERS
+    assert shown("a" * 3_000_000 + "end").endswith("end")
+    assert len(shown("a" * 3_000_000)) == MOST_LETTERS
 
 
 def test_assets_are_small_and_stay_in_their_elements() -> None:

@@ -23,6 +23,7 @@ from msmemscope.formats.export.writing import write_export
 from msmemscope.formats.reading import load
 from tests.fakes.event_log_builder import MARK, STATE_OPEN, Event, EventLogBuilder
 from tests.fuzzing.event_logs import damaged_log, random_run
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +76,7 @@ def random_log(folder: Path, number: int) -> Path:
     return log.parent
 
 
-@pytest.mark.parametrize("first", range(0, 120, 15))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=nightly) for first in range(15, 120, 15))])
 def test_random_logs(first: int, tmp_path: Path) -> None:
     """All of it is as in the folder; the archive of the archive has its bytes; the folder that is made again says the same."""
     compared = 0
