@@ -48,7 +48,8 @@ class WarmPython:
             modules: What it imports.
             variables: Changes of the environment that modules read when they are imported.
             before: Words of the command line before `python`.
-            stderr: The file that all programs have as stderr, as it has itself; each has one of its own if not given.
+            stderr: The file that all programs have as stderr, as it has itself: for programs that are observed, which end
+                as Python does. If not given, each has a file of its own, and ends without taking its modules apart.
         """
         self._one_at_a_time = threading.Lock()
         self._stderr = stderr
@@ -91,6 +92,7 @@ class WarmPython:
                 "folder": str(folder or Path.cwd()),
                 "environment": dict(variables or {}),
                 "changes": dict(changes or {}),
+                "ends_wholly": self._stderr is not None,
                 "limit_s": limit_s,
                 "stdout": str(files["stdout"]),
                 "stderr": None if self._stderr is not None else str(files["stderr"]),

@@ -1,14 +1,13 @@
 """Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm_process.py.
 
 Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the whole
-environment or changes of it, the files for stdout and stderr, where it shall have others, and the seconds that it has; the line that answers it has the
+environment or changes of it, the files for stdout and stderr, where it shall have others, the seconds that it has and whether it ends as Python does; the line that answers it has the
 number of the process and the status. It ends with stdin.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import importlib
 import json
 import os
@@ -78,13 +77,16 @@ def main() -> None:
     for line in commands:
         child = os.fork()
         if child == 0:
-            status = run_in_child(json.loads(line))
+            program = json.loads(line)
+            status = run_in_child(program)
+            if program["ends_wholly"]:
+                raise SystemExit(status)
             # What is to be done at exit is done; taking the modules apart, which takes a second, is left out.
             threading._shutdown()
             atexit._run_exitfuncs()
             sys.stdout.flush()
             sys.stderr.flush()
-            ctypes.CDLL(None).exit(status)
+            os._exit(status)
         _, status = os.waitpid(child, 0)
         answers.write(json.dumps([child, os.waitstatus_to_exitcode(status)]) + "\n")
         answers.flush()
