@@ -124,7 +124,7 @@ format: $(STAMPS)/package ## let ruff rewrite what it can
 	PATH="$(BIN):$$PATH" ruff format .
 	PATH="$(BIN):$$PATH" clang-format -i $(FORMATTED)
 
-bench: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
+bench: $(STAMPS)/package $(STAMPS)/integrations $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
 	PATH="$(BIN):$$PATH" python benchmarks/run.py $(BENCH_OPTIONS)
 
 measures: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## hold the answers against programs whose truth is known
