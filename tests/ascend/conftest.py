@@ -187,7 +187,7 @@ def observe_once(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dic
         timeout_s: float = tool.TIMEOUT_S,
         anew: bool = False,
     ) -> Observation:
-        key = repr((list(options), program, arguments, variables, expected_status))
+        key = repr((list(options), program, arguments, variables, expected_status, anew))
         if key not in seen:
             seen[key] = _observe(tmp_path_factory.mktemp("once") / "output", vnpu_environment)(
                 options,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.cli.main import main
-from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
@@ -22,7 +21,6 @@ HCCL_BUFFERS = 2 * (200 << 20)
 """Of each communicator, as HCCL_BUFFSIZE is by default."""
 
 
-@nightly
 @pytest.mark.slow
 def test_ranks_of_a_dry_run_fit(observe: Observe, capsys: pytest.CaptureFixture[str]) -> None:
     """What each rank reserves is what torch says; communicators and contexts are counted beside it."""

@@ -118,7 +118,6 @@ def test_what_the_dump_says(observe: Observe) -> None:
     assert "halMemAlloc failed 2 times" in report
 
 
-@nightly
 def test_it_goes_on_after_the_error(observe: Observe) -> None:
     """A smaller batch works, is recorded, and sums stay those of torch; without the analysis there are snapshots only."""
     seen = observe(["--device=npu"], PROGRAM, "caught", variables=SMALL)
@@ -142,7 +141,6 @@ def test_in_a_thread_of_autograd(observe: Observe) -> None:
     assert [row["Name"] for row in rows_of(seen, "SNAPSHOT")][-1] == "OOM_Snapshot After"
 
 
-@nightly
 def test_a_limit_of_torch_s_own(observe: Observe) -> None:
     """The driver is not asked, so torch's observer says what failed; once."""
     seen = observe(["--device=npu", "--analysis=oom:2"], PROGRAM, "limit", variables=SMALL)

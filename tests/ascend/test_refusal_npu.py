@@ -34,7 +34,6 @@ def ran(environment: dict[str, str], folder: Path, *words: str) -> dict[str, Any
     return found
 
 
-@nightly
 def test_room_that_is_not_searched_again(
     vnpu_environment: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from msmemscope.cli.main import main
 from msmemscope.formats.reading import load, load_all
 from msmemscope.model.place import Place
-from tests.support.nightly import nightly
 from tests.support.tool import TOOL, ToolRun, run
 
 PROGRAM = Path(__file__).parent.parent / "target_programs" / "mesh_ranks.py"
@@ -55,7 +54,6 @@ def job(tmp_path_factory: pytest.TempPathFactory, gathered: Path) -> ToolRun:
     return run([*TOOL, *options, "--", *torchrun("gloo", 2)], output=output)
 
 
-@nightly
 def test_a_rank_that_was_not_chosen_runs_as_if_we_were_not_there(job: ToolRun) -> None:
     """Nothing of ours is in its Python, and it leaves nothing; the status is the job's."""
     loaded = {report["rank"]: report["loaded"] for report in job.reports if "rank" in report}

@@ -15,7 +15,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs starlette and uvicorn: pip install 'msmemscope[view]'")
 
 from tests.support.browser import find_browser
-from tests.support.nightly import nightly
 from tests.support.pictures import CELL, Picture, difference, read_png, small, write_png
 from tests.support.screenshots import KEPT, NAMES, WITH_WEBGL, take
 
@@ -39,7 +38,6 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Picture]:
     return dict(take(tmp_path_factory.mktemp("pictures")))
 
 
-@nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_looks_as_it_did(name: str, taken: dict[str, Picture], tmp_path: Path) -> None:
     """But for the letters."""
@@ -49,7 +47,6 @@ def test_a_page_looks_as_it_did(name: str, taken: dict[str, Picture], tmp_path: 
     assert found < MOST, f"{path} differs by {found:.1f} from {KEPT / path.name}"
 
 
-@nightly
 def test_a_graphics_card_draws_the_same(taken: dict[str, Picture]) -> None:
     """As what takes its place where there is none."""
     assert difference(taken[WITH_WEBGL], taken["viewer-map"]) < MOST

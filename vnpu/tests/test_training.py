@@ -25,7 +25,7 @@ MODES = {
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
 MODES_BY_DAY = ("task queue 2",)
-"""Other tests run with queue 1, without a queue, and with mapped segments."""
+"""Other tests run with queue 1, without a queue, blocking, and with mapped segments."""
 
 
 def losses_of(printed: str) -> list[float]:

@@ -83,7 +83,7 @@ def test_a_million_events_make_a_small_page_with_the_exact_peak() -> None:
     assert len(report_text([part], source="long")) < MOST_BYTES
 
 
-@pytest.mark.parametrize("count", [pytest.param(1, marks=nightly), pytest.param(34, marks=nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(34, marks=nightly)])
 def test_very_many_processes_with_very_many_pools_make_a_page_of_bounded_size(count: int) -> None:
     """Columns and rows are shared out among them, also where it is not known beforehand how many there are."""
     recording = long_run(4_000, pools=4)
