@@ -131,7 +131,7 @@ def test_a_window_that_a_kernel_should_open(observe: Observe) -> None:
 def test_a_window_of_an_operator_at_level_kernel(observe: Observe) -> None:
     """Operators are not observed there: the one that was named never ran, and the kernel called like it did."""
     options = ["--device=npu", "--level=kernel", *OPTIONS["window"]]
-    reported = " ".join(observe(options, "watched_memory.py", "none").run.stderr.split())
+    reported = " ".join(observe(options, "watched_memory.py", "none", anew=True).run.stderr.split())
     assert "watch: torch._ops.aten.neg.out never ran: none of its outputs was watched;" in reported
     assert "aten.neg.out never ran: none of its outputs was watched; what did run: Neg_" in reported
     assert "--level=kernel observes no operators" in reported
