@@ -13,6 +13,7 @@ import pytest
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
+from msmemscope.recording.holders import block_holders
 from msmemscope.recording.recording import StepSource
 from tests.integration.test_integrations_trainers import needs_transformers, run_python
 from tests.support import tool
@@ -131,3 +132,23 @@ def test_nothing_is_looked_for_with_a_time_of_zero(tmp_path: Path) -> None:
     assert not recording.events["kind"].is_in([EventKind.HOLDER]).any()
     (site,) = find_leaks(recording).step_leaks.leaking_sites.iter_rows(named=True)
     assert (site["leaked_blocks"], site["held_by"]) == (8, None)
+
+
+@pytest.mark.slow
+def test_a_program_that_fails(tmp_path: Path) -> None:
+    """At its end only the traceback keeps the variables of its functions: they are named as if it still ran."""
+    program = tmp_path / "fails.py"
+    program.write_text(
+        "import torch\n"
+        "def main():\n"
+        "    kept = [torch.ones(1000) for _ in range(40)]\n"
+        "    raise ValueError(len(kept))\n"
+        "main()\n",
+        encoding="utf-8",
+    )
+    output = tmp_path / "output"
+    run = tool.run([*tool.TOOL, "--device=cpu", f"--output={output}", "--", sys.executable, program], output=output)
+    assert (run.returncode, "ValueError: 40" in run.stderr) == (1, True)
+    recording = load(run.capture.directory)
+    chains = set(block_holders(recording)["held_by"])
+    assert {re.sub(r"\d+", "#", chain) for chain in chains} == {"main.kept[#]"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -39,5 +40,7 @@ def check(name: str, printed: str, folder: Path) -> str:
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("MSMEMSCOPE_WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    expected = path.read_text(encoding="utf-8")
+    difference = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "printed", lineterm="")
+    assert text == expected, "\n".join(difference)
     return text

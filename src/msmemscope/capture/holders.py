@@ -211,7 +211,10 @@ class _Search:
         return paths, tensors
 
     def _roots(self) -> Iterator[Any]:
-        """Globals of the program, local variables of its threads from the outermost frame on, globals of other modules."""
+        """Globals of the program, local variables of its threads from the outermost frame on, globals of other modules.
+
+        Of a thread that an error has ended too: the functions had these variables, and the traceback only keeps them.
+        """
         imported: list[Any] = list(sys.modules.values())
         modules = [module for module in imported if issubclass(type(module), types.ModuleType)]
         for module in reversed(modules):
@@ -228,6 +231,7 @@ class _Search:
         frames.clear()
         for chain in chains:
             yield from reversed(chain)
+        yield from _frames_that_failed()
         for module in modules:
             if module is not main:
                 yield vars(module)
@@ -281,6 +285,15 @@ def _frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
         if not frame.f_code.co_filename.startswith(_OWN_FOLDER):
             yield frame
         frame = frame.f_back
+
+
+def _frames_that_failed() -> Iterator[types.FrameType]:
+    """Frames of the program in the traceback of an error that nobody caught, the outermost first."""
+    traceback = getattr(sys, "last_traceback", None)
+    while isinstance(traceback, types.TracebackType):
+        if not traceback.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            yield traceback.tb_frame
+        traceback = traceback.tb_next
 
 
 def _storage_address() -> Any:

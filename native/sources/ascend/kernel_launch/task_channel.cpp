@@ -9,11 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/bounded_lock.h"
+#include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
 #include "interpose/patcher.h"
 #include "sources/ascend/kernel_launch/kernel_reports.h"
@@ -28,6 +31,7 @@ constexpr int kMostDevices = format::kDevicesPerKind;
 constexpr std::size_t kBufferBytes = std::size_t{2} << 20U;
 constexpr std::size_t kLongestRecord = 64;
 constexpr std::uint64_t kSecond = 1000000000ULL;
+constexpr int kDriverIsHeld = INT_MIN;
 constexpr const char* kSource = "observed.kernel_execution";
 constexpr const char* kMissing = "unobserved.kernel_execution";
 
@@ -78,6 +82,24 @@ struct Driver {
     int (*information)(std::uint32_t device, std::int32_t module, std::int32_t what, std::int64_t* value);
 };
 Driver driver;
+
+// Held by whoever calls the driver. The driver has locks of its own, and a child that is forked while another thread
+// holds one finds it held for ever: so a fork waits until the reader is out of the driver.
+BoundedLock in_driver;
+__attribute__((tls_model("initial-exec"))) __thread bool fork_keeps_out = false;
+
+void keep_out_before_fork() noexcept {
+    const KeepErrno keep_errno;
+    fork_keeps_out = in_driver.acquire();
+}
+
+// In parent and child. Where a thread did not come back from the driver, the child finds this lock held and does
+// without the log, instead of waiting for the driver's.
+void let_in_after_fork() noexcept {
+    if (fork_keeps_out) {
+        in_driver.release();
+    }
+}
 
 template <typename Function>
 void find_driver_function(Function& function, const char* name) noexcept {
@@ -158,7 +180,10 @@ void read_clock(int number, Device& device) noexcept {
 // The clocks of host and device drift apart.
 void keep_clock(int number, Device& device) noexcept {
     if (device.clock.frequency_khz != 0 && realtime_now() - device.clock.realtime_ns > kSecond) {
-        read_clock(number, device);
+        const BoundedLockGuard guard(in_driver);
+        if (guard) {
+            read_clock(number, device);
+        }
     }
 }
 
@@ -216,12 +241,23 @@ std::size_t take_records(int number, const char* records, std::size_t bytes) noe
     return place;
 }
 
+int read_driver(int number, char* buffer, std::size_t bytes) noexcept {
+    const BoundedLockGuard guard(in_driver);
+    return guard ? driver.read(static_cast<unsigned>(number), kChannel, buffer, static_cast<unsigned>(bytes)) : 0;
+}
+
+void stop_driver(int number) noexcept {
+    const BoundedLockGuard guard(in_driver);
+    if (guard) {
+        driver.stop(static_cast<unsigned>(number), kChannel);
+    }
+}
+
 // Bytes read, 0 if there was nothing.
 std::size_t read_log(int number) noexcept {
     Device& device = state.devices[number];
     std::memcpy(state.buffer, device.tail, device.tail_bytes);
-    const int read = driver.read(static_cast<unsigned>(number), kChannel, state.buffer + device.tail_bytes,
-                                 static_cast<unsigned>(kBufferBytes - kLongestRecord));
+    const int read = read_driver(number, state.buffer + device.tail_bytes, kBufferBytes - kLongestRecord);
     if (read <= 0) {
         return 0;
     }
@@ -283,7 +319,7 @@ void* read_logs(void*) noexcept {
     }
     for (int round = 0; round < kMostRounds && read_all_logs() > 0; ++round) {
     }
-    for_each_opened([](int number) noexcept { driver.stop(static_cast<unsigned>(number), kChannel); });
+    for_each_opened(&stop_driver);
     for (int round = 0; round < kMostRounds && read_all_logs() > 0; ++round) {
     }
     retry_early_records();
@@ -371,6 +407,27 @@ bool command_runtime(int device) noexcept {
     return result == 0;
 }
 
+// 0, the driver's error, or kDriverIsHeld.
+int start_driver(int number) noexcept {
+    StarsChoice choice{};
+    choice.tasks = 1;
+    choice.thread_tasks = 1;
+    const StartParameters parameters{
+        0, 20, 1, &choice,
+        log_format() == LogFormat::kLong ? kLongFormatChoiceBytes : static_cast<std::uint32_t>(sizeof(choice))};
+    const BoundedLockGuard guard(in_driver);
+    if (!guard) {
+        return kDriverIsHeld;
+    }
+    const int result = driver.start(static_cast<unsigned>(number), kChannel, &parameters);
+    if (result == 0) {
+        Device& device = state.devices[number];
+        std::memset(static_cast<void*>(&device), 0, sizeof(device));
+        read_clock(number, device);
+    }
+    return result;
+}
+
 void open_log(int number) noexcept {
     // Without names no launch is recorded, and then no execution is either.
     if (!command_runtime(number)) {
@@ -380,26 +437,21 @@ void open_log(int number) noexcept {
         note_missing(number, "the driver has no log of tasks", 0);
         return;
     }
-    StarsChoice choice{};
-    choice.tasks = 1;
-    choice.thread_tasks = 1;
-    const StartParameters parameters{
-        0, 20, 1, &choice,
-        log_format() == LogFormat::kLong ? kLongFormatChoiceBytes : static_cast<std::uint32_t>(sizeof(choice))};
-    const int result = driver.start(static_cast<unsigned>(number), kChannel, &parameters);
+    const int result = start_driver(number);
+    if (result == kDriverIsHeld) {
+        note_missing(number, "a thread does not come back from the driver's log of tasks, or did not before a fork", 0);
+        return;
+    }
     if (result != 0) {
         note_missing(number, "the log of tasks is not given, another profiler may hold it", result);
         return;
     }
-    Device& device = state.devices[number];
-    std::memset(static_cast<void*>(&device), 0, sizeof(device));
-    read_clock(number, device);
-    if (device.clock.frequency_khz == 0) {
+    if (state.devices[number].clock.frequency_khz == 0) {
         note_missing(number, "the device's clock cannot be read: times are those of reading", 0);
     }
     if (!start_reader()) {
         note_missing(number, "no thread to read the log of tasks", 0);
-        driver.stop(static_cast<unsigned>(number), kChannel);
+        stop_driver(number);
         return;
     }
     state.opened[number].store(true, std::memory_order_release);
@@ -416,6 +468,10 @@ void take_possession(std::uint64_t epoch) noexcept {
     static bool will_close_at_exit = false;
     if (!will_close_at_exit) {
         will_close_at_exit = std::atexit(&close_at_exit) == 0;
+    }
+    static bool waits_at_fork = false;
+    if (!waits_at_fork) {
+        waits_at_fork = pthread_atfork(&keep_out_before_fork, &let_in_after_fork, &let_in_after_fork) == 0;
     }
     if (state.process != getpid()) {
         if (state.process != 0) {
