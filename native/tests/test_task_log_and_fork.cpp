@@ -1,4 +1,5 @@
-// A child that is forked while the log of tasks is read opens its own: no thread of ours holds the driver across a fork.
+// A child that is forked while the log of tasks is read opens its own: no thread of ours holds the driver across a
+// fork.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,7 +70,9 @@ int main() {
         CHECK(child >= 0);
         if (child == 0) {
             alarm(kMostSeconds);
-            { const RecordingScope made_ready(false); }
+            {
+                const RecordingScope made_ready(false);
+            }
             const int reads_of_parent = reads.load();
             kernel_launch::open_task_channel(0);
             while (reads.load() == reads_of_parent) {
