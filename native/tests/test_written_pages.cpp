@@ -164,6 +164,23 @@ void one_that_ends_leaves_its_neighbours_alone() {
     CHECK_EQUAL(taken(last).size(), 1U);
 }
 
+// Behind it others follow without a gap: how far they reach is nothing to it.
+void who_follows_a_part_twice_can_stop() {
+    const Mapping memory;
+    constexpr std::uint64_t part = WrittenPages::kLeastBytes;
+    Vector<WrittenPages> parts(kBytes / part);
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+        CHECK(parts[number].follow(memory.address() + number * part, memory.address() + (number + 1) * part));
+    }
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+        WrittenPages again;
+        CHECK(again.follow(memory.address() + number * part, memory.address() + (number + 1) * part));
+        again = WrittenPages();
+        memory.bytes()[number * part] = 2;
+        CHECK_EQUAL(taken(parts[number]).size(), 1U);
+    }
+}
+
 void who_asks_seldom_keeps_little() {
     const Mapping memory;
     WrittenPages seldom;
@@ -180,26 +197,31 @@ void who_asks_seldom_keeps_little() {
     CHECK(written.front().end >= memory.address() + 13 * page_bytes());
 }
 
-void one_question_is_enough_for_all_parts() {
+void one_question_is_enough_for_neighbours() {
     const Mapping memory;
     WrittenPages parts[4];
     for (std::uint64_t part = 0; part < 4; ++part) {
         CHECK(parts[part].follow(memory.address() + part * kBytes / 4, memory.address() + (part + 1) * kBytes / 4));
     }
     memory.bytes()[kBytes / 2] = 2;
-    WrittenPages::ask_about(memory.address(), memory.address() + kBytes);
+    WrittenPages::ask_from(memory.address());
     memory.bytes()[0] = 2;  // behind the question
     CHECK_EQUAL(taken(parts[0]).size(), 0U);
     CHECK_EQUAL(taken(parts[2]).size(), 1U);
     WrittenPages::forget_answer();
     CHECK_EQUAL(taken(parts[0]).size(), 1U);
     CHECK_EQUAL(taken(parts[2]).size(), 0U);
-    // Where a part is not followed, each asks for itself.
+    // Behind a part that is not followed another question is asked.
     parts[1] = WrittenPages();
     memory.bytes()[kBytes - 1] = 2;
-    WrittenPages::ask_about(memory.address(), memory.address() + kBytes);
+    WrittenPages::ask_from(memory.address());
+    memory.bytes()[kBytes / 2] = 2;
+    WrittenPages::ask_from(memory.address() + kBytes / 2);
+    memory.bytes()[kBytes / 2] = 2;
     CHECK_EQUAL(taken(parts[3]).size(), 1U);
+    CHECK_EQUAL(taken(parts[2]).size(), 1U);
     WrittenPages::forget_answer();
+    CHECK_EQUAL(taken(parts[2]).size(), 1U);
 }
 
 void it_can_be_moved() {
@@ -260,6 +282,7 @@ void a_child_has_its_own() {
     CHECK(pages.follow(memory.address(), memory.address() + kBytes));
     const pid_t child = fork();
     if (child == 0) {
+        WrittenPages::become_child();
         Vector<Range> written;
         memory.bytes()[0] = 7;
         const bool told = pages.take(written);
@@ -327,11 +350,12 @@ int main() {
     {
         const Mapping memory;
         WrittenPages pages;
-        if (!pages.follow(memory.address(), memory.address() + kBytes)) {
+        if (!pages.follow(memory.address(), memory.address() + WrittenPages::kLeastBytes)) {
             std::puts("skipped: this kernel does not tell which pages were written, or may not be asked");
             return kSkipped;
         }
     }
+    who_follows_a_part_twice_can_stop();  // first: nothing longer was followed before
     a_write_is_told_once();
     parts_of_pages_are_whole_pages();
     the_kernel_writes_too();
@@ -340,7 +364,7 @@ int main() {
     one_that_ends_makes_what_is_amid_it_begin_again();
     one_that_ends_leaves_its_neighbours_alone();
     who_asks_seldom_keeps_little();
-    one_question_is_enough_for_all_parts();
+    one_question_is_enough_for_neighbours();
     it_can_be_moved();
     other_memory_at_the_same_place_is_not_known();
     little_and_unmapped_memory_is_not_followed();

@@ -17,9 +17,8 @@ namespace {
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kLargestCopiedPiece = 16 * kSegmentBytes;  // up to here changes are told to the byte
 constexpr std::size_t kNeighbourSegments = 16;
-// To ask the kernel what was written of a piece takes as long as to read so much.
-constexpr std::uint64_t kBytesPerQuestion = std::uint64_t{32} << 10U;
-constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{4} << 10U;  // of further pieces of the same block
+// To know from the kernel that a piece was not written takes as long as to read so much.
+constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{8} << 10U;
 
 // Of the budget: before the operator, the same after it, and the rest for what it wrote and its neighbours.
 std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_budget_bytes / 3; }
@@ -126,17 +125,17 @@ std::uint64_t Guard::look(Guarded& guarded, std::size_t most_segments, const Fin
     return cost;
 }
 
+void Guard::Guarded::ask() const noexcept {
+    if (pages.is_following()) {
+        WrittenPages::ask_from(begin());
+    }
+}
+
 std::uint64_t Guard::Guarded::cost() const noexcept {
     if (!pages.is_following() || !fingerprint.is_known()) {
         return bytes;
     }
-    return offset == 0 ? kBytesPerQuestion : kBytesPerAnswer;
-}
-
-void Guard::ask_about_block(const Guarded& guarded) noexcept {
-    if (guarded.pages.is_following() && guarded.block.size_bytes > kPieceBytes) {
-        WrittenPages::ask_about(guarded.block.address, guarded.block.address + guarded.block.size_bytes);
-    }
+    return std::min(bytes, kBytesPerAnswer);
 }
 
 void Guard::look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept {
@@ -196,7 +195,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
             if (used + guarded.cost() > share) {
                 break;
             }
-            ask_about_block(guarded);
+            guarded.ask();
             // Nothing has run since it was looked at last.
             finding.is_exact = guarded.looked_at_moment + 1 >= moment;
             used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, previous);
@@ -240,7 +239,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
         // Freed and allocated again meanwhile, or written by somebody who may: not what was looked at.
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
             is_settled(guarded, all, &running)) {
-            ask_about_block(guarded);
+            guarded.ask();
             finding.is_exact = guarded.looked_at_moment == running.moment;
             used += look(guarded, ~std::size_t{0} / kSegmentBytes, finding, moment, running.name);
         }

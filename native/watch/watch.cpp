@@ -27,6 +27,7 @@ __attribute__((tls_model("initial-exec"))) __thread bool is_inside = false;
 
 // A forked child has its parent's memory, but not its threads and files; what the parent watches is the parent's.
 void become_child(State& held) noexcept {
+    WrittenPages::become_child();
     held.files.forget();
     held.running.clear();
     held.watched.clear();

@@ -135,6 +135,8 @@ private:
         std::uint64_t end() const noexcept { return begin() + bytes; }
         // What of the budget a look at all of it takes, but for what was written since the last one.
         std::uint64_t cost() const noexcept;
+        // Asks the kernel about it and what lies behind it, so that it need not be asked about each.
+        void ask() const noexcept;
     };
     using Blocks = Map<std::uint64_t, Guarded>;
 
@@ -150,8 +152,6 @@ private:
         bool continues(const Found& before) const noexcept;
     };
 
-    // Asks the kernel about the whole block of a piece, so that it need not be asked about each.
-    static void ask_about_block(const Guarded& guarded) noexcept;
     static Content content_of(const Guarded& guarded) noexcept;
     static bool is_settled(const Guarded& guarded, const Vector<Running>& all, const Running* except) noexcept;
     // Looks at a piece, or its beginning; returns what it took of the budget.

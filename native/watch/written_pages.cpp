@@ -82,7 +82,7 @@ using Followers = std::multimap<std::uint64_t, WrittenPages*, std::less<std::uin
 
 // All of it is used under the watch's lock.
 struct Kernel {
-    pid_t process = 0;  // that asked for the descriptors: in a forked child they speak of its parent's memory
+    bool is_opened = false;  // or was tried to be
     int faults = -1;
     int pages = -1;
     std::uint64_t page_bytes = 0;
@@ -90,7 +90,7 @@ struct Kernel {
     // By the beginning of what they follow, and how long the longest ever was.
     Followers followers;
     std::uint64_t longest = 0;
-    Range asked{};  // ask_about
+    Range asked{};  // ask_from
 };
 
 Kernel& kernel() noexcept {
@@ -117,10 +117,8 @@ int open_faults() noexcept {
 // False where the kernel does not tell.
 bool is_there() noexcept {
     Kernel& one = kernel();
-    if (one.process != getpid()) {
-        // Those of the parent are left open: they may have been closed, and their numbers given to files of the
-        // program.
-        one.process = getpid();
+    if (!one.is_opened) {
+        one.is_opened = true;
         one.page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
         one.faults = open_faults();
         one.pages = one.faults < 0 ? -1 : open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -154,10 +152,15 @@ Followers::iterator first_that_reaches(const Range& range) noexcept {
 // in the middle is not spared, and begins again.
 Range WrittenPages::followed_by_nobody(Range range) noexcept {
     const auto& followers = kernel().followers;
-    for (auto other = first_that_reaches(range); other != followers.end() && other->first <= range.begin; ++other) {
+    for (auto other = first_that_reaches(range);
+         other != followers.end() && other->first <= range.begin && range.begin < range.end; ++other) {
         range.begin = std::max(range.begin, other->second->end_);
     }
-    for (auto other = followers.lower_bound(range.end); other != first_that_reaches(range);) {
+    if (range.begin >= range.end) {
+        return {range.end, range.end};
+    }
+    const auto first = first_that_reaches(range);
+    for (auto other = followers.lower_bound(range.end); other != first;) {
         --other;
         if (other->second->end_ >= range.end) {
             range.end = std::min(range.end, other->first);
@@ -194,7 +197,7 @@ void WrittenPages::stop() noexcept {
     }
     kernel().followers.erase(place_of(this, begin_));
     const Range alone = followed_by_nobody({begin_, end_});
-    if (alone.begin < alone.end && kernel().process == getpid() && kernel().faults >= 0) {
+    if (alone.begin < alone.end && kernel().faults >= 0) {
         // Where it is unmapped already there is nothing to do.
         UserfaultRange range{alone.begin, alone.end - alone.begin};
         ioctl(kernel().faults, kUnregister, &range);
@@ -203,14 +206,29 @@ void WrittenPages::stop() noexcept {
     written_.clear();
 }
 
-void WrittenPages::ask_about(std::uint64_t begin, std::uint64_t end) noexcept {
+void WrittenPages::become_child() noexcept {
+    Kernel& one = kernel();
+    // The parent's descriptors are left open: they may have been closed, and their numbers given to files of the
+    // program.
+    one.is_opened = false;
+    one.faults = one.pages = -1;
+    one.asked = Range{};
+}
+
+void WrittenPages::ask_from(std::uint64_t begin) noexcept {
     if (!is_there()) {
         return;
     }
-    const Range range = in_pages(begin, end);
-    if (range.begin != kernel().asked.begin || range.end != kernel().asked.end) {
-        kernel().asked = protect(range) ? range : Range{};
+    Range range = in_pages(begin, begin);
+    if (kernel().asked.begin <= range.begin && range.begin < kernel().asked.end) {
+        return;
     }
+    const auto& followers = kernel().followers;
+    for (auto next = followers.lower_bound(range.begin);
+         next != followers.end() && next->first <= range.end && range.end - range.begin < kMostAsked; ++next) {
+        range.end = std::max(range.end, next->second->end_);
+    }
+    kernel().asked = protect(range) ? range : Range{};
 }
 
 void WrittenPages::forget_answer() noexcept { kernel().asked = Range{}; }

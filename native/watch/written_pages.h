@@ -19,6 +19,7 @@ class WrittenPages {
 public:
     // Less is read in the time in which the kernel answers.
     static constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 10U;
+    static constexpr std::uint64_t kMostAsked = std::uint64_t{8} << 20U;
 
     WrittenPages() noexcept = default;
     WrittenPages(WrittenPages&& other) noexcept;
@@ -36,12 +37,15 @@ public:
     // not known: all of it may have been written, and follow is to be called again.
     bool take(Vector<Range>& written) noexcept;
 
-    // Asks once about all that is followed of a range, which must be all of it: until the answer is forgotten, `take`
-    // is answered from it.
-    static void ask_about(std::uint64_t begin, std::uint64_t end) noexcept;
+    // Asks once about what is followed from an address on, as far as it is followed without a gap and to kMostAsked:
+    // until the answer is forgotten, `take` is answered from it.
+    static void ask_from(std::uint64_t begin) noexcept;
     static void forget_answer() noexcept;
 
     bool is_following() const noexcept { return begin_ != end_; }
+
+    // In a forked child, before anything else: what the kernel was asked for is of the parent's memory.
+    static void become_child() noexcept;
 
     // The kernel was found not to see all writes: it is not asked any more in this process.
     static void distrust() noexcept;
