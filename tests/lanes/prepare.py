@@ -38,7 +38,9 @@ sys.meta_path.insert(0, _BeforeTorchNpu())
 
 def packages_folder(environment: Path) -> Path:
     """Return where an environment of this Python's version has its packages."""
-    return Path(sysconfig.get_path("platlib", "venv", {"base": str(environment), "platbase": str(environment)}))
+    # Python 3.10 has no scheme of that name, and lays environments out like this.
+    scheme = "venv" if "venv" in sysconfig.get_scheme_names() else "posix_prefix"
+    return Path(sysconfig.get_path("platlib", scheme, {"base": str(environment), "platbase": str(environment)}))
 
 
 def version_in(file: Path) -> str:
