@@ -152,3 +152,28 @@ def test_a_program_that_fails(tmp_path: Path) -> None:
     recording = load(run.capture.directory)
     chains = set(block_holders(recording)["held_by"])
     assert {re.sub(r"\d+", "#", chain) for chain in chains} == {"main.kept[#]"}
+
+
+def test_a_program_that_goes_on_after_an_error(tmp_path: Path) -> None:
+    """Its function has ended: what holds its variables is the traceback, which a notebook keeps."""
+    program = """
+import sys, torch, msmemscope
+def train():
+    kept = [torch.ones(3)]
+    raise ValueError(kept[0].data_ptr())
+try:
+    train()
+except ValueError as error:
+    sys.last_traceback = error.__traceback__
+    address = error.args[0]
+print(*msmemscope.who_holds(address))
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=tool.TIMEOUT_S,
+    )
+    assert (finished.returncode, finished.stdout.strip()) == (0, "sys.last_traceback -> train.kept[0]"), finished.stderr

@@ -73,17 +73,21 @@ class HolderSearches:
     def collection_stops(self) -> None:
         """Collection ends, and may begin again; never raises."""
         if monotonic_ns() >= self._rests_until_ns:
-            self.run_ended()
+            self._run_ended(process_ends=False)
 
-    def run_ended(self) -> None:
+    def process_ends(self) -> None:
         """The process ends; never raises."""
+        self._run_ended(process_ends=True)
+
+    def _run_ended(self, *, process_ends: bool) -> None:
         if self._steps > _WARM_UP_STEPS + 1:
-            self._look(self._after_warm_up, self._latest_ends[0], least=1)
+            self._look(self._after_warm_up, self._latest_ends[0], least=1, process_ends=process_ends)
         elif self._steps == 0:
             end = _native.next_sequence()
-            self._look(self._begin + (end - self._begin) // 2, end, least=_LEAST_REST)
+            middle = self._begin + (end - self._begin) // 2
+            self._look(middle, end, least=_LEAST_REST, process_ends=process_ends)
 
-    def _look(self, after: int, before: int, least: int) -> None:
+    def _look(self, after: int, before: int, least: int, *, process_ends: bool = False) -> None:
         """Look for what holds blocks that were allocated between two events, if they have become more."""
         limit_ms = self._limit_ms()
         if limit_ms <= 0 or "torch" not in sys.modules:
@@ -99,7 +103,8 @@ class HolderSearches:
                 return
             self._outlived = size
             blocks.sort(key=lambda block: -block[1])
-            _record({block[0]: block for block in (*blocks[:_LARGEST], *outlived)}, limit_ms)
+            search = _Search(limit_ms, process_ends=process_ends)
+            _record({block[0]: block for block in (*blocks[:_LARGEST], *outlived)}, search)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             _native.note_fact("unobserved.holders", f"{type(error).__name__}: {error}")
         finally:
@@ -141,11 +146,11 @@ def who_holds(target: Any, *, limit_ms: int = DEFAULT_HOLDER_TIME_MS) -> tuple[s
     return tuple(dict.fromkeys(chain for _, chain in found))
 
 
-def _record(blocks: dict[int, tuple[int, int, int]], limit_ms: int) -> None:
+def _record(blocks: dict[int, tuple[int, int, int]], search: _Search) -> None:
     """Record the chains of some blocks, by their addresses."""
     by_kind: dict[str, list[tuple[int, str]]] = {}
     # The newest first: of many that are alike, those count that the latest steps left.
-    found = sorted(_Search(limit_ms).chains(blocks, most_paths=1), key=lambda one: -blocks[one[0]][2])
+    found = sorted(search.chains(blocks, most_paths=1), key=lambda one: -blocks[one[0]][2])
     for address, chain in found:
         alike = by_kind.setdefault(_NUMBERS.sub("#", chain), [])
         if len(alike) < _MOST_OF_A_KIND:
@@ -156,10 +161,17 @@ def _record(blocks: dict[int, tuple[int, int, int]], limit_ms: int) -> None:
 
 
 class _Search:
-    """One search, with its limit of time."""
+    """One search, with its limit of time.
 
-    def __init__(self, limit_ms: int) -> None:
+    Args:
+        limit_ms: Milliseconds of processor time.
+        process_ends: Whether an error that nobody caught has ended the functions whose variables the traceback keeps: they
+            are looked at as if the functions still ran. In a program that goes on, the traceback is what holds them.
+    """
+
+    def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
         self._until = thread_time_ns() + limit_ms * _NANOSECONDS_PER_MS
+        self._process_ends = process_ends
         self._module_names: dict[int, str] = {}
 
     def chains(self, wanted: dict[int, Any], *, most_paths: int) -> list[tuple[int, str]]:
@@ -211,10 +223,7 @@ class _Search:
         return paths, tensors
 
     def _roots(self) -> Iterator[Any]:
-        """Globals of the program, local variables of its threads from the outermost frame on, globals of other modules.
-
-        Of a thread that an error has ended too: the functions had these variables, and the traceback only keeps them.
-        """
+        """Globals of the program, local variables of its threads from the outermost frame on, globals of other modules."""
         imported: list[Any] = list(sys.modules.values())
         modules = [module for module in imported if issubclass(type(module), types.ModuleType)]
         for module in reversed(modules):
@@ -231,7 +240,8 @@ class _Search:
         frames.clear()
         for chain in chains:
             yield from reversed(chain)
-        yield from _frames_that_failed()
+        if self._process_ends:
+            yield from _frames_that_failed()
         for module in modules:
             if module is not main:
                 yield vars(module)

@@ -358,7 +358,7 @@ class Session:
         place_notes.look(self.config.role)
         if self._is_tracing:
             if self._holders is not None:
-                self._holders.run_ended()
+                self._holders.process_ends()
             self._end_python_collection()
 
 
