@@ -9,52 +9,27 @@
 
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "core/writer/bounded_lock.h"
-#include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
-#include "interpose/patcher.h"
 #include "sources/ascend/kernel_launch/kernel_reports.h"
+#include "sources/ascend/kernel_launch/task_log.h"
 #include "sources/ascend/kernel_launch/turn.h"
 #include "sources/ascend/npu.h"
 
 namespace msmemscope::kernel_launch {
 namespace {
 
-constexpr unsigned kChannel = 50;
 constexpr int kMostDevices = format::kDevicesPerKind;
 constexpr std::size_t kBufferBytes = std::size_t{2} << 20U;
 constexpr std::size_t kLongestRecord = 64;
-constexpr std::uint64_t kSecond = 1000000000ULL;
-constexpr int kDriverIsHeld = INT_MIN;
 constexpr const char* kSource = "observed.kernel_execution";
 constexpr const char* kMissing = "unobserved.kernel_execution";
 
-// --- The driver's and the profiler's interfaces -------------------------------------------------
-
-struct StartParameters {
-    std::int32_t channel_type;  // 0: tasks
-    std::uint32_t sample_period;
-    std::uint32_t real_time;
-    const void* user_data;
-    std::uint32_t user_data_bytes;
-};
-static_assert(sizeof(StartParameters) == 32);
-
-// What is logged: 1 for yes. Chips with the long format know the first nine words only.
-struct StarsChoice {
-    std::uint32_t tasks;
-    std::uint32_t not_used[5];
-    std::uint32_t thread_tasks;
-    std::uint32_t also_not_used[4];
-};
-static_assert(sizeof(StarsChoice) == 44);
-constexpr std::uint32_t kLongFormatChoiceBytes = 36;
+// --- The profiler's interface --------------------------------------------------------------------
 
 struct ProfilerCommand {
     std::uint64_t switches;
@@ -70,41 +45,6 @@ static_assert(sizeof(ProfilerCommand) == 5424);
 constexpr std::uint64_t kTaskTimeAndRuntimeTrace = 0x800U | 0x4000000U;
 constexpr std::uint32_t kAnyModel = 0xffffffffU;
 constexpr std::uint32_t kStart = 1;
-
-constexpr std::int32_t kCounter = 13;
-constexpr std::int32_t kFrequencyKhz = 25;
-constexpr std::uint64_t kUsualFrequencyKhz = 50000;
-
-struct Driver {
-    int (*start)(unsigned device, unsigned channel, const StartParameters* parameters);
-    int (*read)(unsigned device, unsigned channel, char* buffer, unsigned buffer_bytes);
-    int (*stop)(unsigned device, unsigned channel);
-    int (*information)(std::uint32_t device, std::int32_t module, std::int32_t what, std::int64_t* value);
-};
-Driver driver;
-
-// Held by whoever calls the driver. The driver has locks of its own, and a child that is forked while another thread
-// holds one finds it held for ever: so a fork waits until the reader is out of the driver.
-BoundedLock in_driver;
-__attribute__((tls_model("initial-exec"))) __thread bool fork_keeps_out = false;
-
-void keep_out_before_fork() noexcept {
-    const KeepErrno keep_errno;
-    fork_keeps_out = in_driver.acquire();
-}
-
-// In parent and child. Where a thread did not come back from the driver, the child finds this lock held and does
-// without the log, instead of waiting for the driver's.
-void let_in_after_fork() noexcept {
-    if (fork_keeps_out) {
-        in_driver.release();
-    }
-}
-
-template <typename Function>
-void find_driver_function(Function& function, const char* name) noexcept {
-    function = reinterpret_cast<Function>(find_function(name));
-}
 
 // --- State --------------------------------------------------------------------------------------
 
@@ -142,48 +82,20 @@ State state;
 TurnState busy;
 std::atomic<bool> process_ends{false};
 
-std::uint64_t realtime_now() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 // --- The clock ----------------------------------------------------------------------------------
 
-// Of several readings the one that took least time.
 void read_clock(int number, Device& device) noexcept {
     ClockReading reading{0, 0, 0};
-    std::uint64_t least = UINT64_MAX;
-    for (int attempt = 0; attempt < 5 && driver.information != nullptr; ++attempt) {
-        std::int64_t counter = 0;
-        const std::uint64_t before = realtime_now();
-        if (driver.information(static_cast<std::uint32_t>(number), 0, kCounter, &counter) != 0) {
-            return;
-        }
-        const std::uint64_t took = realtime_now() - before;
-        if (took < least) {
-            least = took;
-            reading.counter = static_cast<std::uint64_t>(counter);
-            reading.realtime_ns = before + took / 2;
-        }
+    if (task_log::read_clock(number, reading)) {
+        device.clock_before = device.clock.frequency_khz == 0 ? reading : device.clock;
+        device.clock = reading;
     }
-    if (least == UINT64_MAX) {
-        return;
-    }
-    std::int64_t frequency = 0;
-    const bool is_known = driver.information(static_cast<std::uint32_t>(number), 0, kFrequencyKhz, &frequency) == 0;
-    reading.frequency_khz = is_known && frequency > 0 ? static_cast<std::uint64_t>(frequency) : kUsualFrequencyKhz;
-    device.clock_before = device.clock.frequency_khz == 0 ? reading : device.clock;
-    device.clock = reading;
 }
 
 // The clocks of host and device drift apart.
 void keep_clock(int number, Device& device) noexcept {
-    if (device.clock.frequency_khz != 0 && realtime_now() - device.clock.realtime_ns > kSecond) {
-        const BoundedLockGuard guard(in_driver);
-        if (guard) {
-            read_clock(number, device);
-        }
+    if (device.clock.frequency_khz != 0 && task_log::realtime_now() - device.clock.realtime_ns > task_log::kSecond) {
+        read_clock(number, device);
     }
 }
 
@@ -241,23 +153,11 @@ std::size_t take_records(int number, const char* records, std::size_t bytes) noe
     return place;
 }
 
-int read_driver(int number, char* buffer, std::size_t bytes) noexcept {
-    const BoundedLockGuard guard(in_driver);
-    return guard ? driver.read(static_cast<unsigned>(number), kChannel, buffer, static_cast<unsigned>(bytes)) : 0;
-}
-
-void stop_driver(int number) noexcept {
-    const BoundedLockGuard guard(in_driver);
-    if (guard) {
-        driver.stop(static_cast<unsigned>(number), kChannel);
-    }
-}
-
 // Bytes read, 0 if there was nothing.
 std::size_t read_log(int number) noexcept {
     Device& device = state.devices[number];
     std::memcpy(state.buffer, device.tail, device.tail_bytes);
-    const int read = read_driver(number, state.buffer + device.tail_bytes, kBufferBytes - kLongestRecord);
+    const int read = task_log::read(number, state.buffer + device.tail_bytes, kBufferBytes - kLongestRecord);
     if (read <= 0) {
         return 0;
     }
@@ -301,8 +201,8 @@ void wait_ms(unsigned milliseconds) noexcept {
     timespec until{};
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += static_cast<long>(milliseconds) * 1000000L;
-    until.tv_sec += until.tv_nsec / static_cast<long>(kSecond);
-    until.tv_nsec %= static_cast<long>(kSecond);
+    until.tv_sec += until.tv_nsec / static_cast<long>(task_log::kSecond);
+    until.tv_nsec %= static_cast<long>(task_log::kSecond);
     sem_timedwait(&state.wake, &until);
 }
 
@@ -319,7 +219,7 @@ void* read_logs(void*) noexcept {
     }
     for (int round = 0; round < kMostRounds && read_all_logs() > 0; ++round) {
     }
-    for_each_opened(&stop_driver);
+    for_each_opened(&task_log::stop);
     for (int round = 0; round < kMostRounds && read_all_logs() > 0; ++round) {
     }
     retry_early_records();
@@ -378,14 +278,6 @@ void note_opened() noexcept {
     recorder::note_fact(kSource, text);
 }
 
-bool find_driver_functions() noexcept {
-    find_driver_function(driver.start, "prof_drv_start");
-    find_driver_function(driver.read, "prof_channel_read");
-    find_driver_function(driver.stop, "prof_stop");
-    find_driver_function(driver.information, "halGetDeviceInfo");
-    return driver.start != nullptr && driver.read != nullptr && driver.stop != nullptr;
-}
-
 // Tells the runtime to report the tasks that it gives to the device, and their names.
 bool command_runtime(int device) noexcept {
     static ProfilerCommand command;  // too large for a small thread's stack; used in turns
@@ -407,38 +299,17 @@ bool command_runtime(int device) noexcept {
     return result == 0;
 }
 
-// 0, the driver's error, or kDriverIsHeld.
-int start_driver(int number) noexcept {
-    StarsChoice choice{};
-    choice.tasks = 1;
-    choice.thread_tasks = 1;
-    const StartParameters parameters{
-        0, 20, 1, &choice,
-        log_format() == LogFormat::kLong ? kLongFormatChoiceBytes : static_cast<std::uint32_t>(sizeof(choice))};
-    const BoundedLockGuard guard(in_driver);
-    if (!guard) {
-        return kDriverIsHeld;
-    }
-    const int result = driver.start(static_cast<unsigned>(number), kChannel, &parameters);
-    if (result == 0) {
-        Device& device = state.devices[number];
-        std::memset(static_cast<void*>(&device), 0, sizeof(device));
-        read_clock(number, device);
-    }
-    return result;
-}
-
 void open_log(int number) noexcept {
     // Without names no launch is recorded, and then no execution is either.
     if (!command_runtime(number)) {
         return;
     }
-    if (!find_driver_functions()) {
+    if (!task_log::find_driver()) {
         note_missing(number, "the driver has no log of tasks", 0);
         return;
     }
-    const int result = start_driver(number);
-    if (result == kDriverIsHeld) {
+    const int result = task_log::start(number);
+    if (result == task_log::kIsHeld) {
         note_missing(number, "a thread does not come back from the driver's log of tasks, or did not before a fork", 0);
         return;
     }
@@ -446,12 +317,15 @@ void open_log(int number) noexcept {
         note_missing(number, "the log of tasks is not given, another profiler may hold it", result);
         return;
     }
-    if (state.devices[number].clock.frequency_khz == 0) {
+    Device& device = state.devices[number];
+    std::memset(static_cast<void*>(&device), 0, sizeof(device));
+    read_clock(number, device);
+    if (device.clock.frequency_khz == 0) {
         note_missing(number, "the device's clock cannot be read: times are those of reading", 0);
     }
     if (!start_reader()) {
         note_missing(number, "no thread to read the log of tasks", 0);
-        stop_driver(number);
+        task_log::stop(number);
         return;
     }
     state.opened[number].store(true, std::memory_order_release);
@@ -469,10 +343,7 @@ void take_possession(std::uint64_t epoch) noexcept {
     if (!will_close_at_exit) {
         will_close_at_exit = std::atexit(&close_at_exit) == 0;
     }
-    static bool waits_at_fork = false;
-    if (!waits_at_fork) {
-        waits_at_fork = pthread_atfork(&keep_out_before_fork, &let_in_after_fork, &let_in_after_fork) == 0;
-    }
+    task_log::keep_out_of_forks();
     if (state.process != getpid()) {
         if (state.process != 0) {
             pending_tasks().clear();
