@@ -30,6 +30,12 @@ void pause_ms(long milliseconds) {
 
 }  // namespace
 
+#if defined(__SANITIZE_THREAD__)
+// The reader is a second thread at the fork, and the child starts one of its own.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
 #define DRIVER extern "C" __attribute__((visibility("default")))
 
 DRIVER int profSetProfCommand(void*, std::uint32_t) { return 0; }
