@@ -23,6 +23,20 @@ PROGRAMS = Path(__file__).parents[1] / "target_programs"
 pytestmark = [pytest.mark.torch]
 
 
+def printed_by(code: str, folder: Path) -> str:
+    """Run Python code in a folder, without the tool; return what it prints."""
+    finished = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=tool.TIMEOUT_S,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.strip()
+
+
 def test_every_way_of_holding() -> None:
     """Each chain names the variable, and the way from there; what a search looks at lives no longer for it."""
     program = [sys.executable, str(PROGRAMS / "held_in_many_ways.py")]
@@ -81,16 +95,8 @@ for _ in range(200):
     msmemscope.stop()
 print(len(searches))
 """
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=tool.TIMEOUT_S,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert 1 <= int(finished.stdout) < 20
+    printed = printed_by(program, tmp_path)
+    assert 1 <= int(printed) < 20
 
 
 @pytest.mark.slow
@@ -168,12 +174,26 @@ except ValueError as error:
     address = error.args[0]
 print(*msmemscope.who_holds(address))
 """
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=tool.TIMEOUT_S,
+    assert printed_by(program, tmp_path) == "sys.last_traceback -> train.kept[0]"
+
+
+def test_what_stands_in_for_a_traceback_is_not_asked(tmp_path: Path) -> None:
+    """Whatever a program puts there: at its end none of its code runs for it."""
+    program = tmp_path / "stands_in.py"
+    program.write_text(
+        "import sys, torch\n"
+        "class StandIn:\n"
+        "    @property\n"
+        "    def __class__(self):\n"
+        "        print('asked')\n"
+        "        return int\n"
+        "kept = [torch.ones(1000) for _ in range(40)]\n"
+        "sys.last_traceback = StandIn()\n",
+        encoding="utf-8",
     )
-    assert (finished.returncode, finished.stdout.strip()) == (0, "sys.last_traceback -> train.kept[0]"), finished.stderr
+    output = tmp_path / "output"
+    run = tool.run([*tool.TOOL, "--device=cpu", f"--output={output}", "--", sys.executable, program], output=output)
+    assert (run.returncode, run.stdout) == (0, "")
+    assert set(block_holders(load(run.capture.directory))["held_by"]) <= {
+        f"__main__.kept[{place}]" for place in range(40)
+    }

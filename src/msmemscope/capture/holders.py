@@ -300,7 +300,7 @@ def _frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
 def _frames_that_failed() -> Iterator[types.FrameType]:
     """Frames of the program in the traceback of an error that nobody caught, the outermost first."""
     traceback = getattr(sys, "last_traceback", None)
-    while isinstance(traceback, types.TracebackType):
+    while type(traceback) is types.TracebackType:  # isinstance() would ask the program's objects for their class
         if not traceback.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
             yield traceback.tb_frame
         traceback = traceback.tb_next
