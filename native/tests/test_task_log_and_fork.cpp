@@ -1,5 +1,5 @@
 // A child that is forked while the log of tasks is read opens its own: no thread of ours holds the driver across a
-// fork.
+// fork. Where one does not come back from the driver, neither parent nor child waits for it for long.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,10 +18,11 @@ using namespace msmemscope;
 namespace {
 
 constexpr int kForks = 20;
-constexpr unsigned kMostSeconds = 5;  // of a child
+constexpr unsigned kMostSeconds = 60;  // of a child
 
 std::mutex driver;  // as drivers have them: a child finds it as it was
 std::atomic<int> reads{0};
+std::atomic<bool> hangs{false};  // whoever reads does not come back
 
 void pause_ms(long milliseconds) {
     const timespec pause{0, milliseconds * 1000000L};
@@ -47,8 +48,10 @@ DRIVER int prof_drv_start(unsigned, unsigned, void*) {
 
 DRIVER int prof_channel_read(unsigned, unsigned, char*, unsigned) {
     const std::lock_guard<std::mutex> guard(driver);
-    ++reads;
-    pause_ms(10);
+    do {
+        ++reads;
+        pause_ms(10);
+    } while (hangs.load());
     return 0;
 }
 
@@ -63,38 +66,58 @@ DRIVER int halGetDeviceInfo(std::uint32_t, std::int32_t, std::int32_t, std::int6
     return 0;
 }
 
+namespace {
+
+void wait_for_a_read() {
+    const int before = reads.load();
+    while (reads.load() == before) {
+        pause_ms(1);
+    }
+}
+
+template <typename Action>
+void in_a_child(Action action) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(kMostSeconds);
+        {
+            const RecordingScope made_ready(false);
+        }
+        action();
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+
 int main() {
     ScratchFolder folder;
     CHECK(recorder::configure(folder.settings("level=kernel\ndevices=npu\n").c_str()));
     kernel_launch::open_task_channel(0);
     for (int number = 0; number < kForks; ++number) {
-        const int before = reads.load();
-        while (reads.load() == before) {
-            pause_ms(1);  // the reader is in the driver about now
-        }
-        const pid_t child = fork();
-        CHECK(child >= 0);
-        if (child == 0) {
-            alarm(kMostSeconds);
-            {
-                const RecordingScope made_ready(false);
-            }
-            const int reads_of_parent = reads.load();
+        wait_for_a_read();  // the reader is in the driver about now
+        in_a_child([] {
             kernel_launch::open_task_channel(0);
-            while (reads.load() == reads_of_parent) {
-                pause_ms(1);  // by a thread of its own
-            }
-            _exit(0);
-        }
-        int status = 0;
-        CHECK(waitpid(child, &status, 0) == child);
-        CHECK(WIFEXITED(status));
-        CHECK_EQUAL(WEXITSTATUS(status), 0);
+            wait_for_a_read();  // by a thread of its own
+        });
     }
-    const int before = reads.load();
-    while (reads.load() == before) {
-        pause_ms(1);  // the parent's is read on
-    }
+    wait_for_a_read();  // the parent's is read on
+    // Where the reader does not come back, a fork does, and the child keeps away from the driver.
+    hangs.store(true);
+    wait_for_a_read();
+    in_a_child([] {
+        const int reads_of_parent = reads.load();
+        kernel_launch::open_task_channel(0);
+        pause_ms(100);
+        CHECK_EQUAL(reads.load(), reads_of_parent);
+    });
+    hangs.store(false);
+    wait_for_a_read();
     kernel_launch::close_task_channels();
     recorder::close();
     return 0;
