@@ -122,6 +122,7 @@ def warm_run(
     timeout_s: float = TIMEOUT_S,
     only_this_process: bool = False,
     changes: Mapping[str, str] | None = None,
+    settings: str = "",
 ) -> ToolRun:
     """Run `python WORDS` in a process that is forked from a running one.
 
@@ -134,9 +135,10 @@ def warm_run(
         timeout_s: Seconds after which the test fails.
         only_this_process: Whether only the captures of the forked process itself are meant.
         changes: Changes of the environment.
+        settings: What is observed, where the running one is under the tool and collects nothing.
     """
     start = time.perf_counter()
-    ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes)
+    ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes, settings)
     command = (sys.executable, *map(str, words))
     assert ended.status != -signal.SIGALRM, (
         f"{command} did not end within {timeout_s} s\nstdout: {ended.stdout!r}\nstderr: {ended.stderr!r}"

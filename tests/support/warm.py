@@ -56,20 +56,23 @@ def run_python(
 
 
 def run_observed(words: Sequence[object], *options: str, output: Path) -> ToolRun:
-    """Run `python WORDS` under the tool, by day in a process forked from one under the tool that has imported torch.
+    """Run `python WORDS` under the tool, by day in a process forked from one that has imported torch.
 
     Only captures of the program itself are there, without dumps, and messages of the program alone.
 
     Args:
         words: `-c CODE`, `-m MODULE` or a file, and arguments.
         options: Of the tool, but for the device and the output.
-        output: Where captures are expected if the program starts anew.
+        output: Where captures are expected.
     """
     if NIGHT:
         line = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", sys.executable, *words)
         return tool.run(line, output=output)
-    server, folder = _observing_server(("--device=cpu", *options), WITH_TORCH, ())
-    return tool.warm_run(server, words, None, output=folder, only_this_process=True)
+    output.mkdir(exist_ok=True)
+    settings = _settings(("--device=cpu", *options), output)
+    return tool.warm_run(
+        _observed_server(WITH_TORCH, ()), words, None, output=output, only_this_process=True, settings=settings
+    )
 
 
 def run_with_results(
@@ -95,17 +98,33 @@ def run_with_results(
         changes: Changes of the environment that the program alone sees.
         timeout_s: Seconds after which the test fails.
     """
-    server, folder = _observing_server(tuple(options), modules, tuple(sorted(variables.items())))
-    before = set(folder.iterdir()) if folder.is_dir() else set()
-    ran = tool.warm_run(server, words, None, output=output, folder=output.parent, timeout_s=timeout_s, changes=changes)
+    server = _observed_server(modules, tuple(sorted(variables.items())))
     output.mkdir(exist_ok=True)
-    for made in set(folder.iterdir()) - before if folder.is_dir() else ():
-        made.rename(output / made.name)
+    ran = tool.warm_run(
+        server,
+        words,
+        None,
+        output=output,
+        folder=output.parent,
+        timeout_s=timeout_s,
+        changes=changes,
+        settings=_settings(("--device=npu" if "torch_npu" in modules else "--device=cpu", *options), output),
+    )
     if not any(output.glob("msmemscope_*_ascend*")):
         return ran
     results = tool.run([*tool.TOOL, "recover", output], output=output, variables=variables)
     assert results.returncode == 0, results.stderr
     return replace(ran, stderr=ran.stderr + results.stderr)
+
+
+def _settings(options: Sequence[str], output: Path) -> str:
+    """What the launcher would pass on to programs that it starts with these options."""
+    from msmemscope.cli.arguments import LaunchRequest, parse_command_line
+    from msmemscope.configuration import Config, new_session, with_options
+
+    request = parse_command_line([f"--output={output}", *options, "--", "python"])
+    assert isinstance(request, LaunchRequest), options
+    return with_options(Config(session=new_session()), request.given).to_settings_text()
 
 
 @functools.cache
@@ -114,12 +133,11 @@ def _server(modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]) ->
 
 
 @functools.lru_cache(maxsize=6)  # each takes half a gigabyte
-def _observing_server(
-    options: tuple[str, ...], modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]
-) -> tuple[WarmPython, Path]:
+def _observed_server(modules: tuple[str, ...], variables: tuple[tuple[str, str], ...]) -> WarmPython:
+    """One under the tool that collects nothing itself: each program that is forked from it has settings of its own."""
     output = Path(tempfile.mkdtemp()) / "output"
     atexit.register(shutil.rmtree, output.parent, ignore_errors=True)
-    before = (*tool.TOOL, f"--output={output}", *options, "--")
+    before = (*tool.TOOL, f"--output={output}", "--collect-mode=deferred", "--device=npu,cpu", "--")
     # One file for all: where stderr is not what it was when the process began, the tool writes nothing.
     stderr = output.with_name("stderr.txt")
-    return WarmPython(modules, variables=dict(variables), before=before, stderr=stderr), output
+    return WarmPython(modules, variables=dict(variables), before=before, stderr=stderr)

@@ -71,6 +71,7 @@ class WarmPython:
         folder: Path | None,
         limit_s: float,
         changes: Mapping[str, str] | None = None,
+        settings: str = "",
     ) -> Ended:
         """Run a program and wait for its end.
 
@@ -80,6 +81,7 @@ class WarmPython:
             folder: The current directory of the program; that of the tests if not given.
             limit_s: Seconds after which SIGALRM ends it.
             changes: Changes of that environment.
+            settings: What the tool observes of the program, where the running one is under it and collects nothing.
         """
         with self._one_at_a_time, tempfile.TemporaryDirectory() as scratch:
             files = {name: Path(scratch) / name for name in ("stdout", "stderr")}
@@ -92,6 +94,7 @@ class WarmPython:
                 "folder": str(folder or Path.cwd()),
                 "environment": dict(variables or {}),
                 "changes": dict(changes or {}),
+                "settings": settings,
                 "ends_wholly": self._stderr is not None,
                 "limit_s": limit_s,
                 "stdout": str(files["stdout"]),

@@ -8,6 +8,7 @@ number of the process and the status. It ends with stdin.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -36,6 +37,8 @@ def run_in_child(program: dict[str, Any]) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, descriptor)
         os.close(file)
+    if program["settings"]:
+        be_observed(program["settings"])
     try:
         run_words(program["words"])
     except SystemExit as end:
@@ -48,6 +51,17 @@ def run_in_child(program: dict[str, Any]) -> int:
         traceback.print_exc()
         return 1
     return 0
+
+
+def be_observed(settings: str) -> None:
+    """Have the tool do what it would have done from the start, had the launcher passed these settings on."""
+    passed_on = dict(line.partition("=")[::2] for line in os.environ["MSMEMSCOPE_SETTINGS"].split("\n"))
+    wanted = dict(line.partition("=")[::2] for line in settings.split("\n"))
+    of_the_launch = {name: passed_on[name] for name in ("launch_directory", "package", "native_directory")}
+    os.environ["MSMEMSCOPE_SETTINGS"] = "\n".join(f"{name}={text}" for name, text in {**wanted, **of_the_launch}.items())
+    from msmemscope.capture.session import begin_launched
+
+    begin_launched()
 
 
 def run_words(words: list[str]) -> None:
@@ -70,8 +84,12 @@ def run_words(words: list[str]) -> None:
 
 def main() -> None:
     """Import the modules, and run what comes."""
+    # Half a million objects that stay: no collection looks at them, here or in a program, whose pages of them then stay shared.
+    gc.disable()
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
     answers = os.fdopen(os.dup(1), "w")
     commands = os.fdopen(os.dup(0))
     for line in commands:
