@@ -58,7 +58,9 @@ def be_observed(settings: str) -> None:
     passed_on = dict(line.partition("=")[::2] for line in os.environ["MSMEMSCOPE_SETTINGS"].split("\n"))
     wanted = dict(line.partition("=")[::2] for line in settings.split("\n"))
     of_the_launch = {name: passed_on[name] for name in ("launch_directory", "package", "native_directory")}
-    os.environ["MSMEMSCOPE_SETTINGS"] = "\n".join(f"{name}={text}" for name, text in {**wanted, **of_the_launch}.items())
+    os.environ["MSMEMSCOPE_SETTINGS"] = "\n".join(
+        f"{name}={text}" for name, text in {**wanted, **of_the_launch}.items()
+    )
     from msmemscope.capture.session import begin_launched
 
     begin_launched()

@@ -41,6 +41,8 @@ def _with_inefficient_type(attributes: str, kinds: str) -> str:
     added = (f'"{KEY}":"{kinds}"' if is_json else f"{KEY}:{kinds}") if kinds else ""
     if added and "inefficient" not in text and len(text) > len("{}") and text[-1] == "}":
         return f"{text[:-1]},{added}}}"  # as it is with most
+    if added and text.endswith(f",{added}}}") and text.count("inefficient") == 1:
+        return text  # as it is with most of a dump that was asked before
     pattern = _IN_JSON if is_json else _IN_BRACES
     if not added and not pattern.search(text):
         return attributes

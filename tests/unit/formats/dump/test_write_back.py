@@ -389,6 +389,16 @@ def test_the_attribute_is_replaced_wherever_it_stands(text: str, expected: str) 
     assert with_inefficient_type(text, "K") == expected
 
 
+@pytest.mark.parametrize("text", ["{a:1}", '{"a":"1"}', "{}", "", '"{a:1}"', "{b: inefficient,c:2}"])
+def test_the_same_kinds_again_change_nothing(text: str) -> None:
+    """Whatever stood there before them, which is gone after the first time."""
+    once = with_inefficient_type(text, BOTH)
+    assert with_inefficient_type(once, BOTH) == once
+    assert with_inefficient_type(once, "") == with_inefficient_type(
+        with_inefficient_type(once, "late_deallocation"), ""
+    )
+
+
 def test_quotes_within_quotes_take_no_longer_than_letters() -> None:
     """However many stand around the attributes."""
     assert with_inefficient_type('"' * 100_000, "K").count('"') == 100_000
