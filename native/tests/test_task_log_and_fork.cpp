@@ -1,5 +1,6 @@
-// A child that is forked while the log of tasks is read opens its own: no thread of ours holds the driver across a
-// fork. Where one does not come back from the driver, neither parent nor child waits for it for long.
+// A child that is forked while the log of tasks is read or opened opens its own: no thread of ours holds the driver or
+// the runtime across a fork. Where one does not come back from the driver, neither parent nor child waits for it for
+// long.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
 #include "core/writer/recorder.h"
 #include "sources/ascend/kernel_launch/task_channel.h"
@@ -21,6 +23,8 @@ constexpr int kForks = 20;
 constexpr unsigned kMostSeconds = 60;  // of a child
 
 std::mutex driver;  // as drivers have them: a child finds it as it was
+std::mutex runtime;
+std::atomic<int> commands{0};  // that the runtime has begun to take
 std::atomic<int> reads{0};
 std::atomic<bool> hangs{false};  // whoever reads does not come back
 
@@ -39,7 +43,12 @@ extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 
 #define DRIVER extern "C" __attribute__((visibility("default")))
 
-DRIVER int profSetProfCommand(void*, std::uint32_t) { return 0; }
+DRIVER int profSetProfCommand(void*, std::uint32_t) {
+    const std::lock_guard<std::mutex> guard(runtime);
+    ++commands;
+    pause_ms(20);
+    return 0;
+}
 
 DRIVER int prof_drv_start(unsigned, unsigned, void*) {
     const std::lock_guard<std::mutex> guard(driver);
@@ -107,6 +116,15 @@ int main() {
         });
     }
     wait_for_a_read();  // the parent's is read on
+    for (int device = 1; device <= kForks; ++device) {
+        const int before = commands.load();
+        std::thread opener([device] { kernel_launch::open_task_channel(device); });
+        while (commands.load() == before) {
+            pause_ms(1);  // the other thread is in the runtime about now
+        }
+        in_a_child([] { kernel_launch::open_task_channel(0); });
+        opener.join();
+    }
     // Where the reader does not come back, a fork does, and the child keeps away from the driver.
     hangs.store(true);
     wait_for_a_read();

@@ -292,7 +292,7 @@ bool command_runtime(int device) noexcept {
     command.devices[0] = static_cast<std::uint32_t>(device);
     command.model = kAnyModel;
     command.type = kStart;
-    const std::int32_t result = give(&command, sizeof(command));
+    const std::int32_t result = task_log::give_command(give, &command, sizeof(command));
     if (result != 0) {
         note_missing(device, "the runtime does not report tasks", result);
     }

@@ -86,6 +86,11 @@ void keep_out_of_forks() noexcept {
     }
 }
 
+std::int32_t give_command(std::int32_t (*function)(void*, std::uint32_t), void* command, std::uint32_t bytes) noexcept {
+    const BoundedLockGuard guard(in_driver);
+    return function(command, bytes);
+}
+
 int start(int device) noexcept {
     StarsChoice choice{};
     choice.tasks = 1;

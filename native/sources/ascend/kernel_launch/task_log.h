@@ -1,8 +1,8 @@
 // The driver's log of tasks (STARS) and the device's clock, as the driver gives them.
 //
-// The driver has locks of its own, and a child that is forked while another thread holds one finds it held for ever. So
-// whoever calls the driver from here holds a lock that a fork waits for. Where a thread does not come back from the
-// driver, or did not before a fork, all of it does nothing and says so.
+// Driver and runtime have locks of their own, and a child that is forked while another thread holds one finds it held
+// for ever. So whoever calls them from here holds a lock that a fork waits for. Where a thread does not come back from
+// the driver, or did not before a fork, all of it does nothing and says so.
 #pragma once
 
 #include <climits>
@@ -23,6 +23,10 @@ bool find_driver() noexcept;
 
 // From now on forks wait until no thread is in the driver.
 void keep_out_of_forks() noexcept;
+
+// Gives the runtime's profiler a command of so many bytes; returns what the function does. Where a thread does not come
+// back from the driver it is given all the same: names of kernels need no log.
+std::int32_t give_command(std::int32_t (*function)(void*, std::uint32_t), void* command, std::uint32_t bytes) noexcept;
 
 // Begins the log of a device (the driver's number). 0, an error of the driver, or kIsHeld.
 int start(int device) noexcept;
