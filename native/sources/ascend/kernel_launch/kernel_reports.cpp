@@ -118,14 +118,12 @@ LogFormat log_format() noexcept {
     return found;
 }
 
-void* profiler_function(const char* name) noexcept { return find_function(name); }
-
 namespace {
 
 // False if the interface is not loaded. is_first: then a fact says so.
 bool search_and_register(bool is_first) noexcept {
     const auto enroll = reinterpret_cast<std::int32_t (*)(std::int32_t, void*, std::uint32_t)>(
-        profiler_function("MsprofRegisterProfileCallback"));
+        find_function("MsprofRegisterProfileCallback"));
     if (enroll == nullptr) {
         if (is_first) {
             recorder::note_fact("unobserved.kernel_launch",
@@ -135,7 +133,7 @@ bool search_and_register(bool is_first) noexcept {
     }
     // With a handler of control messages in place, reports go to callbacks instead of to the built-in profiler.
     const auto take_over = reinterpret_cast<std::int32_t (*)(std::int32_t (*)(std::uint32_t, void*, std::uint32_t))>(
-        profiler_function("profRegCtrlCallback"));
+        find_function("profRegCtrlCallback"));
     if (take_over != nullptr) {
         take_over(&take_control);
     }

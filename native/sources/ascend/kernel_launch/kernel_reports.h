@@ -15,9 +15,6 @@ bool is_collected() noexcept;
 // Takes the place of whatever profiler listened before; once per process. False if the interface is not loaded.
 bool register_callbacks() noexcept;
 
-// The function libprofapi.so has by that name; null if it is not loaded.
-void* profiler_function(const char* name) noexcept;
-
 // What was launched and has not ended, and how the device's log tells it.
 PendingTasks& pending_tasks() noexcept;
 bool streams_are_expanded() noexcept;

@@ -281,19 +281,16 @@ void note_opened() noexcept {
 // Tells the runtime to report the tasks that it gives to the device, and their names.
 bool command_runtime(int device) noexcept {
     static ProfilerCommand command;  // too large for a small thread's stack; used in turns
-    const auto give = reinterpret_cast<std::int32_t (*)(void*, std::uint32_t)>(profiler_function("profSetProfCommand"));
-    if (give == nullptr) {
-        note_missing(device, "libprofapi.so has no profSetProfCommand", 0);
-        return false;
-    }
     std::memset(static_cast<void*>(&command), 0, sizeof(command));
     command.switches = kTaskTimeAndRuntimeTrace;
     command.device_count = 1;
     command.devices[0] = static_cast<std::uint32_t>(device);
     command.model = kAnyModel;
     command.type = kStart;
-    const std::int32_t result = task_log::give_command(give, &command, sizeof(command));
-    if (result != 0) {
+    const std::int32_t result = task_log::give_command(&command, sizeof(command));
+    if (result == task_log::kIsMissing) {
+        note_missing(device, "libprofapi.so has no profSetProfCommand", 0);
+    } else if (result != 0) {
         note_missing(device, "the runtime does not report tasks", result);
     }
     return result == 0;

@@ -72,11 +72,18 @@ std::uint64_t realtime_now() noexcept {
 }
 
 bool find_driver() noexcept {
+    const auto is_found = []() noexcept {
+        return driver.start != nullptr && driver.read != nullptr && driver.stop != nullptr;
+    };
+    if (is_found()) {
+        return true;  // and a thread may be reading
+    }
+    const BoundedLockGuard guard(in_driver);
     find(driver.start, "prof_drv_start");
     find(driver.read, "prof_channel_read");
     find(driver.stop, "prof_stop");
     find(driver.information, "halGetDeviceInfo");
-    return driver.start != nullptr && driver.read != nullptr && driver.stop != nullptr;
+    return is_found();
 }
 
 void keep_out_of_forks() noexcept {
@@ -86,20 +93,26 @@ void keep_out_of_forks() noexcept {
     }
 }
 
-std::int32_t give_command(std::int32_t (*function)(void*, std::uint32_t), void* command, std::uint32_t bytes) noexcept {
+std::int32_t give_command(void* command, std::uint32_t bytes) noexcept {
+    // The search for the function holds a lock of the loader's, which a child would find held as well.
     const BoundedLockGuard guard(in_driver);
-    return function(command, bytes);
+    std::int32_t (*give)(void*, std::uint32_t) = nullptr;
+    find(give, "profSetProfCommand");
+    return give == nullptr ? kIsMissing : give(command, bytes);
 }
 
 int start(int device) noexcept {
+    const BoundedLockGuard guard(in_driver);
+    if (!guard) {
+        return kIsHeld;
+    }
     StarsChoice choice{};
     choice.tasks = 1;
     choice.thread_tasks = 1;
     const StartParameters parameters{
         0, 20, 1, &choice,
         log_format() == LogFormat::kLong ? kLongFormatChoiceBytes : static_cast<std::uint32_t>(sizeof(choice))};
-    const BoundedLockGuard guard(in_driver);
-    return guard ? driver.start(static_cast<unsigned>(device), kChannel, &parameters) : kIsHeld;
+    return driver.start(static_cast<unsigned>(device), kChannel, &parameters);
 }
 
 int read(int device, char* buffer, std::size_t buffer_bytes) noexcept {

@@ -15,6 +15,7 @@ namespace msmemscope::kernel_launch::task_log {
 
 inline constexpr std::uint64_t kSecond = 1000000000ULL;
 inline constexpr int kIsHeld = INT_MIN;
+inline constexpr int kIsMissing = INT_MIN + 1;
 
 std::uint64_t realtime_now() noexcept;
 
@@ -24,9 +25,9 @@ bool find_driver() noexcept;
 // From now on forks wait until no thread is in the driver.
 void keep_out_of_forks() noexcept;
 
-// Gives the runtime's profiler a command of so many bytes; returns what the function does. Where a thread does not come
-// back from the driver it is given all the same: names of kernels need no log.
-std::int32_t give_command(std::int32_t (*function)(void*, std::uint32_t), void* command, std::uint32_t bytes) noexcept;
+// Gives the runtime's profiler a command of so many bytes: 0, an error of it, or kIsMissing. Where a thread does not
+// come back from the driver it is given all the same: names of kernels need no log.
+std::int32_t give_command(void* command, std::uint32_t bytes) noexcept;
 
 // Begins the log of a device (the driver's number). 0, an error of the driver, or kIsHeld.
 int start(int device) noexcept;
