@@ -65,14 +65,15 @@ EXPORTED int aclsysGetVersionStr(char*, char* version) {
     return accepted();
 }
 
-// A package that is not installed has no file of its version: INVALID_FILE.
+// A package that is not installed has no file of its version: INVALID_FILE, and empty texts, which torch_npu 2.10 shows
+// without a look at the status.
 EXPORTED int aclsysGetCANNVersion(int package, PackageVersion* version) {
+    *version = {};
     const virtual_npu::Settings chosen = as_of_now();
     const std::string& text = package == kPackageDriver ? chosen.driver_version : chosen.cann_version;
     if (package < 0 || package > kPackageDriver || text.empty()) {
         return virtual_npu::fail(virtual_npu::kAclInvalidFile, "EE1003: package %d reports no version", package);
     }
-    *version = {};
     std::strcpy(version->version, text.c_str());
     size_t begin = 0;
     for (auto* part : {&version->major, &version->minor, &version->release, &version->patch}) {

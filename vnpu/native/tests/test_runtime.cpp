@@ -8,6 +8,7 @@
 
 extern "C" {
 int aclInit(const char*);
+int aclsysGetCANNVersion(int, void*);
 int aclrtGetDeviceCount(uint32_t*);
 int aclrtSetDevice(int32_t);
 int aclrtGetDevice(int32_t*);
@@ -202,9 +203,17 @@ void streams_and_events() {
     CHECK_EQUAL(aclrtDestroyStream(nullptr), 107000);
 }
 
+void versions() {
+    char version[128 + 4 * 64 + 128];
+    std::memset(version, 'x', sizeof(version));
+    CHECK(aclsysGetCANNVersion(0, version) != 0);  // none was chosen
+    CHECK_EQUAL(std::string(version), "");
+}
+
 }  // namespace
 
 int main() {
+    versions();
     devices();
     memory();
     streams_and_events();
