@@ -227,7 +227,7 @@ def totals_at(blocks: pl.DataFrame, moments: pl.Series, *key: str) -> pl.DataFra
         )
         .filter(pl.col("block_count") > 0)
         .with_columns(moment=pl.int_ranges("moment", "until"))
-        .explode("moment")
+        .explode("moment", empty_as_null=False)
         .with_columns(sequence=pl.lit(instants).gather(pl.col("moment")))
         .select("sequence", *key, "size_bytes", "block_count")
     )

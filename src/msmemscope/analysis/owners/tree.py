@@ -48,11 +48,13 @@ def node_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
         parts=pl.col("owner").str.split(SEPARATOR),
         deepest=pl.col("owner").str.count_matches(SEPARATOR, literal=True).clip(upper_bound=DEEPEST_NODE),
     )
-    nodes = beginnings.with_columns(depth=pl.int_ranges(0, pl.col("deepest") + 1)).explode("depth")
+    nodes = beginnings.with_columns(depth=pl.int_ranges(0, pl.col("deepest") + 1)).explode("depth", empty_as_null=False)
+    # Without rows, Polars 1.44 and 2.0 forget the type of the parts.
+    beginning = pl.col("parts").list.head(pl.col("depth") + 1).list.join(SEPARATOR)
     nodes = nodes.select(
         "owner",
         pl.col("depth").cast(pl.Int32),
-        node=pl.col("parts").list.head(pl.col("depth") + 1).list.join(SEPARATOR),
+        node=pl.col("owner") if nodes.is_empty() else beginning,
         is_own=pl.col("depth") == pl.col("deepest"),
     )
     return (
