@@ -83,7 +83,7 @@ def remarks(answer: JobAnswer) -> list[str]:
         lines.append(
             f"headroom: not known of {counted(without, 'rank')}, no snapshot says what the device has; --capacity=SIZE does"
         )
-    partial = rows.select(WHO, "source", "problems").explode("problems").drop_nulls("problems")
+    partial = rows.select(WHO, "source", "problems").explode("problems", empty_as_null=False).drop_nulls("problems")
     lines.extend(f"{row[0]} ({row[1]}): {row[2]}" for row in partial.iter_rows())
     void = rows.filter(pl.col("event_count") == 0).select(WHO, "source").unique(maintain_order=True)
     lines.extend(f"{row[0]} ({row[1]}): no event was recorded" for row in void.iter_rows())

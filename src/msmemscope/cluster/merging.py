@@ -50,7 +50,7 @@ def part_of_summaries(summaries: pl.DataFrame, failures: Iterable[tuple[str, str
         summaries: `summary.SUMMARY_SCHEMA`.
         failures: Captures without a summary, and why.
     """
-    stacks = summaries.select("stacks").explode("stacks").drop_nulls().unnest("stacks")
+    stacks = summaries.select("stacks").explode("stacks", empty_as_null=False).drop_nulls().unnest("stacks")
     return _ordered(summaries.select(MERGED_SCHEMA.names()), stacks.select(STACK_SCHEMA.names()), tuple(failures))
 
 

@@ -79,7 +79,7 @@ class Holdings:
 
 
 def _apart(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    return rows.select(INDEX, name).explode(name).drop_nulls(name).unnest(name)
+    return rows.select(INDEX, name).explode(name, empty_as_null=False).drop_nulls(name).unnest(name)
 
 
 def _compared(table: pl.DataFrame, ranks: list[int], others: list[int]) -> pl.DataFrame:

@@ -34,7 +34,12 @@ def merge_findings_of_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     Returns:
         FOUND_SCHEMA.
     """
-    findings = rows.select(INDEX, "findings").explode("findings").drop_nulls("findings").unnest("findings")
+    findings = (
+        rows.select(INDEX, "findings")
+        .explode("findings", empty_as_null=False)
+        .drop_nulls("findings")
+        .unnest("findings")
+    )
     worst_first = findings.sort(["bytes", INDEX], descending=[True, False])
     return (
         worst_first.group_by("kind", "site", maintain_order=True)

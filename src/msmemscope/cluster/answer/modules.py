@@ -30,7 +30,9 @@ def module_use(judged: pl.DataFrame) -> pl.DataFrame:
     Returns:
         MODULE_SCHEMA.
     """
-    held = judged.select(INDEX, "modules").explode("modules").drop_nulls("modules").unnest("modules")
+    held = (
+        judged.select(INDEX, "modules").explode("modules", empty_as_null=False).drop_nulls("modules").unnest("modules")
+    )
     by_rank = (
         held.group_by("module", "site", INDEX).agg(pl.col("bytes").sum()).sort("bytes", INDEX, descending=[True, False])
     )

@@ -76,7 +76,12 @@ def coordinate(axis: str) -> pl.Expr:
 
 def axes_of(rows: pl.DataFrame) -> list[str]:
     """Return the axes that any row has, by name."""
-    axes = rows.select("coordinates").explode("coordinates").drop_nulls().unnest("coordinates")["axis"]
+    axes = (
+        rows.select("coordinates")
+        .explode("coordinates", empty_as_null=False)
+        .drop_nulls()
+        .unnest("coordinates")["axis"]
+    )
     return [str(axis) for axis in axes.unique().sort()]
 
 

@@ -36,7 +36,13 @@ def align_by_step(rows: pl.DataFrame) -> StepTimeline:
     Args:
         rows: Of `ranks.rank_rows`.
     """
-    steps = rows.filter(JUDGED).select(INDEX, "steps").explode("steps").drop_nulls("steps").unnest("steps")
+    steps = (
+        rows.filter(JUDGED)
+        .select(INDEX, "steps")
+        .explode("steps", empty_as_null=False)
+        .drop_nulls("steps")
+        .unnest("steps")
+    )
     longest = int(steps["last"].max() or 0)  # type: ignore[arg-type]  # a column of whole numbers
     together = -(-longest // MOST_COLUMNS) or 1
     column = (pl.col("last") - 1) // together
