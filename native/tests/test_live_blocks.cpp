@@ -47,6 +47,38 @@ void behaves_like_a_map() {
     }
 }
 
+// What an address was freed with stays until another block has its place, whose number is larger.
+void places_keep_the_numbers_of_frees() {
+    table.reset();
+    CHECK_EQUAL(table.latest_number_at(Pool::kHost, 4096), 0U);
+    std::mt19937_64 random(2);
+    std::unordered_map<std::uint64_t, std::uint64_t> freed;  // address to the number of its last FREE
+    std::unordered_map<std::uint64_t, std::uint64_t> alive;
+    for (std::uint64_t number = 1; number < 40000; ++number) {
+        const std::uint64_t address = 64 + random() % 3000 * 64;
+        LiveBlock block{};
+        if (alive.count(address) != 0) {
+            const auto end_number = [&](const LiveBlock& found) noexcept {
+                CHECK_EQUAL(found.sequence, alive[address]);
+                return number;
+            };
+            CHECK(table.remove(Pool::kHost, address, block, end_number));
+            alive.erase(address);
+            freed[address] = number;
+        } else {
+            const std::uint64_t latest = table.latest_number_at(Pool::kHost, address);
+            CHECK(latest >= freed[address] && latest < number);
+            CHECK(table.insert(LiveBlock{address, 64, number, Pool::kHost, 0}));
+            alive[address] = number;
+        }
+    }
+    for (std::uint64_t index = 1; index < 40000; ++index) {
+        CHECK(table.insert(LiveBlock{index * 512, 64, index, Pool::kPta, 0}));
+    }
+    CHECK_EQUAL(table.latest_number_at(Pool::kHost, 64), ~std::uint64_t{0});  // there is more to look at than two buckets
+    table.reset();
+}
+
 void grows_to_many_blocks() {
     constexpr std::uint64_t kBlocks = 1000000;
     for (std::uint64_t index = 1; index <= kBlocks; ++index) {
@@ -103,6 +135,7 @@ void claims_race_with_frees() {
 
 int main() {
     behaves_like_a_map();
+    places_keep_the_numbers_of_frees();
     grows_to_many_blocks();
     claims_race_with_frees();
     return 0;

@@ -29,13 +29,32 @@ inline void take_stacks(const RecordingScope& scope, Event& event, const CallSit
     }
 }
 
+// Whether events of blocks of a pool may have numbers of the thread's own. Nobody puts those of host memory in an order,
+// while allocators of devices have a lock, and say in which order they do things; and accesses and listeners tell
+// of the same blocks from other threads.
+__attribute__((always_inline)) inline bool may_lease(const ProcessState& state, format::Pool pool) noexcept {
+    return pool == format::Pool::kHost && (state.collecting.load(std::memory_order_relaxed) & kSelectAccess) == 0 &&
+           block_listener.load(std::memory_order_relaxed) == nullptr;
+}
+
+// Records an allocation. Returns its number, 0 if the event was dropped (and counted).
+__attribute__((always_inline)) inline std::uint64_t append_allocation(ProcessState& state, Event& event) noexcept {
+    if (!may_lease(state, event.pool) || this_thread(state) == nullptr) {
+        return append_here(state, event);
+    }
+    event.timestamp_ns = clock_ns();
+    const std::uint64_t number =
+        take_leased_number(state, event.timestamp_ns, state.live_blocks.latest_number_at(event.pool, event.address));
+    return write_numbered(state, event, number) ? number : 0;
+}
+
 // Collection may have begun after it was looked at and before the block could be found: then nobody else records it.
 __attribute__((noinline)) void record_if_collection_began(const RecordingScope& scope, ProcessState& state,
                                                           LiveBlock block) noexcept {
     __sync_synchronize();
     if ((state.collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0 &&
         current_settings.observes(block.device) &&
-        state.live_blocks.claim_one(block, state.sequence.fetch_add(1, std::memory_order_relaxed))) {
+        state.live_blocks.claim_one(block, take_numbers(state, 1))) {
         write_existing(scope, state, block);
     }
 }
@@ -77,7 +96,7 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
         event.attribute_id = texts::id_in_log(scope, attributes);
         event.extra = texts::id_in_log(scope, thread_handle.labels);
         take_stacks(scope, event, site, current_settings.python_stack_depth != 0);
-        block.sequence = append_here(state, event);
+        block.sequence = append_allocation(state, event);
     }
     if (!state.live_blocks.insert(block)) {
         count(state.dropped.untracked_blocks, &format::ProcessHeader::untracked_blocks);
@@ -93,9 +112,10 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
 namespace {
 
 // Takes a block out of those that are alive. False: it is not a block of this pool, or older than our observation.
-__attribute__((always_inline)) inline bool take_block(format::Pool pool, std::uint64_t address,
-                                                      LiveBlock& block) noexcept {
-    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block)) {
+template <typename EndNumber>
+__attribute__((always_inline)) inline bool take_block(format::Pool pool, std::uint64_t address, LiveBlock& block,
+                                                      EndNumber end_number) noexcept {
+    if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block, end_number)) {
         return false;
     }
     const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
@@ -150,10 +170,28 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
                                                      const CallSite* site) noexcept {
     const RecordingScope scope(false);
     LiveBlock block{};
-    if (take_block(pool, address, block) && can_record_end(scope, block)) {
-        append_here(*process_state, end_event(scope, block, site));
+    std::uint64_t number = 0;
+    std::uint64_t now = 0;
+    const auto leased_number = [&](const LiveBlock& found) noexcept {
+        ProcessState& state = *process_state;
+        if (may_lease(state, pool) && found.sequence != 0 && scope && this_thread(state) != nullptr) {
+            now = clock_ns();
+            number = take_leased_number(state, now, found.sequence);
+        }
+        return number;
+    };
+    if (!take_block(pool, address, block, leased_number) || !can_record_end(scope, block)) {
+        return;
+    }
+    Event event = end_event(scope, block, site);
+    if (number == 0 || thread_handle.lease.end == 0) {  // or a listener has come, and recorded something
+        append_here(*process_state, event);
+    } else {
+        event.timestamp_ns = now;
+        write_numbered(*process_state, event, number);
     }
 }
+
 
 }  // namespace
 
@@ -165,13 +203,13 @@ void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept { en
 
 bool begin_free(format::Pool pool, std::uint64_t address, const CallSite& site, EndingBlock& ending) noexcept {
     const RecordingScope scope(false);
-    if (!take_block(pool, address, ending.block)) {
+    if (!take_block(pool, address, ending.block, LiveBlocks::no_number)) {
         return false;
     }
     if (can_record_end(scope, ending.block)) {
         ending.event = end_event(scope, ending.block, &site);
         ending.event.timestamp_ns = clock_ns();
-        ending.number = process_state->sequence.fetch_add(2, std::memory_order_relaxed);
+        ending.number = take_numbers(*process_state, 2);
     }
     return true;
 }

@@ -2,12 +2,55 @@
 // they are never put together in memory first.
 #pragma once
 
+#include <algorithm>
+
 #include "core/writer/process_state.h"
 #include "core/writer/texts.h"
 
 namespace msmemscope {
 
 inline std::uint64_t clock_ns() noexcept { return thread_handle.clock.now_ns(); }
+
+// How long a thread gives the numbers that it has taken for itself: by so much an event can have a smaller number than
+// one of another thread that came before it.
+inline constexpr std::uint64_t kLeaseNs = 4096;
+inline constexpr std::uint64_t kMostLeased = 64;
+
+// Numbers that are larger than those of all events of all threads so far. They end the thread's lease, so that its
+// numbers rise.
+inline std::uint64_t take_numbers(ProcessState& state, std::uint64_t count) noexcept {
+    thread_handle.lease.end = 0;
+    thread_handle.lease.size = 0;
+    return state.sequence.fetch_add(count, std::memory_order_relaxed);
+}
+
+// As many as the thread is going to need while the lease lasts: twice as many where the last ones were used up before,
+// else those that were used.
+__attribute__((noinline)) inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t now) noexcept {
+    const std::uint64_t age = now - lease.begun_ns;
+    std::uint64_t size = 1;
+    if (lease.next >= lease.end) {
+        size = age < kLeaseNs ? 2 * lease.size : size;
+    } else if (age < 2 * kLeaseNs) {
+        size = lease.size - (lease.end - lease.next);
+    }
+    lease.size = std::clamp<std::uint64_t>(size, 1, kMostLeased);
+    lease.next = state.sequence.fetch_add(lease.size, std::memory_order_relaxed);
+    lease.end = lease.next + lease.size;
+    lease.begun_ns = now;
+}
+
+// A number of the thread's own lease: where threads are many and fast, the counter that they share would be all that
+// they wait for. Larger than the thread's last one, and than `after`: what must come behind an event of another thread
+// has to name it.
+__attribute__((always_inline)) inline std::uint64_t take_leased_number(ProcessState& state, std::uint64_t now,
+                                                                       std::uint64_t after) noexcept {
+    NumberLease& lease = thread_handle.lease;
+    if (lease.next >= lease.end || lease.next <= after || now - lease.begun_ns >= kLeaseNs) {
+        renew_lease(state, lease, now);
+    }
+    return lease.next++;
+}
 
 __attribute__((always_inline)) inline void write_record(format::Record& record, const Event& event,
                                                         std::uint64_t sequence) noexcept {
@@ -39,21 +82,22 @@ __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& st
         count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
         return 0;
     }
-    const std::uint64_t sequence = state.sequence.fetch_add(numbers, std::memory_order_relaxed);
+    const std::uint64_t sequence = take_numbers(state, numbers);
     write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
     thread->events.cursor += sizeof(format::Record);
     return sequence;
 }
 
-// A record whose sequence number was taken before.
-inline void write_numbered(ProcessState& state, const Event& event, std::uint64_t sequence) noexcept {
+// A record whose sequence number was taken before. False if the event was dropped (and counted).
+inline bool write_numbered(ProcessState& state, const Event& event, std::uint64_t sequence) noexcept {
     ThreadState* const thread = this_thread(state);
     if (thread == nullptr || (thread->events.cursor == thread->events.end && !grow_events(state, *thread))) {
         count(state.dropped.failure, &format::ProcessHeader::dropped_failure);
-        return;
+        return false;
     }
     write_record(*reinterpret_cast<format::Record*>(thread->events.cursor), event, sequence);
     thread->events.cursor += sizeof(format::Record);
+    return true;
 }
 
 // The MALLOC of a block that was alive when collection began; its sequence number has been claimed.

@@ -1,5 +1,6 @@
 #include "core/writer/live_blocks.h"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "core/writer/hash.h"
@@ -12,14 +13,9 @@ namespace {
 constexpr std::uint64_t kFilling = 1;
 // Stored in Bucket::sequences by the one who removes a block, so that claim_unrecorded() loses the race.
 constexpr std::uint64_t kTaken = ~0ULL;
-constexpr unsigned kPoolShift = 56;
-constexpr std::uint64_t kAddressMask = (1ULL << kPoolShift) - 1;
+constexpr std::uint64_t kAddressMask = (1ULL << 56U) - 1;
 constexpr unsigned kDeviceShift = 48;
 constexpr std::uint64_t kSizeMask = (1ULL << kDeviceShift) - 1;
-
-std::uint64_t key_of(format::Pool pool, std::uint64_t address) noexcept {
-    return (static_cast<std::uint64_t>(pool) << kPoolShift) | address;
-}
 
 std::uint64_t pack(std::uint64_t size_bytes, format::Device device) noexcept {
     return (size_bytes & kSizeMask) | (static_cast<std::uint64_t>(static_cast<std::uint16_t>(device)) << kDeviceShift);
@@ -125,21 +121,32 @@ bool LiveBlocks::locate(std::uint64_t key, Bucket*& bucket, unsigned& slot) cons
     return false;
 }
 
-bool LiveBlocks::remove(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept {
-    const std::uint64_t key = key_of(pool, address);
-    Bucket* bucket = nullptr;
-    unsigned slot = 0;
-    if (!locate(key, bucket, slot)) {
-        return false;
-    }
-    std::uint64_t sequence = bucket->sequences[slot].load(std::memory_order_acquire);
+void LiveBlocks::read_removed(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
+    std::uint64_t sequence = bucket.sequences[slot].load(std::memory_order_acquire);
     if (sequence == 0) {
         // Only a block without a record can be claimed meanwhile.
-        sequence = bucket->sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
+        sequence = bucket.sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
     }
-    block = block_in(*bucket, slot, key, sequence);
-    bucket->keys[slot].store(0, std::memory_order_release);
-    return true;
+    block = block_in(bucket, slot, bucket.keys[slot].load(std::memory_order_relaxed), sequence);
+}
+
+std::uint64_t LiveBlocks::latest_number_at(format::Pool pool, std::uint64_t address) const noexcept {
+    const Level view = level_view(0);
+    if (view.buckets == nullptr) {
+        return 0;
+    }
+    if (levels_[1].load(std::memory_order_acquire) != nullptr) {
+        return ~std::uint64_t{0};
+    }
+    const BucketPair pair = buckets_of(hash_word(0, key_of(pool, address)), view.count);
+    std::uint64_t latest = 0;
+    for (const std::size_t index : {pair.first, pair.second}) {
+        for (const auto& number : view.buckets[index].sequences) {
+            const std::uint64_t sequence = number.load(std::memory_order_relaxed);
+            latest = sequence == kTaken ? latest : std::max(latest, sequence);
+        }
+    }
+    return latest;
 }
 
 bool LiveBlocks::find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept {

@@ -42,8 +42,35 @@ public:
     // False if the table is full or memory for it is refused; the block is then not known.
     bool insert(const LiveBlock& block) noexcept;
 
-    // Takes the block out. False if it is not known.
-    bool remove(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept;
+    // Takes the block out. False if it is not known. end_number(block): the number of its FREE, which stays in its
+    // place; 0 if it has none.
+    template <typename EndNumber>
+    bool remove(format::Pool pool, std::uint64_t address, LiveBlock& block, EndNumber end_number) noexcept {
+        Bucket* bucket = nullptr;
+        unsigned slot = 0;
+        if (!locate(key_of(pool, address), bucket, slot)) {
+            return false;
+        }
+        read_removed(*bucket, slot, block);
+        const std::uint64_t number = end_number(static_cast<const LiveBlock&>(block));
+        if (number != 0) {
+            bucket->sequences[slot].store(number, std::memory_order_relaxed);
+        }
+        bucket->keys[slot].store(0, std::memory_order_release);
+        return true;
+    }
+
+    bool remove(format::Pool pool, std::uint64_t address, LiveBlock& block) noexcept {
+        return remove(pool, address, block, no_number);
+    }
+    static std::uint64_t no_number(const LiveBlock& block) noexcept {
+        static_cast<void>(block);
+        return 0;
+    }
+
+    // The largest of the numbers that stand where a block of this address can: no FREE of an earlier block of the
+    // address has a larger one. Larger than all where that takes more than a look at two buckets.
+    std::uint64_t latest_number_at(format::Pool pool, std::uint64_t address) const noexcept;
 
     bool find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept;
 
@@ -126,6 +153,11 @@ private:
         std::size_t count;
     };
 
+    static constexpr unsigned kPoolShift = 56;
+
+    static std::uint64_t key_of(format::Pool pool, std::uint64_t address) noexcept {
+        return (static_cast<std::uint64_t>(pool) << kPoolShift) | address;
+    }
     Level level_view(unsigned level) const noexcept {
         return Level{levels_[level].load(std::memory_order_acquire), kFirstLevelBuckets << level};
     }
@@ -134,6 +166,7 @@ private:
     static LiveBlock block_in(const Bucket& bucket, unsigned slot, std::uint64_t key, std::uint64_t sequence) noexcept;
     static bool read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
     static bool read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    static void read_removed(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
     // Reads the block again once it is claimed: the slot may have changed hands since.
     static bool claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
     bool locate(std::uint64_t key, Bucket*& bucket, unsigned& slot) const noexcept;

@@ -73,17 +73,18 @@ struct FlightRecorderState {
     format::PackingState* unpacking;  // likewise
 };
 
+// What processors hand to each other as one: two lines, as the second is fetched along.
+inline constexpr std::size_t kSharedLines = 128;
+
+// What every event of every thread reads stands apart from what events write: a thread that writes takes the lines that
+// it writes from all others, and each of them waits to get them back.
 struct ProcessState {
     // 0: this process has not initialised its state (it was just forked).
-    std::atomic<std::uint64_t> epoch;
-    std::atomic<std::uint64_t> sequence;
+    alignas(kSharedLines) std::atomic<std::uint64_t> epoch;
     // EventSelection bits while collecting, else 0.
     std::atomic<std::uint32_t> collecting;
     std::atomic<bool> failed;
     std::atomic<CapturePhase> phase;
-    BoundedLock growth_lock;
-    BoundedLock step_lock;
-    DropCounters dropped;
     LiveBlocks live_blocks;
     InternTable strings;
     InternTable attributes;
@@ -91,6 +92,11 @@ struct ProcessState {
     InternTable python_stacks;
     InternTable native_stacks;
     format::ProcessHeader* header;
+    // The next sequence number: the only thing that every event writes.
+    alignas(kSharedLines) std::atomic<std::uint64_t> sequence;
+    alignas(kSharedLines) BoundedLock growth_lock;
+    BoundedLock step_lock;
+    DropCounters dropped;
     ThreadState* free_threads;
     std::uint32_t thread_count;
     std::uint64_t log_bytes;
@@ -100,6 +106,14 @@ struct ProcessState {
     std::atomic<bool> losses_are_reported;
     FlightRecorderState flight;
     char event_log_directory[4400];
+};
+
+// Sequence numbers that a thread has taken for itself. All zeros: none.
+struct NumberLease {
+    std::uint64_t next;
+    std::uint64_t end;
+    std::uint64_t begun_ns;
+    std::uint64_t size;
 };
 
 // The calling thread's part of the state. initial-exec: no allocation and no lock on first use in a
@@ -116,6 +130,7 @@ struct ThreadHandle {
     // Number of the text of the labels in force, see texts.h.
     std::uint32_t labels;
     FastClock clock;
+    NumberLease lease;
 };
 extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_handle;
 

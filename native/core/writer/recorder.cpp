@@ -117,7 +117,7 @@ void start_collecting(const RecordingScope& scope) noexcept {
         [&state](const LiveBlock& block) noexcept {
             // Followed before anybody said which devices are wanted.
             const bool is_wanted = current_settings.observes(block.device);
-            return is_wanted ? state.sequence.fetch_add(1, std::memory_order_relaxed) : std::uint64_t{0};
+            return is_wanted ? take_numbers(state, 1) : std::uint64_t{0};
         },
         [&](const LiveBlock& block) noexcept { write_existing(scope, state, block); });
 }
@@ -178,7 +178,7 @@ std::uint64_t now_ns() noexcept { return clock_ns(); }
 
 std::uint64_t reserve_numbers(const RecordingScope& scope, std::uint64_t count) noexcept {
     static_cast<void>(scope);
-    return process_state->sequence.fetch_add(count, std::memory_order_relaxed);
+    return take_numbers(*process_state, count);
 }
 
 void append_reserved(const RecordingScope& scope, const Event& event, std::uint64_t sequence) noexcept {

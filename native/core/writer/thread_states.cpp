@@ -122,6 +122,7 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
     const KeepErrno keep_errno;
     thread_handle.state = acquire_thread(state);
     thread_handle.epoch = state.epoch.load(std::memory_order_acquire);
+    thread_handle.lease = NumberLease{};  // numbers of the parent are none of a forked child's
     thread_handle.thread_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
     if (thread_handle.state != nullptr) {
         forget_native_stacks(*thread_handle.state);
