@@ -75,7 +75,8 @@ void places_keep_the_numbers_of_frees() {
     for (std::uint64_t index = 1; index < 40000; ++index) {
         CHECK(table.insert(LiveBlock{index * 512, 64, index, Pool::kPta, 0}));
     }
-    CHECK_EQUAL(table.latest_number_at(Pool::kHost, 64), ~std::uint64_t{0});  // there is more to look at than two buckets
+    CHECK_EQUAL(table.latest_number_at(Pool::kHost, 64),
+                ~std::uint64_t{0});  // there is more to look at than two buckets
     table.reset();
 }
 

@@ -29,9 +29,9 @@ inline void take_stacks(const RecordingScope& scope, Event& event, const CallSit
     }
 }
 
-// Whether events of blocks of a pool may have numbers of the thread's own. Nobody puts those of host memory in an order,
-// while allocators of devices have a lock, and say in which order they do things; and accesses and listeners tell
-// of the same blocks from other threads.
+// Whether events of blocks of a pool may have numbers of the thread's own. Nobody puts those of host memory in an
+// order, while allocators of devices have a lock, and say in which order they do things; and accesses and listeners
+// tell of the same blocks from other threads.
 __attribute__((always_inline)) inline bool may_lease(const ProcessState& state, format::Pool pool) noexcept {
     return pool == format::Pool::kHost && (state.collecting.load(std::memory_order_relaxed) & kSelectAccess) == 0 &&
            block_listener.load(std::memory_order_relaxed) == nullptr;
@@ -53,8 +53,7 @@ __attribute__((noinline)) void record_if_collection_began(const RecordingScope& 
                                                           LiveBlock block) noexcept {
     __sync_synchronize();
     if ((state.collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0 &&
-        current_settings.observes(block.device) &&
-        state.live_blocks.claim_one(block, take_numbers(state, 1))) {
+        current_settings.observes(block.device) && state.live_blocks.claim_one(block, take_numbers(state, 1))) {
         write_existing(scope, state, block);
     }
 }
@@ -191,7 +190,6 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
         write_numbered(*process_state, event, number);
     }
 }
-
 
 }  // namespace
 
