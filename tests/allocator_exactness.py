@@ -1,10 +1,11 @@
-"""Prints how exactly the model of the caching allocator does what torch_npu does: `python -m tests.allocator_exactness`.
+"""Prints how exactly the model of the caching allocator does what the real one does: `python -m tests.allocator_exactness`.
 
 Runs every program of `tests/ascend/programs/allocator_programs.py` under every setting with the real torch_npu on the virtual
 NPU, and compares the model with what torch recorded. Three tables in Markdown: with the settings of the run, the share of
 allocations at which the address of the block and what is reserved are equal; from a run with default settings, the share
 of requests at which as much is reserved, and memory is there or not, as in a real run under other settings; and at which
-request such runs parted. `--write` puts them into docs/replay.md and its Chinese twin.
+request such runs parted. `--write` puts them into docs/replay.md and its Chinese twin. `--cuda` prints the same of torch.cuda, on a
+machine with a CUDA device; what the driver has for the allocator is a fraction of the device there.
 """
 
 from __future__ import annotations
@@ -12,19 +13,26 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.allocator_runs import NAMES, SETTINGS, compare, real_run, run_programs
+from tests.support.allocator_runs import (
+    CUDA_SETTINGS,
+    NAMES,
+    SETTINGS,
+    compare,
+    real_run,
+    run_cuda_programs,
+    run_programs,
+)
 from tests.support.ascend import virtual_npu_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.support.allocator_runs import Comparison, RealRun
 
 SEED: Final = 7
 DEFAULT: Final = "default"
-_OTHERS: Final = [name for name in SETTINGS if name != DEFAULT]
 _DOCS: Final = Path(__file__).parents[1] / "docs"
 _BEGIN: Final = "<!-- exactness: begin -->"
 _END: Final = "<!-- exactness: end -->"
@@ -33,18 +41,21 @@ _ALL: Final = 1.0
 
 def main(words: list[str]) -> int:
     """Run, compare, and print the tables."""
-    runs = _runs(in_order=False)
-    same = _table(list(SETTINGS), lambda program, settings: _said(runs[program, settings].same_share))
-    runs = _runs(in_order=True)
+    on_cuda = "--cuda" in words
+    every = CUDA_SETTINGS if on_cuda else SETTINGS
+    others = [name for name in every if name != DEFAULT]
+    runs = _runs(every, in_order=False, on_cuda=on_cuda)
+    same = _table(list(every), lambda program, settings: _said(runs[program, settings].same_share))
+    runs = _runs(every, in_order=True, on_cuda=on_cuda)
     comparisons = {
         (program, settings): compare(runs[program, DEFAULT], runs[program, settings])
         for program in NAMES
-        for settings in _OTHERS
+        for settings in others
     }
-    changed = _table(_OTHERS, lambda program, settings: _compared(comparisons[program, settings]))
-    text = f"{same}\n\n{changed}\n\n{_partings(comparisons)}\n"
+    changed = _table(others, lambda program, settings: _compared(comparisons[program, settings]))
+    text = f"{same}\n\n{changed}\n\n{_partings(comparisons, others)}\n"
     sys.stdout.write(text)
-    if "--write" in words:
+    if "--write" in words and not on_cuda:
         for name in ("replay.md", "replay.zh.md"):
             page = (_DOCS / name).read_text(encoding="utf-8")
             before, after = page.split(_BEGIN)[0], page.split(_END)[1]
@@ -52,22 +63,26 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _runs(*, in_order: bool) -> dict[tuple[str, str], RealRun]:
+def _runs(every: Mapping[str, Any], *, in_order: bool, on_cuda: bool) -> dict[tuple[str, str], RealRun]:
     """Every program under every setting."""
     cases = {
         f"{program}-{name}": {"program": program, **given, "seed": SEED}
         for program in NAMES
-        for name, given in SETTINGS.items()
+        for name, given in every.items()
     }
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        failed = run_programs(folder, cases, virtual_npu_environment(with_torch=False), in_order=in_order)
+        failed = (
+            run_cuda_programs(folder, cases, in_order=in_order)
+            if on_cuda
+            else run_programs(folder, cases, virtual_npu_environment(with_torch=False), in_order=in_order)
+        )
         if failed:
             raise SystemExit(failed)
         return {
             (program, name): real_run(folder, f"{program}-{name}", given)
             for program in NAMES
-            for name, given in SETTINGS.items()
+            for name, given in every.items()
         }
 
 
@@ -76,14 +91,14 @@ def _compared(comparison: Comparison) -> str:
     return f"{share} ({comparison.compared})" if comparison.parted else share
 
 
-def _partings(comparisons: dict[tuple[str, str], Comparison]) -> str:
+def _partings(comparisons: dict[tuple[str, str], Comparison], others: Sequence[str]) -> str:
     """Where the two runs parted: at which request, after how many retries, in which of the two memory ran out."""
     lines = ["| program | default settings run out of memory | the other settings run out of memory |", "|---|---|---|"]
     for program in NAMES:
         cells = []
         for where in ("recorded", "real"):
             places: dict[tuple[int, int], list[str]] = {}
-            for settings in _OTHERS:
+            for settings in others:
                 found = comparisons[program, settings]
                 if found.parted == where:
                     places.setdefault((found.compared, found.retries), []).append(settings)

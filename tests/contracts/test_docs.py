@@ -190,6 +190,7 @@ def test_options_in_the_text_exist() -> None:
         "--streams",
         "--cann",
         "--driver",
+        "--cuda",
         "--overhead",
         "--workspace",
         "--size",

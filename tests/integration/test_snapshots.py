@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from msmemscope.cli.main import main
 from msmemscope.model.devices import DEVICE_CPU, DeviceKind, device_number
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -94,7 +95,7 @@ def test_without_start_and_without_the_launcher(output: Path, python_target: Cal
     assert set(rows["Device Id"].to_list()) == {"cpu"}
 
 
-def test_gpus(output: Path, python_target: Callable[..., list[str | Path]]) -> None:
+def test_gpus(output: Path, python_target: Callable[..., list[str | Path]], capsys: pytest.CaptureFixture[str]) -> None:
     """A GPU that the program uses is asked, others are not; a failure is observed once, however often one starts."""
     seen = run(python_target("cuda_stand_in", str(output)), output=output, variables={"CUDA_VISIBLE_DEVICES": "4,5,6"})
     assert seen.returncode == 0, seen.stderr
@@ -120,6 +121,21 @@ def test_gpus(output: Path, python_target: Callable[..., list[str | Path]]) -> N
     (failure,) = events_of(seen.capture).filter(pl.col("kind") == int(EventKind.OOM)).iter_rows(named=True)
     assert (failure["size"], failure["device"], failure["extra"]) == (1 << 30, device_number(DeviceKind.CUDA, 5), 0)
     assert failure["python_stack_id"] > 0
+    # Its blocks are not recorded: what torch holds counts.
+    assert main(["analyze", "oom", str(seen.capture.directory)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "A configured limit: the pool held 3.91 KiB" in said
+    assert "torch itself refused the 1.00 GiB asked for" in said
+
+
+def test_devices_whose_blocks_are_not_recorded(run_under_tool: RunUnderTool) -> None:
+    """A line says so, and what can be analysed instead."""
+    seen = run_under_tool(["python", "-c", "print('done')"], "--device=cuda:1,xpu,cpu")
+    said = " ".join(seen.stderr.split())
+    assert "not observed: cuda:1: allocations are not recorded while a program runs" in said
+    assert "analyse the file of torch.cuda.memory._dump_snapshot()" in said
+    assert "not observed: xpu: allocations are not recorded while a program runs, snapshots and failed" in said
+    assert "CANN" not in said
 
 
 @pytest.mark.torch

@@ -1,4 +1,4 @@
-"""Runs of `tests/ascend/programs/allocator_histories.py` under settings of torch_npu, and the model of its allocator beside them."""
+"""Runs of `tests/ascend/programs/allocator_histories.py` under settings of torch_npu or torch.cuda, and the model beside them."""
 
 from __future__ import annotations
 
@@ -53,6 +53,12 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "expandable-1g": {"settings": "expandable_segments:True,page_size:1g", "device_bytes": 24 << 30},
 }
 """Settings of torch_npu, the fraction of the device's memory that a process may have, and a larger device."""
+CUDA_SETTINGS: Final = {
+    name: given
+    for name, given in SETTINGS.items()
+    if not any(word in given.get("settings", "") for word in ("page_size", ",segment_size_mb"))
+}
+"""Those that torch.cuda has, too."""
 _SINCE: Final = {"max_non_split_rounding_mb": (2, 13)}
 """The oldest torch_npu here that has a setting; older ones refuse it."""
 NAMES: Final = (
@@ -69,8 +75,11 @@ _RETRIES: Final = 8
 """Columns of the counters of a program."""
 _VERSIONS: Final = {"VNPU_CANN": "8.5.0", "VNPU_DRIVER": "25.5.0"}
 """With older ones torch_npu has no pages of 1 GiB."""
-_IN_ORDER: Final = {"TASK_QUEUE_ENABLE": "0"}
-"""Without its queue torch_npu asks whether streams are done right after it has put work on them: no race decides the answer."""
+_IN_ORDER: Final = {"TASK_QUEUE_ENABLE": "0", "CUDA_LAUNCH_BLOCKING": "1"}
+"""Without its queue torch_npu asks whether streams are done right after it has put work on them: no race decides the answer. On
+CUDA devices a call returns when its work is done."""
+_CUDA_AT_ONCE: Final = 8
+"""Programs that share a CUDA device, each with 0.5 GiB of its own beside what it may allocate."""
 
 
 def is_known(given: Mapping[str, Any]) -> bool:
@@ -98,16 +107,20 @@ def run_programs(
     Returns:
         What went wrong; empty if nothing did.
     """
-    own = {
-        "PYTHONPATH": str(torch_npu_folder()),
-        "VNPU_MEMORY": str(DEVICE_BYTES),
-        **_VERSIONS,
-        **(_IN_ORDER if in_order else {}),
-    }
+    own = {"PYTHONPATH": str(torch_npu_folder()), "VNPU_MEMORY": str(DEVICE_BYTES), **_VERSIONS}
     known = {name: given for name, given in cases.items() if is_known(given)}
+    return _run(folder, script, known, {**variables, **own, **(_IN_ORDER if in_order else {})})
+
+
+def run_cuda_programs(folder: Path, cases: Mapping[str, Any], *, in_order: bool = False) -> str:
+    """Run programs on the CUDA device of this machine, as `run_programs` does on the virtual NPU."""
+    return _run(folder, "allocator_histories.py", cases, _IN_ORDER if in_order else {}, at_once=_CUDA_AT_ONCE)
+
+
+def _run(folder: Path, script: str, cases: Mapping[str, Any], variables: Mapping[str, str], *, at_once: int = 2) -> str:
     run = subprocess.run(
-        [sys.executable, str(PROGRAMS / script), str(folder), json.dumps(known)],
-        env=environment(**{**variables, **own}),
+        [sys.executable, str(PROGRAMS / script), str(folder), json.dumps(cases), str(at_once)],
+        env=environment(**variables),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -116,8 +129,17 @@ def run_programs(
     return run.stderr[-3000:] if run.returncode != 0 else ""
 
 
+def cuda_settings(given: Mapping[str, Any], written: Mapping[str, Any]) -> AllocatorSettings:
+    """What a program ran with on a CUDA device, by a row of SETTINGS and by what it wrote of the device."""
+    return dataclasses.replace(
+        read_settings(given.get("settings", ""), DeviceKind.CUDA),
+        device_bytes=written["device_bytes"],
+        memory_fraction=written["fraction"],
+    )
+
+
 def given_settings(given: Mapping[str, Any]) -> AllocatorSettings:
-    """What a program ran with, by a row of SETTINGS."""
+    """What a program ran with on the virtual NPU, by a row of SETTINGS."""
     return dataclasses.replace(
         read_settings(given.get("settings", ""), DeviceKind.NPU),
         device_bytes=given.get("device_bytes", DEVICE_BYTES),
@@ -190,10 +212,10 @@ def real_run(folder: Path, case: str, given: Mapping[str, Any]) -> RealRun:
     recording = load(folder / f"{case}.pickle")
     (device,) = allocating_devices(recording)
     allocations = recorded_allocations(recording, device)
-    settings = given_settings(given)
+    written = json.loads((folder / f"{case}.json").read_text())
+    settings = cuda_settings(given, written) if written["kind"] == "cuda" else given_settings(given)
     first = replay(allocations, settings, as_recorded=True, with_course=True)
     complete = with_emptied_caches(allocations, first)
-    written = json.loads((folder / f"{case}.json").read_text())
     followed = replay(complete, settings, as_recorded=True, with_course=True)
     return RealRun(settings, complete, followed, written["counters"], written["emptied"])
 

@@ -86,10 +86,13 @@ Block* AllocatorModel::allocate(std::uint64_t requested_bytes, std::uint32_t str
     }
     if (recorded_ != nullptr && recorded_->released > 0 && candidate(pool, stream, bytes) != nullptr) {
         empty_cache();
-        emptied_before_ = true;
         consumed_releases_ = recorded_->released;
+        // What is free now and was not taken was waited for within the allocation: the allocator does not search again.
+        released_within_ = recorded_->address_count > 0 && candidate(pool, stream, bytes) != nullptr;
+        emptied_before_ = !released_within_;
+        retries_ += released_within_ ? 1 : 0;
     }
-    Block* found = search(pool, stream, bytes);
+    Block* found = released_within_ ? nullptr : search(pool, stream, bytes);
     if (found == nullptr) {
         collect_garbage();
         found = from_driver(pool, stream, bytes);

@@ -33,6 +33,7 @@ from msmemscope.launch.ledger import (
 )
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.program import end_like, run_program
+from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         unobservable=(
             *_unobservable(program, is_silent=not exported.processes),
             *_npu_not_there(config, exported.processes, ledger.facts),
+            *_not_recorded(config),
         ),
         nothing_recorded=() if recorded else (*_why_nothing(config, ledger.facts), *_refused(end)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
@@ -266,7 +268,7 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
         processes: Those that recorded something.
         facts: Those of the others.
     """
-    wanted = [device for device in config.devices if device != "cpu"]
+    wanted = [device for device in config.devices if device.partition(":")[0] == "npu"]
     recorded = {source.partition(":")[0] for one in processes for source in one.observed}
     others = {key.removeprefix("observed.") for key in facts}
     if not wanted or NPU_SOURCES & (recorded | others):
@@ -279,6 +281,21 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
         yield f"{devices}: the environment names a CANN that is not there: {place}"
     else:
         yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
+
+
+def _not_recorded(config: Config) -> Iterator[str]:
+    """Kinds of devices whose blocks nobody records while a program runs, and what there is instead."""
+    for kind, names in KIND_NAMES.items():
+        wanted = [device for device in config.devices if device.partition(":")[0] == names.word]
+        if not wanted or kind is DeviceKind.NPU:
+            continue
+        instead = "snapshots and failed allocations are"
+        if kind is DeviceKind.CUDA:
+            instead += (
+                f"; let torch record a history ({names.module}.memory._record_memory_history()), and analyse the file of "
+                f"{names.module}.memory._dump_snapshot()"
+            )
+        yield f"{', '.join(wanted)}: allocations are not recorded while a program runs, {instead}"
 
 
 def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:

@@ -1,11 +1,13 @@
-"""Programs of allocations under several settings of torch_npu's allocator, each in a process of its own.
+"""Programs of allocations under several settings of the allocator of torch_npu or torch.cuda, each in a process of its own.
 
-torch_npu is imported once; the processes are forked after that, and read the settings when they first allocate. Each writes
+torch is imported once; the processes are forked after that, and get the settings before they first allocate. Each writes
 the history that torch recorded, and torch's counters after each operation: how many blocks had been allocated, freed and
 completed, and how often memory had run out, tells which entry of the history they belong to. The same is written of each call
 that empties the cache: a history does not have those that found nothing to give back.
 
-Usage: allocator_histories.py FOLDER CASES, the second one JSON: name -> {program, settings?, fraction?, seed?, device_bytes?}.
+Usage: allocator_histories.py FOLDER CASES [AT_ONCE], the second one JSON: name -> {program, settings?, fraction?, seed?,
+device_bytes?}, the third how many run at a time. The fraction is of the device on NPUs, whose memory `device_bytes` can set,
+and of LIKE_BYTES on CUDA devices, whose memory is what it is: a fraction of it stands for a device of that size.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-import torch_npu  # noqa: F401 - makes the device npu
-from allocator_programs import PROGRAMS
+from allocator_programs import KIND, PROGRAMS, accelerator
 
+LIKE_BYTES: Final = 800 << 20
+"""What an NPU of 1 GiB has for the allocator."""
 PLACE: Final = ("allocation.all.allocated", "allocation.all.freed", "active.all.freed", "num_ooms")
 """Counters that say how far a history has come."""
 COUNTERS: Final = (
@@ -37,7 +40,7 @@ COUNTERS: Final = (
 
 def counted(names: tuple[str, ...]) -> list[int]:
     """Torch's own counters."""
-    statistics: dict[str, Any] = torch.npu.memory_stats()
+    statistics: dict[str, Any] = accelerator.memory_stats()
     return [statistics[name] for name in names]
 
 
@@ -48,29 +51,35 @@ def run(
     if device_bytes:
         os.environ["VNPU_MEMORY"] = str(device_bytes)
     os.environ["PYTORCH_NPU_ALLOC_CONF"] = settings
-    torch.npu.init()
+    accelerator.init()
+    total = accelerator.get_device_properties(0).total_memory
+    if KIND == "cuda":
+        torch._C._accelerator_setAllocatorSettings(settings)
+        fraction = (1.0 if fraction is None else fraction) * LIKE_BYTES / total
     if fraction is not None:
-        torch.npu.set_per_process_memory_fraction(fraction)
-    torch.npu.memory._record_memory_history(max_entries=1 << 20, context=None)
+        accelerator.set_per_process_memory_fraction(fraction)
+    accelerator.memory._record_memory_history(max_entries=1 << 20, context=None)
     counters: list[list[int]] = []
     emptied: list[list[int]] = []
-    empty_cache = torch.npu.empty_cache
+    empty_cache = accelerator.empty_cache
 
     def noted_empty_cache() -> None:
         emptied.append(counted(PLACE))
         empty_cache()
 
-    torch.npu.empty_cache = noted_empty_cache
+    accelerator.empty_cache = noted_empty_cache
     # A program that does not expect it ends when memory runs out: its history does, too.
     with contextlib.suppress(torch.OutOfMemoryError):
         counters.extend(counted(COUNTERS) for _ in PROGRAMS[program](random.Random(seed)))  # noqa: S311 - no secret
-    torch.npu.memory._dump_snapshot(f"{name}.pickle")
-    Path(f"{name}.json").write_text(json.dumps({"counters": counters, "emptied": emptied}), encoding="utf-8")
+    accelerator.memory._dump_snapshot(f"{name}.pickle")
+    written = {"counters": counters, "emptied": emptied, "kind": KIND, "fraction": fraction, "device_bytes": total}
+    Path(f"{name}.json").write_text(json.dumps(written), encoding="utf-8")
 
 
 def main() -> None:
-    """Run all cases, two at a time."""
+    """Run all cases."""
     folder, cases = Path(sys.argv[1]), json.loads(sys.argv[2])
+    at_once = int(sys.argv[3]) if len(sys.argv) > 3 else 2
     os.chdir(folder)
     running: dict[int, str] = {}
     failed: list[str] = []
@@ -82,7 +91,7 @@ def main() -> None:
             failed.append(name)
 
     for name, case in cases.items():
-        if len(running) == 2:
+        if len(running) == at_once:
             wait_for_one()
         process = os.fork()
         if process == 0:

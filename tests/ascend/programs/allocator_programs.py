@@ -1,16 +1,16 @@
 """Programs of allocations for the caching allocator: random ones, and patterns of real jobs, each a generator of steps.
 
 Those with layers are real training and inference of torch; no operator has to compute for them. The others allocate only.
+They run on a CUDA device with a CUDA build of torch, else on an NPU.
 """
 
 from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
-import torch_npu  # noqa: F401 - makes the device npu
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
     Steps: TypeAlias = Iterator[None]
 
+KIND: Final = "cuda" if torch.version.cuda else "npu"
+"""Of the device. No question to CUDA decides it: a process that has asked cannot be forked."""
+if KIND == "npu":
+    import torch_npu  # noqa: F401 - makes the device npu
+accelerator: Final = getattr(torch, KIND)
 MIB: Final = 1 << 20
 
 
 def block(size: int) -> torch.Tensor:
     """Allocate bytes."""
-    return torch.empty(size, dtype=torch.uint8, device="npu")
+    return torch.empty(size, dtype=torch.uint8, device=KIND)
 
 
 def random_sizes(chance: random.Random, scales: tuple[int, ...], steps: int, most: int) -> Steps:
@@ -35,7 +40,7 @@ def random_sizes(chance: random.Random, scales: tuple[int, ...], steps: int, mos
     for _ in range(steps):
         choice = chance.random()
         if choice < 0.01:
-            torch.npu.empty_cache()
+            accelerator.empty_cache()
         elif (choice < 0.55 and sum(map(len, alive)) < most) or not alive:
             alive.append(block(chance.randrange(1, chance.choice(scales))))
         else:
@@ -97,16 +102,16 @@ def serving(chance: random.Random) -> Steps:
 
 def streams(chance: random.Random) -> Steps:
     """Several streams that use each other's blocks."""
-    several = [torch.npu.Stream() for _ in range(3)]
+    several = [accelerator.Stream() for _ in range(3)]
     alive: list[torch.Tensor] = []
     for _ in range(2000):
         choice = chance.random()
         if choice < 0.01:
-            torch.npu.empty_cache()
+            accelerator.empty_cache()
         elif choice < 0.03:
-            torch.npu.synchronize()
+            accelerator.synchronize()
         elif choice < 0.55 or not alive:
-            with torch.npu.stream(chance.choice(several)):
+            with accelerator.stream(chance.choice(several)):
                 alive.append(block(chance.randrange(1, chance.choice((2_000, 600_000, 3 * MIB, 24 * MIB)))))
         else:
             tensor = alive.pop(chance.randrange(len(alive)))
@@ -161,12 +166,12 @@ def layers(width: int, count: int) -> nn.Sequential:
             nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
             for _ in range(count)
         )
-    ).to("npu")
+    ).to(KIND)
 
 
 def batch(chance: random.Random, width: int, tokens: int = 512) -> torch.Tensor:
     """An input of a length of its own."""
-    return torch.empty(4, chance.randrange(tokens // 8, tokens), width, device="npu")
+    return torch.empty(4, chance.randrange(tokens // 8, tokens), width, device=KIND)
 
 
 def accumulating(chance: random.Random) -> Steps:
@@ -221,11 +226,11 @@ def appending(chance: random.Random) -> Steps:
     """A cache of keys and values for each layer, which grows by concatenation with each token."""
     for _ in range(3):
         length = chance.randrange(16, 256)
-        caches = [torch.empty(4, length, 1024, device="npu", dtype=torch.float16) for _ in range(8)]
+        caches = [torch.empty(4, length, 1024, device=KIND, dtype=torch.float16) for _ in range(8)]
         yield
         for _ in range(40):
             for number, cache in enumerate(caches):
-                token = torch.empty(4, 1, 1024, device="npu", dtype=torch.float16)
+                token = torch.empty(4, 1, 1024, device=KIND, dtype=torch.float16)
                 caches[number] = torch.cat([cache, token], dim=1)
                 yield
         del caches, cache
@@ -234,8 +239,8 @@ def appending(chance: random.Random) -> Steps:
 def adapters(chance: random.Random) -> Steps:
     """A frozen network with small trained matrices beside it."""
     network = layers(768, 4).requires_grad_(requires_grad=False)
-    down = nn.ParameterList([nn.Parameter(torch.empty(768, 8, device="npu")) for _ in network])
-    up = nn.ParameterList([nn.Parameter(torch.empty(8, 768, device="npu")) for _ in network])
+    down = nn.ParameterList([nn.Parameter(torch.empty(768, 8, device=KIND)) for _ in network])
+    up = nn.ParameterList([nn.Parameter(torch.empty(8, 768, device=KIND)) for _ in network])
     optimizer = torch.optim.AdamW([*down, *up])
     for _ in range(20):
         hidden = batch(chance, 768)
@@ -271,18 +276,18 @@ def evaluating(chance: random.Random) -> Steps:
 
 def prefetching(chance: random.Random) -> Steps:
     """The next batch is copied on a stream of its own while this one is used."""
-    side = torch.npu.Stream()
+    side = accelerator.Stream()
     network = layers(256, 3)
 
     def fetched() -> torch.Tensor:
-        with torch.npu.stream(side):
-            return torch.empty(chance.randrange(1, 12) * 64, 1024, 256, dtype=torch.float16, device="npu")
+        with accelerator.stream(side):
+            return torch.empty(chance.randrange(1, 12) * 64, 1024, 256, dtype=torch.float16, device=KIND)
 
     following = fetched()
     for _ in range(40):
-        torch.npu.current_stream().wait_stream(side)
+        accelerator.current_stream().wait_stream(side)
         now = following
-        now.record_stream(torch.npu.current_stream())
+        now.record_stream(accelerator.current_stream())
         following = fetched()
         yield
         network(now[:64].float().mean(0)).square().mean().backward()
@@ -303,7 +308,7 @@ def emptying(chance: random.Random) -> Steps:
         optimizer.zero_grad()
         kept.append(block(chance.randrange(1, 3 * MIB)))
         yield
-        torch.npu.empty_cache()
+        accelerator.empty_cache()
         yield
 
 
@@ -330,11 +335,11 @@ def optimizing(chance: random.Random) -> Steps:
 
 def embeddings(chance: random.Random) -> Steps:
     """Tables of very different sizes, with a gradient as large as the table."""
-    tables = nn.ModuleList([nn.Embedding(rows, 64) for rows in (200, 3_000, 40_000, 250_000)]).to("npu")
+    tables = nn.ModuleList([nn.Embedding(rows, 64) for rows in (200, 3_000, 40_000, 250_000)]).to(KIND)
     optimizer = torch.optim.SGD(tables.parameters(), lr=0.1)
     for _ in range(25):
         count = chance.randrange(100, 20_000)
-        rows = [table(torch.zeros(count, dtype=torch.int64, device="npu")) for table in tables]
+        rows = [table(torch.zeros(count, dtype=torch.int64, device=KIND)) for table in tables]
         yield
         torch.cat(rows, dim=1).square().mean().backward()
         del rows
@@ -347,11 +352,11 @@ def embeddings(chance: random.Random) -> Steps:
 def pools(chance: random.Random) -> Steps:
     """Private pools of memory, as captured graphs have; some are given up while the common one goes on."""
     alive: list[torch.Tensor] = []
-    held: list[tuple[torch.npu.MemPool, list[torch.Tensor]]] = []
+    held: list[tuple[Any, list[torch.Tensor]]] = []
     for _ in range(60):
-        pool = torch.npu.MemPool()
+        pool = accelerator.MemPool()
         inside: list[torch.Tensor] = []
-        with torch.npu.use_mem_pool(pool):
+        with accelerator.use_mem_pool(pool):
             for _ in range(chance.randrange(2, 12)):
                 inside.append(block(chance.randrange(1, chance.choice((600_000, 6 * MIB)))))
                 yield
@@ -368,7 +373,7 @@ def pools(chance: random.Random) -> Steps:
             held.pop(chance.randrange(len(held)))
             yield
             if chance.random() < 0.5:
-                torch.npu.empty_cache()
+                accelerator.empty_cache()
                 yield
 
 
@@ -376,12 +381,12 @@ def threads(chance: random.Random) -> Steps:
     """Two threads, each with a stream of its own; what one has allocated the other one may free."""
     alive: list[torch.Tensor] = []
 
-    def allocated(stream: torch.npu.Stream, size: int) -> torch.Tensor:
-        with torch.npu.stream(stream):
+    def allocated(stream: torch.Stream, size: int) -> torch.Tensor:
+        with accelerator.stream(stream):
             return block(size)
 
     with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        workers = [(first, torch.npu.Stream()), (second, torch.npu.Stream())]
+        workers = [(first, accelerator.Stream()), (second, accelerator.Stream())]
         for _ in range(1500):
             worker, stream = chance.choice(workers)
             if chance.random() < 0.55 or not alive:
@@ -407,7 +412,7 @@ def retrying(chance: random.Random) -> Steps:
             except torch.OutOfMemoryError:
                 size //= 2
             activations.clear()
-            torch.npu.empty_cache()
+            accelerator.empty_cache()
             yield
         kept.append(block(chance.randrange(1, 2 * MIB)))
         while activations:

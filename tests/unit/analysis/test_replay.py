@@ -14,15 +14,21 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.replay.allocator_settings import AllocatorSettings, read_settings
 from msmemscope.analysis.replay.packing import packed_bytes
-from msmemscope.analysis.replay.recorded_allocations import Action, Allocations
+from msmemscope.analysis.replay.recorded_allocations import (
+    Action,
+    Allocations,
+    allocating_devices,
+    recorded_allocations,
+)
 from msmemscope.analysis.replay.replay import Replay, replay
 from msmemscope.analysis.replay.replayed_recording import ReplayOptions, replay_recording
 from msmemscope.cli.main import main
 from msmemscope.errors import ConfigurationError, InputError
+from msmemscope.formats.reading import load
 from msmemscope.model.devices import DeviceKind
 from tests.fakes.traces import Trace
 from tests.support.recorded_runs import write_run
-from tests.support.small_snapshot import write_snapshot
+from tests.support.small_snapshot import entry, write_history, write_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +128,36 @@ def test_more_than_the_addresses_of_the_device() -> None:
     found = replay(allocations(begins(0, 1 << 40)), read_settings("expandable_segments:True", DeviceKind.CUDA))
     assert found.failure is not None
     assert found.failure.requested_bytes == 1 << 40
+
+
+def test_memory_that_came_free_within_an_allocation_is_not_searched(tmp_path: Path) -> None:
+    """The allocator waits for other streams once the driver has nothing left, and goes to the driver again, whatever came free."""
+    first, second, third = 1 << 40, 2 << 40, 3 << 40
+    behind = first + 20 * MIB
+    history = [
+        entry("segment_alloc", first, 60 * MIB),
+        entry("alloc", first, 60 * MIB),
+        entry("segment_alloc", second, 30 * MIB),
+        entry("alloc", second, 30 * MIB),
+        *(entry(f"free_{step}", first, 60 * MIB) for step in ("requested", "completed")),
+        entry("alloc", first, 20 * MIB),
+        entry("alloc", behind, 40 * MIB),
+        *(entry(f"free_{step}", second, 30 * MIB) for step in ("requested", "completed")),
+        entry("free_requested", behind, 40 * MIB),
+        # Within the allocation of 32 MiB:
+        entry("free_completed", behind, 40 * MIB),
+        entry("segment_free", second, 30 * MIB),
+        entry("segment_alloc", third, 32 * MIB),
+        entry("alloc", third, 32 * MIB),
+    ]
+    recording = load(write_history(tmp_path, history))
+    (device,) = allocating_devices(recording)
+    given = recorded_allocations(recording, device)
+    found = replay(given, CUDA, as_recorded=True, with_course=True)
+    assert found.course is not None
+    assert found.course["address"][-1] == given.recorded_addresses[-1] == third
+    assert found.course["reserved_bytes"][-1] == given.recorded_reserved[-1] == 92 * MIB
+    assert found.retries == 1
 
 
 def test_streams_and_pools_without_end_are_refused() -> None:

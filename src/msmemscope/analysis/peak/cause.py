@@ -157,6 +157,9 @@ def memory_figures(
     pending = int(granted["size"].sum())
     in_use = int(pooled["size"].sum())
     state = SnapshotFigures.of_failure(recording, failure)
+    has_blocks = not on_device.is_empty()
+    if not has_blocks and state.allocated_bytes is not None:
+        in_use = state.allocated_bytes  # nobody recorded its blocks, as on CUDA devices
     used_by_all, used_by_process = _usage(events, sequence, device)
     if state.total_bytes is not None and state.free_bytes is not None:
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
@@ -175,6 +178,8 @@ def memory_figures(
     )
     if device < 0:
         return figures
+    if not has_blocks:
+        return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
     known_gaps = find_fragmentation(recording, sequence, device=device) if gaps is None else gaps
     return _with_reserve(figures, recording, known_gaps, (on_device, driver))
 
