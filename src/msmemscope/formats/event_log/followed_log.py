@@ -141,7 +141,7 @@ class FollowedLog:
         """Return the next events, about `2**18` at most; none if all that are there were handed out.
 
         An event can come behind one with a larger number only if its thread was held up for as long as it takes to look
-        twice at every segment, right between taking a number and storing it.
+        twice at every segment, right between taking a number, 4 us ahead at most, and storing it.
 
         Raises:
             EventLogError: A file cannot be read.
