@@ -23,6 +23,7 @@ enum class Place : int { kFree, kBusy, kAlive };
 constexpr std::size_t kPlaces = 24;
 constexpr int kThreads = 4;
 constexpr int kActions = 150000;
+constexpr std::uint64_t kAlone = 2000;
 
 std::atomic<Place> places[kPlaces];
 
@@ -55,6 +56,11 @@ void act(unsigned seed) {
 int main() {
     ScratchFolder folder;
     CHECK(recorder::configure(folder.settings("events=alloc,free\n").c_str()));
+    for (std::uint64_t number = 0; number < kAlone / 2; ++number) {
+        recorder::observe_allocation(format::Pool::kHost, format::kDeviceCpu, address_of(number % 7), 64,
+                                     MSMEMSCOPE_CALL_SITE());
+        recorder::observe_free(format::Pool::kHost, address_of(number % 7), MSMEMSCOPE_CALL_SITE());
+    }
     std::vector<std::thread> threads;
     for (unsigned thread = 0; thread < kThreads; ++thread) {
         threads.emplace_back(act, thread + 1);
@@ -64,7 +70,10 @@ int main() {
     }
     recorder::close();
     const tests::Log log = tests::read_log(folder.path(), getpid());
-    CHECK_EQUAL(log.records.size(), std::size_t{kThreads} * kActions);
+    CHECK_EQUAL(log.records.size(), kAlone + std::size_t{kThreads} * kActions);
+    for (std::uint64_t number = 0; number < kAlone; ++number) {
+        CHECK_EQUAL(log.records[number].sequence, number + 1);
+    }
     std::map<std::uint64_t, std::uint64_t> alive;  // address to the number of its MALLOC
     for (const format::Record& record : log.records) {
         if (record.kind == format::EventKind::kMalloc) {

@@ -43,8 +43,10 @@ __attribute__((always_inline)) inline std::uint64_t append_allocation(ProcessSta
         return append_here(state, event);
     }
     event.timestamp_ns = clock_ns();
-    const std::uint64_t number =
-        take_leased_number(state, event.timestamp_ns, state.live_blocks.latest_number_at(event.pool, event.address));
+    const auto latest_at_address = [&]() noexcept {
+        return state.live_blocks.latest_number_at(event.pool, event.address);
+    };
+    const std::uint64_t number = take_leased_number(state, event.timestamp_ns, latest_at_address);
     return write_numbered(state, event, number) ? number : 0;
 }
 
@@ -175,7 +177,7 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
         ProcessState& state = *process_state;
         if (may_lease(state, pool) && found.sequence != 0 && scope && this_thread(state) != nullptr) {
             now = clock_ns();
-            number = take_leased_number(state, now, found.sequence);
+            number = take_leased_number(state, now, [&]() noexcept { return found.sequence; });
         }
         return number;
     };
@@ -183,7 +185,7 @@ __attribute__((always_inline)) inline void end_block(format::Pool pool, std::uin
         return;
     }
     Event event = end_event(scope, block, site);
-    if (number == 0 || thread_handle.lease.end == 0) {  // or a listener has come, and recorded something
+    if (number == 0 || thread_handle.lease.next != number + 1) {  // or a listener has come, and recorded something
         append_here(*process_state, event);
     } else {
         event.timestamp_ns = now;

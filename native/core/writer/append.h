@@ -19,34 +19,40 @@ inline constexpr std::uint64_t kMostLeased = 64;
 // Numbers that are larger than those of all events of all threads so far. They end the thread's lease, so that its
 // numbers rise.
 inline std::uint64_t take_numbers(ProcessState& state, std::uint64_t count) noexcept {
-    thread_handle.lease.end = 0;
-    thread_handle.lease.size = 0;
-    return state.sequence.fetch_add(count, std::memory_order_relaxed);
+    NumberLease& lease = thread_handle.lease;
+    const std::uint64_t first = state.sequence.fetch_add(count, std::memory_order_relaxed);
+    lease.next = first + count;
+    lease.end = lease.next;
+    lease.size = 0;
+    return first;
 }
 
-// As many as the thread is going to need while the lease lasts: twice as many where the last ones were used up before,
-// else those that were used.
-__attribute__((noinline)) inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t now) noexcept {
+// One number where no other thread takes any, so that there are no gaps. Else as many as the thread is going to need
+// while the lease lasts: twice as many where the last ones were used up before, or those that were used.
+inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t now) noexcept {
     const std::uint64_t age = now - lease.begun_ns;
+    const std::uint64_t before = lease.end;
     std::uint64_t size = 1;
-    if (lease.next >= lease.end) {
+    if (lease.is_contended && lease.next >= before) {
         size = age < kLeaseNs ? 2 * lease.size : size;
-    } else if (age < 2 * kLeaseNs) {
-        size = lease.size - (lease.end - lease.next);
+    } else if (lease.is_contended && age < 2 * kLeaseNs) {
+        size = lease.size - (before - lease.next);
     }
     lease.size = std::clamp<std::uint64_t>(size, 1, kMostLeased);
     lease.next = state.sequence.fetch_add(lease.size, std::memory_order_relaxed);
     lease.end = lease.next + lease.size;
     lease.begun_ns = now;
+    lease.is_contended = before != 0 && lease.next != before;
 }
 
 // A number of the thread's own lease: where threads are many and fast, the counter that they share would be all that
-// they wait for. Larger than the thread's last one, and than `after`: what must come behind an event of another thread
+// they wait for. Larger than the thread's last one, and than after(): what must come behind an event of another thread
 // has to name it.
+template <typename After>
 __attribute__((always_inline)) inline std::uint64_t take_leased_number(ProcessState& state, std::uint64_t now,
-                                                                       std::uint64_t after) noexcept {
+                                                                       After after) noexcept {
     NumberLease& lease = thread_handle.lease;
-    if (lease.next >= lease.end || lease.next <= after || now - lease.begun_ns >= kLeaseNs) {
+    if (lease.next >= lease.end || now - lease.begun_ns >= kLeaseNs || lease.next <= after()) {
         renew_lease(state, lease, now);
     }
     return lease.next++;

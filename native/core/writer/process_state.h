@@ -108,12 +108,14 @@ struct ProcessState {
     char event_log_directory[4400];
 };
 
-// Sequence numbers that a thread has taken for itself. All zeros: none.
+// Sequence numbers that a thread has taken for itself. All zeros: none were ever taken.
 struct NumberLease {
     std::uint64_t next;
     std::uint64_t end;
     std::uint64_t begun_ns;
     std::uint64_t size;
+    // Other threads had taken numbers since this one did.
+    bool is_contended;
 };
 
 // The calling thread's part of the state. initial-exec: no allocation and no lock on first use in a
