@@ -10,10 +10,8 @@
 namespace msmemscope {
 namespace {
 
-constexpr std::uint64_t kFilling = 1;
 // Stored in Bucket::sequences by the one who removes a block, so that claim_unrecorded() loses the race.
 constexpr std::uint64_t kTaken = ~0ULL;
-constexpr std::uint64_t kAddressMask = (1ULL << 56U) - 1;
 constexpr unsigned kDeviceShift = 48;
 constexpr std::uint64_t kSizeMask = (1ULL << kDeviceShift) - 1;
 

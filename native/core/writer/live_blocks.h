@@ -54,7 +54,9 @@ public:
         read_removed(*bucket, slot, block);
         const std::uint64_t number = end_number(static_cast<const LiveBlock&>(block));
         if (number != 0) {
-            bucket->sequences[slot].store(number, std::memory_order_relaxed);
+            // Nobody may take it for the number of the block's MALLOC.
+            bucket->keys[slot].store(kFilling, std::memory_order_relaxed);
+            bucket->sequences[slot].store(number, std::memory_order_release);
         }
         bucket->keys[slot].store(0, std::memory_order_release);
         return true;
@@ -153,7 +155,9 @@ private:
         std::size_t count;
     };
 
+    static constexpr std::uint64_t kFilling = 1;
     static constexpr unsigned kPoolShift = 56;
+    static constexpr std::uint64_t kAddressMask = (1ULL << kPoolShift) - 1;
 
     static std::uint64_t key_of(format::Pool pool, std::uint64_t address) noexcept {
         return (static_cast<std::uint64_t>(pool) << kPoolShift) | address;
