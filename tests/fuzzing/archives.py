@@ -59,13 +59,14 @@ def _remade(rng: random.Random, content: bytes) -> bytes:
         chosen = set(rng.sample(names[1:], rng.choice((1, 1, 2))))
         for name in names:
             member = given.read(name)
+            entry = zipfile.ZipInfo(name)  # without the time of day: the input of a number is always the same
             if name not in chosen:
-                made.writestr(name, member)
+                made.writestr(entry, member)
             elif name == DESCRIPTION:
-                made.writestr(name, _described(rng, member))
+                made.writestr(entry, _described(rng, member))
             elif rng.random() < 0.9:
                 method = rng.choice((zipfile.ZIP_STORED,) * 9 + (zipfile.ZIP_DEFLATED,))
-                made.writestr(name, values.damaged(rng, member), method)
+                made.writestr(entry, values.damaged(rng, member), method)
     return out.getvalue()
 
 

@@ -54,10 +54,11 @@ def _pickled(rng: random.Random, content: Any) -> bytes:
 def _archived(rng: random.Random, data: bytes) -> bytes:
     target = io.BytesIO()
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-    with zipfile.ZipFile(target, "w", method) as archive:
-        archive.writestr(rng.choice(("archive/data.pkl", "data.pkl", "other")), data)
+    with zipfile.ZipFile(target, "w") as archive:
+        # Entries without the time of day: the input of a number is always the same.
+        archive.writestr(zipfile.ZipInfo(rng.choice(("archive/data.pkl", "data.pkl", "other"))), data, method)
         if rng.random() < 0.3:
-            archive.writestr("archive/version", "3")
+            archive.writestr(zipfile.ZipInfo("archive/version"), "3", method)
     return target.getvalue()
 
 

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,11 +56,14 @@ def test_inputs_that_once_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_inputs_come_back_by_their_number(form: str) -> None:
-    """And from their text."""
-    for number in range(5):
+def test_inputs_come_back_by_their_number(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any time, and from their text."""
+    time_now = time.time
+    for number in range(20):
         fuzz_input = make_input(form, number)
-        assert make_input(form, number) == fuzz_input
+        with monkeypatch.context() as tomorrow:
+            tomorrow.setattr(time, "time", lambda: time_now() + 86400)
+            assert make_input(form, number) == fuzz_input
         assert FuzzInput.from_text(fuzz_input.to_text("why")) == fuzz_input
 
 
