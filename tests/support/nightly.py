@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 VARIABLE: Final = "MSMEMSCOPE_NIGHTLY"
 """Environment variable: the night, a whole number. `make test-nightly` sets it to the date."""
@@ -15,3 +16,15 @@ NIGHT: Final = int(os.environ.get(VARIABLE) or 0)
 
 nightly: Final = pytest.mark.skipif(not NIGHT, reason="run by make test-nightly, a variant of what runs by day")
 """For a case of which another one shows the same by day: on another device, with another option, at another moment."""
+
+_NIGHTLY_FACTOR: Final = 40
+"""Of the examples of a property: 100 by day, 4,000 at night."""
+
+
+def examples(by_day: int) -> settings:
+    """Returns the settings of a property whose examples take long: fewer by day than others have, and as many more at night.
+
+    Args:
+        by_day: How many.
+    """
+    return settings(max_examples=by_day * _NIGHTLY_FACTOR if NIGHT else by_day)
