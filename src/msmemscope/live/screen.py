@@ -246,7 +246,7 @@ class LiveApp(App[None]):
 
     def _show(self) -> None:
         """Set all texts."""
-        if not self.is_mounted:
+        if not self.is_mounted or not self.screen_stack:  # what was read last may come when the screens are gone
             return
         text = ScreenText(self._found, self.size.width, self._pool_name)
         several = len(self._captures) > 1

@@ -192,6 +192,24 @@ def test_a_capture_that_goes_away(tmp_path: Path) -> None:
     on_screen([log.directory], act)
 
 
+def test_what_is_read_last_can_come_when_the_screens_are_gone(tmp_path: Path) -> None:
+    """The program has ended its screens, and messages that wait are still handed to it."""
+    from msmemscope.live.screen import LiveApp
+
+    log = running_log(tmp_path)
+    app = LiveApp([FollowedCapture(log.directory)], 0, 0.1)
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await until(pilot, lambda: "cpu (HOST)" in shown(app))
+            screens = app.screen_stack
+            app._screen_stack.clear()  # as it is while the app closes
+            app.on_resize()
+            app._screen_stack.extend(screens)
+
+    asyncio.run(run())
+
+
 def test_a_fault_of_ours_ends_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told when the terminal is a terminal again."""
     from msmemscope.live.screen import LiveApp
