@@ -247,6 +247,20 @@ def fused_optimizers() -> Any:
     return parameters
 
 
+@feature
+def swapped_parameters() -> Any:
+    """Parameters change places with converted ones, which torch refuses for a tensor that anyone holds or has weak references to."""
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for kind in (torch.float64, torch.float32, torch.float64):
+        model(torch.randn(3, 6, dtype=next(model.parameters()).dtype)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        model.to(kind)
+    return list(model.parameters())
+
+
 def main() -> None:
     """Run one feature."""
     torch.set_printoptions(precision=17)

@@ -28,26 +28,30 @@ class Leader:
     """Of several that take turns, the one whose turns are counted."""
 
     def __init__(self) -> None:
-        self._leader: Callable[[], Any] | None = None
-        self._other: Callable[[], Any] | None = None
+        self._leader: tuple[int, Callable[[], Any]] | None = None
+        self._other: int | None = None
         self._times = 0
 
-    def is_turn(self, key: Any) -> bool:
-        """Whether a round is over, now that this one has run."""
-        leader = self._leader() if self._leader is not None else None
-        if leader is None or leader is key:
-            self._lead(key)
+    def is_turn(self, one: Any, key: Any) -> bool:
+        """Whether a round is over, now that this one has run.
+
+        Args:
+            one: Who has run. When it is gone, its turn passes to the next.
+            key: By what it is known, and lives as long. It gets no weak reference: torch swaps no tensor that has one.
+        """
+        if self._leader is None or self._leader[0] == id(key) or self._leader[1]() is None:
+            self._lead(one, key)
             return True
-        if self._other is None or self._other() is not key:
-            self._other, self._times = weakref.ref(key), 0
+        if self._other != id(key):
+            self._other, self._times = id(key), 0
         self._times += 1
         if self._times < _TAKES_OVER_AFTER:
             return False
-        self._lead(key)
+        self._lead(one, key)
         return True
 
-    def _lead(self, key: Any) -> None:
-        self._leader, self._other, self._times = weakref.ref(key), None, 0
+    def _lead(self, one: Any, key: Any) -> None:
+        self._leader, self._other, self._times = (id(key), weakref.ref(one)), None, 0
 
 
 class _OfThread(threading.local):
@@ -133,7 +137,7 @@ class ImpliedSteps:
         if optimizer in running:
             del running[running.index(optimizer) :]
         try:
-            if is_outermost and self._optimizers.is_turn(optimizer.param_groups[0]["params"][0]):
+            if is_outermost and self._optimizers.is_turn(optimizer, optimizer.param_groups[0]["params"][0]):
                 self._end_step(is_optimizer=True)
         except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
             self._remove(self._optimizer_hooks)
@@ -156,7 +160,7 @@ class ImpliedSteps:
             if is_compiling():
                 return
             of_thread.modules = max(of_thread.modules - 1, 0)
-            if of_thread.modules == 0 and self._modules.is_turn(module):
+            if of_thread.modules == 0 and self._modules.is_turn(module, module):
                 self._end_step(is_optimizer=False)
 
         return begins, ends
