@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
+import msmemscope
+from msmemscope.model.events import EventKind
 from tests.frameworks.catalogue import PROGRAMS, missing
 from tests.frameworks.measure import LANE_VARIABLE, TIMEOUT_S, measure, report
 
@@ -31,3 +35,16 @@ def test_every_block_has_its_owner(identity: str, tmp_path: Path) -> None:
     report(identity, "npu", rows, differences)
     assert {row.owner for row in rows if row.true_bytes} >= set(program.owners)
     assert differences == []
+    assert snapshots_of(tmp_path / "output") == [
+        [f"{call}@{side}" for call in program.snapshots for side in ("Start", "End")]
+    ] * (program.ranks if program.snapshots else 0)
+
+
+def snapshots_of(output: Path) -> list[list[str]]:
+    """The names of the snapshots of each process that took some, in their order."""
+    found = []
+    for recording in msmemscope.load_all(output):
+        taken = recording.events.filter(pl.col("kind") == int(EventKind.SNAPSHOT)).sort("sequence")
+        named = taken.join(recording.strings.select(name_id="id", name="text"), on="name_id", maintain_order="left")
+        found.append([name for name, _ in itertools.groupby(named["name"])])  # a row for each device
+    return [names for names in found if names]

@@ -32,7 +32,12 @@ class Program:
     devices: tuple[str, ...] = ("cpu", "npu")
     is_of_every_day: bool = False
     """Quick, and of packages that `make test` has."""
+    snapshots: tuple[str, ...] = ()
+    """Calls around which each process takes snapshots, in their order."""
 
+
+_WORKER = "verl.workers.engine_workers@TrainingWorker"
+_CALLS_OF_WORKER = (f"{_WORKER}@reset", *(3 * (f"{_WORKER}@train_batch", f"{_WORKER}@infer_batch")))
 
 PROGRAMS = {
     "trainers.transformers_trainer": Program(
@@ -53,6 +58,22 @@ PROGRAMS = {
         "policy loss, every block of memory snapshots known",
         needs=("transformers", "tensordict", "ray"),
         devices=("npu",),
+    ),
+    "verl_worker.worker": Program(
+        "verl",
+        "worker: FSDP2 engine, micro-batches, updates, log probabilities",
+        needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
+        ranks=2,
+        devices=("npu",),
+        snapshots=_CALLS_OF_WORKER,
+    ),
+    "verl_worker.offloading_worker": Program(
+        "verl",
+        "worker: the same, offloaded to the host between calls",
+        needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
+        ranks=2,
+        devices=("npu",),
+        snapshots=_CALLS_OF_WORKER,
     ),
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),

@@ -172,6 +172,27 @@ def fsdp1() -> None:
     leave()
 
 
+def beside_shards(model: torch.nn.Module) -> Callable[[], dict[str, Any]]:
+    """What a model of `fully_shard` has at a moment, beside the shards of its parameters and of their gradients."""
+    exchanged = exchanged_gradients()
+
+    def more() -> dict[str, Any]:
+        states = [each._get_fsdp_state() for each in model.modules() if hasattr(each, "_get_fsdp_state")]
+        parameters = [
+            parameter
+            for state in states
+            if state._fsdp_param_group
+            for parameter in state._fsdp_param_group.fsdp_params
+        ]
+        whole = [output for parameter in parameters for output in parameter.all_gather_outputs]
+        # Of micro-batches whose gradients are not exchanged yet.
+        kept = [parameter.unsharded_accumulated_grad for parameter in parameters]
+        # What the last part has given to the others is kept until the next one does.
+        return {"weight": whole, "gradient": [*exchanged, *kept]}
+
+    return more
+
+
 def fsdp2() -> None:
     """The newer kind: each parameter is a distributed tensor."""
     from torch.distributed.fsdp import fully_shard
@@ -181,14 +202,5 @@ def fsdp2() -> None:
     for layer in model.model.layers:
         fully_shard(layer)
     fully_shard(model)
-    exchanged = exchanged_gradients()
-
-    def more() -> dict[str, Any]:
-        states = [each._get_fsdp_state() for each in model.modules() if hasattr(each, "_get_fsdp_state")]
-        groups = [each._fsdp_param_group for each in states if each._fsdp_param_group]
-        whole = [output for group in groups for each in group.fsdp_params for output in each.all_gather_outputs]
-        # What the last part has given to the others is kept until the next one does.
-        return {"weight": whole, "gradient": exchanged}
-
-    loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), device, more)
+    loop(model, torch.optim.AdamW(model.parameters(), lr=1e-3), device, beside_shards(model))
     leave()

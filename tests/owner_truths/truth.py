@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import DEVICE
 
@@ -30,9 +31,20 @@ def storages(tensors: Iterable[Any]) -> list[int]:
     """Addresses of the storages of tensors on the device, each once."""
     found: dict[int, None] = {}
     for tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and tensor.device.type == DEVICE and tensor.untyped_storage().nbytes():
-            found[tensor.untyped_storage().data_ptr()] = None
+        for each in _with_storage(tensor):
+            if each.device.type == DEVICE and each.untyped_storage().nbytes():
+                found[each.untyped_storage().data_ptr()] = None
     return list(found)
+
+
+def _with_storage(tensor: Any) -> list[torch.Tensor]:
+    """The tensors that hold what a tensor is made of: itself, but of nested tensors and the like their parts."""
+    if not isinstance(tensor, torch.Tensor):
+        return []
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in _with_storage(getattr(tensor, name))]
 
 
 def moment(name: str, *, marks: bool = True, **owned: Iterable[Any]) -> None:
@@ -71,8 +83,9 @@ class Noted:
     def note(self, *tensors: Any) -> None:
         """Take tensors in."""
         for tensor in tensors:
-            for address in storages([tensor]):
-                self._storages[address] = StorageWeakRef(tensor.untyped_storage())
+            for part in _with_storage(tensor):
+                for address in storages([part]):
+                    self._storages[address] = StorageWeakRef(part.untyped_storage())
 
     def __iter__(self) -> Iterator[int]:
         """Those that live."""

@@ -116,6 +116,8 @@ def test_an_exact_range_counts_alone() -> None:
         ("vllm_ascend", "v0.11.0rc2", "worker", "snapshot", ["0.11+"]),
         ("vllm_ascend", "0.23.0.post1", "worker", "decompose", ["0.11+", "0.23+"]),
         ("verl", "0.7.0", "TaskRunner", "snapshot", ["0.7.0"]),
+        ("verl", "0.9.1", "TaskRunner", "snapshot", ["0.9+"]),
+        ("verl", "0.9.1", "worker", "snapshot", ["0.9+"]),
         ("mindspeed_llm", "0.12.1", "training", "snapshot", ["0.12.1"]),
         ("pytorch", "2.6.0", "fsdp1", "decompose", ["2.6+"]),
         ("pytorch", "2.9.1+cpu", "fsdp2", "decompose", ["2.6-2.9"]),
@@ -152,9 +154,12 @@ def test_what_is_known(framework: str, version: str, component: str, hook_type: 
         ),
         (
             ("verl", "main", "TaskRunner", "snapshot"),
-            "version: not known for verl TaskRunner: 'main' (accepted: 0.7.0)",
+            "version: not known for verl TaskRunner: 'main' (accepted: 0.7.0, 0.9+)",
         ),
-        (("verl", 0.7, "TaskRunner", "snapshot"), "version: not known for verl TaskRunner: '0.7' (accepted: 0.7.0)"),
+        (
+            ("verl", 0.7, "TaskRunner", "snapshot"),
+            "version: not known for verl TaskRunner: '0.7' (accepted: 0.7.0, 0.9+)",
+        ),
         (
             (None, "1", "worker", "snapshot"),
             "framework: not known: 'None' (accepted: pytorch, deepspeed, vllm, vllm_ascend, verl,",

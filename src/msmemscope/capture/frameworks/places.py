@@ -183,11 +183,14 @@ class Place:
 
                 label_saved_by_checkpoint(args[0], args[1:])
                 return
-            if callback in {Callback.ZERO_GRADIENTS, Callback.ZERO_GRADIENT}:
-                from msmemscope.capture.frameworks import zero_labels
+            if callback in {Callback.SHARDED_GRADIENTS, Callback.ZERO_GRADIENTS, Callback.ZERO_GRADIENT}:
+                from msmemscope.capture.frameworks import gradient_labels
 
-                is_one = callback is Callback.ZERO_GRADIENT
-                label = zero_labels.label_gradient if is_one else zero_labels.label_gradients
+                label = {
+                    Callback.SHARDED_GRADIENTS: gradient_labels.label_sharded_gradients,
+                    Callback.ZERO_GRADIENTS: gradient_labels.label_gradients_of_zero,
+                    Callback.ZERO_GRADIENT: gradient_labels.label_gradient_of_zero,
+                }[callback]
                 label(result, args, kwargs)
                 return
             from msmemscope.capture.frameworks import vllm_labels

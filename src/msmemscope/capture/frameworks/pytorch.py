@@ -38,7 +38,9 @@ _FSDP1_TARGETS = (
 _FSDP2_TARGETS = (
     *functions(_STATE, "FSDPState", "_pre_forward _post_forward", labels=(_FSDP2, _ACTIVATION)),
     *functions(_STATE, "FSDPState", "_pre_backward", labels=(_FSDP2, _BACKWARD)),
-    *functions(_GROUP, "FSDPParamGroup", "post_backward", labels=(_FSDP2, _BACKWARD)),
+    *functions(
+        _GROUP, "FSDPParamGroup", "post_backward", labels=(_FSDP2, _BACKWARD), callback=Callback.SHARDED_GRADIENTS
+    ),
     *functions(_PARAMETER, "FSDPParam", "_init_sharded_param", labels=(_FSDP2, _WEIGHT, _SHARDED_WEIGHT)),
     # Made once; later their storage is given back and allocated again.
     *functions(

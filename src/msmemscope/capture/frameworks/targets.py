@@ -41,6 +41,8 @@ class Callback(Enum):
     """The same with the `ctx` as second argument."""
     SAVED_BY_CHECKPOINT = "saved by checkpoints"
     """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
+    SHARDED_GRADIENTS = "gradients of fully_shard"
+    """What the parameters of a group, the first argument, have of gradients that are not exchanged yet."""
     ZERO_GRADIENTS = "gradients of ZeRO"
     """What an optimizer of DeepSpeed's ZeRO, the first argument, holds of gradients."""
     ZERO_GRADIENT = "gradient of ZeRO"

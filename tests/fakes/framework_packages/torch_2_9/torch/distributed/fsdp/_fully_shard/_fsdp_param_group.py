@@ -16,6 +16,8 @@ _probe: Any = import_module("framework_probe")
 class FSDPParamGroup:
     """Parameters that are communicated together."""
 
+    fsdp_params: tuple[Any, ...] = ()
+
     def post_backward(self, *unused: Any) -> Any:
         """Reduce."""
         return _probe.called("post_backward")

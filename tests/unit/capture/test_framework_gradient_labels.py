@@ -1,4 +1,4 @@
-"""Which tensors of an optimizer of DeepSpeed's ZeRO are labelled as gradients, on stand-ins of its objects."""
+"""Which tensors of DeepSpeed's ZeRO and of `fully_shard` are labelled as gradients, on stand-ins of their objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from msmemscope.capture.frameworks import zero_labels
+from msmemscope.capture.frameworks import gradient_labels
 from msmemscope.capture.frameworks.places import Place
 from msmemscope.capture.frameworks.targets import Callback, Target
 from msmemscope.capture.module_labels import GRADIENT_TEXT
@@ -23,7 +23,7 @@ class Tensor:
 def test_buckets_and_sums_are_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of both kinds of optimizers; what is none of them is left alone."""
     found: list[object] = []
-    monkeypatch.setattr(zero_labels, "label_storages", lambda tensor, _text: found.append(tensor))
+    monkeypatch.setattr(gradient_labels, "label_storages", lambda tensor, _text: found.append(tensor))
     bucket, flat, part, other = Tensor(), Tensor(), Tensor(), Tensor()
     optimizer = SimpleNamespace(
         ipg_buckets={"bfloat16": SimpleNamespace(buffer=[bucket])},
@@ -31,7 +31,7 @@ def test_buckets_and_sums_are_gradients(monkeypatch: pytest.MonkeyPatch) -> None
         averaged_gradients={0: [part], 1: None},
         bit16_groups_flat=[other],
     )
-    zero_labels.label_gradients(None, (optimizer,), {})
+    gradient_labels.label_gradients_of_zero(None, (optimizer,), {})
     assert found == [bucket, flat, part]
 
 
@@ -39,7 +39,7 @@ def test_a_gradient_is_labelled_where_it_is_asked_for(monkeypatch: pytest.Monkey
     """The hooked method is called as before, and gives what it gave."""
     found: list[object] = []
     monkeypatch.setattr(
-        zero_labels, "label_storages", lambda tensor, text: found.append(tensor) if text == GRADIENT_TEXT else None
+        gradient_labels, "label_storages", lambda tensor, text: found.append(tensor) if text == GRADIENT_TEXT else None
     )
     gradient, sum_of_them = Tensor(), Tensor()
 
@@ -60,3 +60,21 @@ def test_a_gradient_is_labelled_where_it_is_asked_for(monkeypatch: pytest.Monkey
     assert place.release("test")
     assert Optimizer().get_gradient_for_reduction(parameter) is gradient
     assert len(found) == 3
+
+
+def test_gradients_that_wait_for_their_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summed up in the type of the exchange, or as the whole parameter has them; a parameter that was not gathered has none."""
+    found: list[object] = []
+    monkeypatch.setattr(
+        gradient_labels, "label_storages", lambda tensor, text: found.append(tensor) if text == GRADIENT_TEXT else None
+    )
+    summed, own = Tensor(), Tensor()
+    group = SimpleNamespace(
+        fsdp_params=[
+            SimpleNamespace(unsharded_accumulated_grad=summed, _unsharded_param=SimpleNamespace(grad=None)),
+            SimpleNamespace(unsharded_accumulated_grad=None, _unsharded_param=SimpleNamespace(grad=own)),
+            SimpleNamespace(unsharded_accumulated_grad=None),
+        ]
+    )
+    gradient_labels.label_sharded_gradients(None, (group,), {})
+    assert found == [summed, own]
