@@ -54,6 +54,8 @@ TEXTS: Final = {
     "SFTTrainer": "SFTTrainer",
     "GRPOTrainer": "GRPOTrainer",
     "policy loss, every block of memory snapshots known": "策略损失，内存快照的每个内存块都已知",
+    "worker, FSDP2 engine, micro-batches, 2 processes": "训练 worker，FSDP2 引擎，微批次，2 个进程",
+    "worker, offloaded to the host between calls, 2 processes": "训练 worker，两次调用之间卸载到主机，2 个进程",
     "DistributedDataParallel, 2 processes": "DistributedDataParallel，2 个进程",
     "FullyShardedDataParallel, 2 processes": "FullyShardedDataParallel，2 个进程",
     "fully_shard, 2 processes": "fully_shard，2 个进程",

@@ -61,7 +61,7 @@ PROGRAMS = {
     ),
     "verl_worker.worker": Program(
         "verl",
-        "worker: FSDP2 engine, micro-batches, updates, log probabilities",
+        "worker, FSDP2 engine, micro-batches",
         needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
         ranks=2,
         devices=("npu",),
@@ -69,7 +69,7 @@ PROGRAMS = {
     ),
     "verl_worker.offloading_worker": Program(
         "verl",
-        "worker: the same, offloaded to the host between calls",
+        "worker, offloaded to the host between calls",
         needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
         ranks=2,
         devices=("npu",),
