@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from tests.support import tool, warm
 from tests.support.ascend import PROGRAMS, NotInstalledError, Observation, virtual_npu_environment
 from tests.support.nightly import NIGHT
+from tests.support.warm_process import WarmPython
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +37,7 @@ class Observe(Protocol):
         expected_status: int = 0,
         timeout_s: float = tool.TIMEOUT_S,
         anew: bool = False,
+        log_alone: bool = False,
     ) -> Observation:
         """Run it and return its rows.
 
@@ -47,6 +51,24 @@ class Observe(Protocol):
             expected_status: The exit status that the program must have.
             timeout_s: Seconds after which the test fails.
             anew: Whether it starts anew by day too: how it is loaded matters, or what the launcher reports.
+            log_alone: Whether the event log is all that is looked at: by day no results are made of it.
+        """
+        ...
+
+
+class RunAlone(Protocol):
+    """Runs a Python program that uses torch_npu on the virtual NPU, without the tool."""
+
+    def __call__(
+        self, program: str, *arguments: object, folder: Path, variables: Mapping[str, str] | None = None
+    ) -> tool.ToolRun:
+        """Run it, by day in a process forked from one that has imported torch_npu.
+
+        Args:
+            program: A file of the folder programs by name: `training.py`.
+            arguments: Of the program.
+            folder: Its current directory.
+            variables: Changes of the environment, of those that are read late.
         """
         ...
 
@@ -121,7 +143,15 @@ def compile_c(cann_environment: dict[str, str], request: pytest.FixtureRequest) 
     return compile_program
 
 
-WITH_TORCH_NPU: Final = ("torch", "torch_npu")
+WITH_TORCH_NPU: Final = ("torch", "torch_npu", "torch._dynamo")
+"""The last is what torch loads when an optimizer is made, which takes a third as long as all else."""
+_READ_LATE: Final = (
+    "VNPU_", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE", "ASCEND_RT_VISIBLE_DEVICES", "OWNER_TRUTHS_DEVICE",
+)  # fmt: skip
+"""Begins of variables that the emulated runtime and torch_npu read when a device is first used, and programs of tests when they
+begin; imports may read all others."""
+_READ_BY_THE_LAUNCHER: Final = ("TASK_QUEUE_ENABLE", "0")
+"""A variable and a text of it of which it has a word to say when the program has ended."""
 
 
 def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool = True) -> Observe:
@@ -133,17 +163,23 @@ def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool =
         expected_status: int = 0,
         timeout_s: float = tool.TIMEOUT_S,
         anew: bool = False,
+        log_alone: bool = False,
     ) -> Observation:
         named = PROGRAMS / str(program)
         is_python = isinstance(program, str) and program.endswith(".py")
         command = [sys.executable, named if named.exists() else program] if is_python else [program]
         changes = dict(variables or {})
         if is_python and with_torch and not (NIGHT or anew):
-            # The emulated runtime reads its own variables when a device is first used; imports may read all others.
-            late = {name: changes.pop(name) for name in list(changes) if name.startswith("VNPU_")}
+            late = {
+                name: changes.pop(name)
+                for name, text in list(changes.items())
+                if name.startswith(_READ_LATE) and (name, text) != _READ_BY_THE_LAUNCHER
+            }
+            # Results are made of what lies in the output that is asked for first.
+            place = output.with_name("logs") if log_alone else output
             finished = warm.run_with_results(
                 [*command[1:], *arguments],
-                options,
+                [*options, f"--output={place}"],
                 output=output,
                 variables={**environment, **changes},
                 modules=WITH_TORCH_NPU,
@@ -151,7 +187,7 @@ def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool =
                 timeout_s=timeout_s,
             )
             assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"
-            return Observation(finished)
+            return Observation(dataclasses.replace(finished, output=place))
         line = [*tool.TOOL, f"--output={output}", *options, "--", *command, *arguments]
         # torch_npu leaves a file in the current directory when memory runs out.
         finished = tool.run(
@@ -186,8 +222,9 @@ def observe_once(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dic
         expected_status: int = 0,
         timeout_s: float = tool.TIMEOUT_S,
         anew: bool = False,
+        log_alone: bool = False,
     ) -> Observation:
-        key = repr((list(options), program, arguments, variables, expected_status, anew))
+        key = repr((list(options), program, arguments, variables, expected_status, anew, log_alone))
         if key not in seen:
             seen[key] = _observe(tmp_path_factory.mktemp("once") / "output", vnpu_environment)(
                 options,
@@ -197,8 +234,32 @@ def observe_once(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dic
                 expected_status=expected_status,
                 timeout_s=timeout_s,
                 anew=anew,
+                log_alone=log_alone,
             )
         return seen[key]
+
+    return run
+
+
+@functools.cache
+def _warm_python(variables: tuple[tuple[str, str], ...]) -> WarmPython:
+    return WarmPython(WITH_TORCH_NPU, variables=dict(variables))
+
+
+@pytest.fixture(scope="session")
+def run_alone(vnpu_environment: dict[str, str]) -> RunAlone:
+    """Run a program that uses torch_npu without the tool."""
+
+    def run(program: str, *arguments: object, folder: Path, variables: Mapping[str, str] | None = None) -> tool.ToolRun:
+        words = [PROGRAMS / program, *arguments]
+        changes = variables or {}
+        if NIGHT:
+            return tool.run(
+                [sys.executable, *words], output=folder, variables={**vnpu_environment, **changes}, folder=folder
+            )
+        assert all(name.startswith(_READ_LATE) for name in changes), changes
+        server = _warm_python(tuple(sorted(vnpu_environment.items())))
+        return tool.warm_run(server, words, None, output=folder, folder=folder, changes=changes)
 
     return run
 

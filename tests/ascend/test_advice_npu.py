@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from msmemscope.cli.main import main
-from tests.support.ascend import PROGRAMS, NotInstalledError, torch_npu_folder
 from tests.support.nightly import nightly
-from tests.support.targets import environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from tests.ascend.conftest import RunAlone
 
 CAPACITY: Final = "800MiB"
 """Of the device of 1 GiB, without what the virtual NPU gives to the runtime."""
 REFUSED: Final = 3
 
 
-def status(folder: Path, variables: Mapping[str, str], reason: str, snapshot: str) -> int:
+def status(run_alone: RunAlone, folder: Path, settings: Mapping[str, str], reason: str, snapshot: str) -> int:
     """Run the program; no operator computes."""
-    try:
-        torch_npu = str(torch_npu_folder())
-    except NotInstalledError as missing:
-        pytest.skip(str(missing))
-    run = subprocess.run(
-        [sys.executable, str(PROGRAMS / "out_of_memory_with_free_memory.py"), reason, snapshot],
-        env=environment(**{**variables, "PYTHONPATH": torch_npu, "VNPU_MEMORY": "1GiB"}),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", **settings}
+    run = run_alone("out_of_memory_with_free_memory.py", reason, snapshot, folder=folder, variables=variables)
     assert run.returncode in {0, REFUSED}, run.stderr[-3000:]
     return run.returncode
 
@@ -52,14 +40,13 @@ def status(folder: Path, variables: Mapping[str, str], reason: str, snapshot: st
     ],
 )
 def test_the_line_that_is_printed_helps(
-    reason: str, cann_environment: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reason: str, run_alone: RunAlone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It fails bare; its snapshot gives advice; with the line that is printed it runs to its end."""
-    plain = {key: value for key, value in cann_environment.items() if key != "PYTORCH_NPU_ALLOC_CONF"}
-    assert status(tmp_path, plain, reason, "failed.pickle") == REFUSED
+    assert status(run_alone, tmp_path, {}, reason, "failed.pickle") == REFUSED
     assert main(["advise", str(tmp_path / "failed.pickle"), f"--capacity={CAPACITY}"]) == 0
     said = capsys.readouterr().out
     assert "does not fit in 800 MiB as it is, and does with" in said
     (line,) = re.findall(r"^ *export (\S.*)$", said, re.MULTILINE)
     name, _, value = shlex.split(line)[0].partition("=")
-    assert status(tmp_path, plain | {name: value}, reason, "finished.pickle") == 0
+    assert status(run_alone, tmp_path, {name: value}, reason, "finished.pickle") == 0

@@ -53,7 +53,7 @@ def observed(
 ) -> tuple[Recording, list[dict[str, Any]]]:
     """A run's capture, and torch's own history of it."""
     snapshot = folder / "snapshot.pickle"
-    variables = {"VNPU_MEMORY": str(DEVICE_BYTES), "PYTORCH_NPU_ALLOC_CONF": settings}
+    variables = {"VNPU_MEMORY": str(DEVICE_BYTES)} | ({"PYTORCH_NPU_ALLOC_CONF": settings} if settings else {})
     seen = observe(
         ["--events=allocator", "--device=npu"], "allocator_trace.py", snapshot, program, *fraction, variables=variables
     )

@@ -6,7 +6,9 @@ is recorded, its results must be those of a run without the tool.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +23,7 @@ from tests.support.nightly import nightly
 from tests.support.watching import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from tests.ascend.conftest import Observe
     from tests.support.ascend import Observation
@@ -45,12 +47,14 @@ class FakeAtb:
 
 
 @pytest.fixture(scope="module")
-def build_folder() -> Iterator[Path]:
-    """Return a folder for what is compiled."""
+def build_folder(request: pytest.FixtureRequest) -> Path:
+    """Return a folder for what is compiled, which is kept between test runs."""
     if shutil.which("gcc") is None or shutil.which("g++") is None:
         pytest.skip("no gcc and g++ on PATH")
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+    assert request.config.cache is not None
+    sources = sorted(path for path in SOURCES.iterdir() if path.is_file())
+    texts = [Path(__file__).read_bytes(), *(path.read_bytes() for path in sources)]
+    return request.config.cache.mkdir("fake_atb") / hashlib.sha256(b"".join(texts)).hexdigest()[:20]
 
 
 def _compile(*command: object) -> None:
@@ -60,6 +64,8 @@ def _compile(*command: object) -> None:
 
 LAYOUTS: Final = [(1, False), (1, True), (0, False), (0, True)]
 """The C++ interface of the compiler, and whether the structures are those of an older release."""
+BY_DAY: Final = [(1, False), (0, True)]
+"""Both interfaces and both structures."""
 
 
 def _layout_id(layout: tuple[int, bool]) -> str:
@@ -74,23 +80,38 @@ def build_fake_atb(build_folder: Path) -> Callable[[int, bool], FakeAtb]:
 
 def _build(build_folder: Path, abi: int, older: bool) -> FakeAtb:  # noqa: FBT001 - a layout is given as it stands in the list
     folder = build_folder / f"{abi}{int(older)}"
-    folder.mkdir()
+    if not folder.exists():
+        build_folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=build_folder) as scratch:
+            made = Path(scratch) / "made"
+            made.mkdir()
+            _build_into(made, abi, older=older)
+            with contextlib.suppress(OSError):  # another worker was faster: the same programs
+                made.rename(folder)
+    return FakeAtb(folder / "host", folder / "libdriver.so")
+
+
+def _build_into(made: Path, abi: int, *, older: bool) -> None:
+    """Compile into a folder that may be moved afterwards."""
     layout = [f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     layout += ["-DFAKE_ATB_OLDER_PACK", "-DFAKE_ATB_OLDER_MKI"] if older else []
-    library = folder / "libatb.so"
-    driver = folder / "libdriver.so"
+    library = made / "libatb.so"
     shared = ("g++", "-std=c++17", *FLAGS, "-shared", *layout)
     _compile(
         *shared, "-Wl,-z,now", "-Wl,-soname,libatb.so", SOURCES / "fake_atb.cpp", SOURCES / "pools.cpp", "-o", library, "-ldl"
     )  # fmt: skip
     # RPATH, which comes before the libatb.so of the environment's search path.
-    rpath = ("-Wl,--disable-new-dtags", f"-Wl,-rpath,{folder}")
-    _compile(*shared, "-Wl,-z,lazy", SOURCES / "driver.cpp", library, *rpath, "-o", driver, "-ldl")
-    _compile("gcc", *FLAGS, SOURCES / "host.c", "-o", folder / "host", "-ldl")
-    return FakeAtb(folder / "host", driver)
+    rpath = ("-Wl,--disable-new-dtags", "-Wl,-rpath,$ORIGIN")
+    _compile(*shared, "-Wl,-z,lazy", SOURCES / "driver.cpp", library, *rpath, "-o", made / "libdriver.so", "-ldl")
+    _compile("gcc", *FLAGS, SOURCES / "host.c", "-o", made / "host", "-ldl")
 
 
-@pytest.fixture(scope="module", params=LAYOUTS, ids=_layout_id)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(layout, marks=[] if layout in BY_DAY else [nightly], id=_layout_id(layout)) for layout in LAYOUTS
+    ],
+)
 def every_layout(build_fake_atb: Callable[[int, bool], FakeAtb], request: pytest.FixtureRequest) -> FakeAtb:
     """The stand-in in each of its layouts, for what is read from its structures."""
     return build_fake_atb(*request.param)

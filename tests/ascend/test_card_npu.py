@@ -33,7 +33,7 @@ BY_DAY = frozenset({"training with mapped segments"})
 def test_less_than_one_percent_is_unknown(observe: Observe, name: str) -> None:
     """Of what the driver of each device gave the process, and of that what was not recorded."""
     program, argument, variables = PROGRAMS[name]
-    seen = observe(["--device=npu"], program, *filter(None, [argument]), variables=variables)
+    seen = observe(["--device=npu"], program, *filter(None, [argument]), variables=variables, log_alone=True)
     card = account_for_card(msmemscope.load(seen.run.capture.directory))
     assert card.devices
     for device in card.devices:

@@ -61,7 +61,7 @@ def test_training(observe: Observe) -> None:
 
 def test_frozen_layers_and_labels(observe: Observe) -> None:
     """As on the cpu."""
-    run = observe(OPTIONS, str(SOURCES / "decompose_frozen.py"), "npu").run
+    run = observe(OPTIONS, str(SOURCES / "decompose_frozen.py"), "npu", log_alone=True).run
     result = decompose_capture(run.capture)
     report = run.report
     for step in (1, 2, 3):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.cli.main import main
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
@@ -19,16 +20,20 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "train_in_parallel.py"
 GIB = 1 << 30
 HCCL_BUFFERS = 2 * (200 << 20)
 """Of each communicator, as HCCL_BUFFSIZE is by default."""
+RANKS = 4 if NIGHT else 2
+TENSOR = RANKS // 2
+"""Ranks that share each layer; there are two stages."""
 
 
 @pytest.mark.slow
 def test_ranks_of_a_dry_run_fit(observe: Observe, capsys: pytest.CaptureFixture[str]) -> None:
     """What each rank reserves is what torch says; communicators and contexts are counted beside it."""
-    job = ["run", "--compute=none", "--ranks=4", "--", sys.executable, PROGRAM, "--context=128"]
+    program = [PROGRAM, "--context=128", f"--tensor={TENSOR}", "--pipeline=2"]
+    job = ["run", "--compute=none", f"--ranks={RANKS}", "--", sys.executable, *program]
     observation = observe(["--device=npu"], sys.executable, "-m", "virtual_npu", *job)
     printed = re.findall(r"^rank (\d) .* ([\d.]+) GiB reserved$", observation.run.stdout, re.MULTILINE)
     reserved = {int(rank): float(size) for rank, size in printed}
-    assert set(reserved) == {0, 1, 2, 3}
+    assert set(reserved) == set(range(RANKS))
     root = str(observation.run.captures[0].directory.parent)
     assert main(["fits", root, "--capacity=1GiB,64GiB", "--json"]) == 0
     processes = json.loads(capsys.readouterr().out)["processes"]
@@ -42,4 +47,4 @@ def test_ranks_of_a_dry_run_fit(observe: Observe, capsys: pytest.CaptureFixture[
         assert {"RUNTIME", "AICPU", "OP"} <= set(others)
         assert [one["fits"] for one in device["capacities"]] == [False, True]
     assert main(["fits", root, "--capacity=1GiB,64GiB"]) == 0
-    assert capsys.readouterr().out.startswith("Does not fit in 1.00 GiB: 4 of 4 devices, ")
+    assert capsys.readouterr().out.startswith(f"Does not fit in 1.00 GiB: {RANKS} of {RANKS} devices, ")

@@ -1,4 +1,4 @@
-"""A run on the virtual NPU that was killed, from its event log, as CSV and as DB: every analysis says the same."""
+"""A run on the virtual NPU that nobody wrote dumps of, from its event log, as CSV and as DB: every analysis says the same."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 
 from msmemscope.analysis.compare.comparison import compare
 from msmemscope.analysis.leaks.step_leaks import Fate
+from msmemscope.analysis.owners.decomposition import decompose
 from msmemscope.configuration import Level
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 from tests.support.ways_in import (
     MARK,
     OPTIONS,
@@ -28,10 +29,11 @@ from tests.support.ways_in import (
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
+    from tests.ascend.conftest import Observe
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-STEPS: Final = 18
+STEPS: Final = 18 if NIGHT else 12
 
 OF_EACH_INPUT: Final = ("leaks.source", "marks.source")
 """The path that was read."""
@@ -53,14 +55,20 @@ OF_THE_LOG_ALONE: Final = (
 
 
 @pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str]) -> dict[str, Recording]:
-    """A program with every fault, killed with its launcher and brought in by `recover`, in all ways in."""
-    output = tmp_path_factory.mktemp("killed") / "output"
-    command = [sys.executable, PROGRAM, "npu", STEPS, "kill"]
+def ways(
+    tmp_path_factory: pytest.TempPathFactory, vnpu_environment: dict[str, str], observe_once: Observe
+) -> dict[str, Recording]:
+    """A program with every fault, brought in by `recover`, in all ways in; at night it was killed with its launcher."""
     options = ["--device=npu", *OPTIONS, "--call-stack=python"]
-    capture = run_and_be_killed(command, output, options, vnpu_environment)
-    copy = output.with_name("copy") / capture.name
-    shutil.copytree(capture, copy)
+    if NIGHT:
+        output = tmp_path_factory.mktemp("killed") / "output"
+        command = [sys.executable, PROGRAM, "npu", STEPS, "kill"]
+        capture = run_and_be_killed(command, output, options, vnpu_environment)
+    else:
+        words = (str(PROGRAM), "npu", STEPS, "return")
+        capture = observe_once(options, *words, log_alone=True).run.capture.directory
+    copy = tmp_path_factory.mktemp("copy") / "output" / capture.name
+    shutil.copytree(capture / "event_log", copy / "event_log")
     return ways_into(capture, dump_of(capture, "csv"), dump_of(copy, "db", ["--data-format=db"]))
 
 
@@ -88,7 +96,7 @@ def test_log_csv_and_db_give_equal_results(ways: dict[str, Recording]) -> None:
 
 def test_what_the_device_had_in_use_is_told_with_the_next_row(ways: dict[str, Recording]) -> None:
     """A dump's figure is that of the log wherever memory was allocated or freed since the figure changed."""
-    devices = {form: analysed(recording)["decompose.devices"] for form, recording in ways.items()}
+    devices = {form: decompose(recording).devices for form, recording in ways.items()}
     log = ways["event log"].events.filter(pl.col("device") == 0)
     usage = log.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select("sequence", changed="sequence")
     memory = log.filter(pl.col("kind").is_in([EventKind.MALLOC, EventKind.FREE]) & (pl.col("pool") != Pool.HOST))

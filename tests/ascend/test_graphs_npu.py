@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.slow
 def test_replays_leave_the_recording_as_it_is(observe: Observe) -> None:
     """The private pool of the graph has its name, replays add nothing, and the card adds up."""
-    seen = observe(["--events=allocator", "--device=npu"], "graph_replays.py")
+    seen = observe(["--events=allocator", "--device=npu"], "graph_replays.py", log_alone=True)
     recording = load(seen.run.capture.directory)
     card = account_for_card(recording)
     (device,) = card.devices
@@ -35,7 +35,11 @@ def test_replays_leave_the_recording_as_it_is(observe: Observe) -> None:
 def test_free_is_complete_when_the_stream_is(observe: Observe, streams: str) -> None:
     """Memory that a side stream still reads is free later than it was asked to be, if that stream is really behind."""
     seen = observe(
-        ["--events=allocator", "--device=npu"], "graph_replays.py", "side", variables={"VNPU_STREAMS": streams}
+        ["--events=allocator", "--device=npu"],
+        "graph_replays.py",
+        "side",
+        variables={"VNPU_STREAMS": streams},
+        log_alone=True,
     )
     events = load(seen.run.capture.directory).events.filter(pl.col("device") == 0)
 

@@ -162,7 +162,7 @@ def live_bytes_at(events: pl.DataFrame, time_ns: int, device: int) -> int:
 )
 def test_torch_npu_to_the_byte(observe: Observe, variables: dict[str, str]) -> None:
     """At each step of a program the live blocks of each device are what the device says is in use."""
-    seen = observe(["--device=npu"], "driver_bytes_by_step.py", 2, variables=variables)
+    seen = observe(["--device=npu"], "driver_bytes_by_step.py", 2, variables=variables, log_alone=True)
     events = events_of(seen.run.capture).filter(pl.col("pool") == int(Pool.HAL))
     assert_sound(events)
     steps = [line.split()[1:4] for line in seen.run.stdout.splitlines() if line.startswith("used ")]

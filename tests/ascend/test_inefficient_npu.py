@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.inefficiency_measure import found, planted, run_planted
+from tests.support.inefficiency_measure import PROGRAM, found, planted
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tests.ascend.conftest import Observe
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("vnpu_environment")]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def test_what_was_planted_is_found(output: Path) -> None:
+def test_what_was_planted_is_found(observe: Observe) -> None:
     """Each block in its way, and no other block of a planted size."""
-    run = run_planted("npu", output)
+    run = observe(["--device=npu", "--analysis=inefficient"], str(PROGRAM), "npu", log_alone=True).run
     assert found(run) == {size: () if kind == "none" else (kind,) for size, kind in planted(run).items()}

@@ -12,6 +12,7 @@ from msmemscope.analysis.operators.memory_changes import find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.formats.reading import load
 from msmemscope.reports.comparison_report import largest_differences
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
@@ -22,7 +23,7 @@ LAST = "ReduceSum"
 """The end of the step frees everything, and that belongs to the kernel before."""
 
 
-@pytest.mark.parametrize("level", ["kernel", "op,kernel"])
+@pytest.mark.parametrize("level", [pytest.param("kernel", marks=nightly), "op,kernel"])
 def test_outputs_belong_to_the_kernels_that_they_are_allocated_for(observe: Observe, level: str) -> None:
     """By kernel as by torch's counter; the differences of two steps sum to those of the totals and of the peaks."""
     seen = observe(

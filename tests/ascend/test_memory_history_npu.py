@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -13,35 +11,22 @@ import pytest
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
-from tests.support.ascend import PROGRAMS, TOLD_SINCE, NotInstalledError, torch_npu_folder, torch_npu_release
-from tests.support.targets import environment
+from tests.support.ascend import TOLD_SINCE, torch_npu_release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.recording import Recording
+    from tests.ascend.conftest import RunAlone
 
 
 @pytest.fixture(scope="module", params=["segments", "expandable"])
-def histories(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cann_environment: dict[str, str]
-) -> Path:
+def histories(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, run_alone: RunAlone) -> Path:
     """The folder with the histories and counters of one run: no operator computes."""
-    try:
-        folder = str(torch_npu_folder())
-    except NotInstalledError as missing:
-        pytest.skip(str(missing))
     written = tmp_path_factory.mktemp(request.param)
     settings = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"} if request.param == "expandable" else {}
-    variables = {**cann_environment, "PYTHONPATH": folder, "VNPU_MEMORY": "1GiB", **settings}
-    run = subprocess.run(
-        [sys.executable, str(PROGRAMS / "memory_history.py"), str(written)],
-        env=environment(**variables),
-        cwd=written,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", **settings}
+    run = run_alone("memory_history.py", written, folder=written, variables=variables)
     assert run.returncode == 0, run.stderr
     return written
 

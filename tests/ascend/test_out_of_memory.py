@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 from msmemscope.model.events import EventKind
-from tests.support import tool
 from tests.support.ascend import PROGRAMS, attributes
 from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, events_of
@@ -18,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.ascend.conftest import Observe
+    from tests.ascend.conftest import Observe, RunAlone
     from tests.support.ascend import Observation
 
 PROGRAM = "runs_out_of_memory.py"
 SMALL = {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "2"}
+DUMP = ["--device=npu", "--analysis=oom:5"]
 SNAPSHOT_KEYS = ["reserved", "allocated", "total", "free", "device_rate", "reserved_rate"]
 SNAPSHOT_KEYS_OF_TORCH = [
     "reserved", "max_reserved", "allocated", "max_allocated", "total", "free", "device_rate", "reserved_rate",
@@ -34,12 +33,6 @@ def line_of(text: str) -> str:
     lines = (PROGRAMS / PROGRAM).read_text().splitlines()
     (number,) = [index for index, line in enumerate(lines, start=1) if text in line]
     return f"{PROGRAM}({number})"
-
-
-def alone(environment: Mapping[str, str], output: Path, *arguments: str) -> tool.ToolRun:
-    """Run the program without the tool."""
-    command = [sys.executable, PROGRAMS / PROGRAM, *arguments]
-    return tool.run(command, output=output, variables={**environment, **SMALL}, folder=output.parent)
 
 
 def words_of_torch(text: str) -> list[str]:
@@ -58,23 +51,25 @@ def check_stacks(row: Mapping[str, Any]) -> None:
     assert "libtorch_npu.so" in row["Call Stack(C)"]
 
 
-def test_the_error_is_the_program_s_own(observe: Observe, vnpu_environment: dict[str, str], output: Path) -> None:
+def test_the_error_is_the_program_s_own(
+    observe: Observe, observe_once: Observe, run_alone: RunAlone, tmp_path: Path
+) -> None:
     """Caught or not, torch says the same as without the tool, word for word, and the exit status is the same."""
-    plain = alone(vnpu_environment, output, "caught")
-    seen = observe(["--device=npu", "--analysis=oom"], PROGRAM, "caught", variables=SMALL)
+    plain = run_alone(PROGRAM, "caught", folder=tmp_path, variables=SMALL)
+    seen = observe_once(DUMP, PROGRAM, "caught", variables=SMALL)
     assert len(words_of_torch(plain.stdout)) == 1, plain.stderr
     assert words_of_torch(seen.run.stdout) == words_of_torch(plain.stdout)
     assert words_of_torch(seen.run.stderr) == words_of_torch(plain.stderr)  # which torch_npu logs by itself
     assert seen.run.reports == plain.reports
-    plain = alone(vnpu_environment, output, "uncaught")
+    plain = run_alone(PROGRAM, "uncaught", folder=tmp_path, variables=SMALL)
     assert plain.returncode == 1
     seen = observe(["--device=npu"], PROGRAM, "uncaught", variables=SMALL, expected_status=1)
     assert words_of_torch(plain.stderr)[-1] == words_of_torch(seen.run.stderr)[-1] != ""
 
 
-def test_what_the_dump_says(observe: Observe) -> None:
+def test_what_the_dump_says(observe_once: Observe) -> None:
     """Two attempts of torch_npu: trigger, snapshots with both stacks, the K latest and largest blocks with theirs."""
-    seen = observe(["--device=npu", "--analysis=oom:5"], PROGRAM, "caught", variables=SMALL)
+    seen = observe_once(DUMP, PROGRAM, "caught", variables=SMALL)
     events = events_of(seen.run.capture)
     assert_sound(events)
     triggers = rows_of(seen, "OOM_TRIGGER")
@@ -192,9 +187,9 @@ def test_without_any_call_stack(observe: Observe) -> None:
 
 @pytest.mark.slow
 @nightly
-def test_a_hundred_thousand_blocks(observe: Observe, vnpu_environment: dict[str, str], output: Path) -> None:
+def test_a_hundred_thousand_blocks(observe: Observe, run_alone: RunAlone, tmp_path: Path) -> None:
     """What is written at a failure costs the program far less than a second, however much is alive."""
-    plain = alone(vnpu_environment, output, "many", "100000")
+    plain = run_alone(PROGRAM, "many", "100000", folder=tmp_path, variables=SMALL)
     options = ["--device=npu", "--analysis=oom", "--level=kernel"]
     seen = observe(options, PROGRAM, "many", "100000", variables=SMALL)
     added_s = float(seen.run.report["seconds"]) - float(plain.report["seconds"])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support import tool
 from tests.support.ascend import PROGRAMS, Observation
+from tests.support.nightly import nightly
 
 PROGRAM = PROGRAMS / "started_inside.py"
 ENV = f"{sys.executable} -m msmemscope env"
@@ -22,7 +23,10 @@ def run_in_shell(script: str, folder: Path, environment: dict[str, str]) -> Obse
     return Observation(run)
 
 
-@pytest.mark.parametrize("program_comes_first", [True, False], ids=["preloaded", "imported"])
+@pytest.mark.parametrize(
+    "program_comes_first",
+    [pytest.param(True, id="preloaded"), pytest.param(False, id="imported", marks=nightly)],
+)
 def test_programs_that_start_collection_themselves(
     vnpu_environment: dict[str, str], tmp_path: Path, *, program_comes_first: bool
 ) -> None:

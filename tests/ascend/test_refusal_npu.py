@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,32 +12,31 @@ from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.analysis.replay.replayed_recording import ReplayOptions, replay_recording
 from msmemscope.cli.main import main
 from msmemscope.formats.reading import load
-from tests.support import tool
-from tests.support.ascend import PROGRAMS
 from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.ascend.conftest import RunAlone
 
 MIB = 1 << 20
 PROGRAM = "room_not_searched.py"
 MEMORY = {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1"}
 
 
-def ran(environment: dict[str, str], folder: Path, *words: str) -> dict[str, Any]:
+def ran(run_alone: RunAlone, folder: Path, *words: str) -> dict[str, Any]:
     """Run the program without the tool; it leaves `oom.pickle`."""
-    command = [sys.executable, PROGRAMS / PROGRAM, folder / "oom.pickle", *words]
-    run = tool.run(command, output=folder, variables={**environment, **MEMORY}, folder=folder)
+    run = run_alone(PROGRAM, folder / "oom.pickle", *words, folder=folder, variables=MEMORY)
     assert run.returncode == 0, run.stderr
     found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return found
 
 
 def test_room_that_is_not_searched_again(
-    vnpu_environment: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_alone: RunAlone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A free block of 300 MiB, and 290 MiB refused: the same request is served right after. It is named, with the chain."""
-    assert ran(vnpu_environment, tmp_path) == {"refused": True, "refused_again": False}
+    assert ran(run_alone, tmp_path) == {"refused": True, "refused_again": False}
     recording = load(tmp_path / "oom.pickle")
     (failure,) = analyze_out_of_memory(recording).failures
     cause = failure.cause
@@ -66,7 +64,7 @@ def test_room_that_is_not_searched_again(
 
 
 @nightly
-def test_synchronized_first(vnpu_environment: dict[str, str], tmp_path: Path) -> None:
+def test_synchronized_first(run_alone: RunAlone, tmp_path: Path) -> None:
     """The control: what the other stream used came back in time."""
-    assert ran(vnpu_environment, tmp_path, "synchronized") == {"refused": False, "refused_again": False}
+    assert ran(run_alone, tmp_path, "synchronized") == {"refused": False, "refused_again": False}
     assert analyze_out_of_memory(load(tmp_path / "oom.pickle")).failures == ()

@@ -19,8 +19,6 @@ from tests.support.frameworks import PACKAGES
 from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.ascend.conftest import CompileC, Observe
     from tests.support.ascend import Observation
 
@@ -60,18 +58,24 @@ def kept_at(result: SleepResult, comment: str) -> list[dict[str, Any]]:
     return [row for row in result.sites.iter_rows(named=True) if of_line.search(row["site"] or "")]
 
 
-@pytest.fixture
-def sleeping(observe: Observe, compile_c: CompileC, vnpu_environment: dict[str, str], tmp_path: Path) -> Any:
+@pytest.fixture(scope="module")
+def sleeping(
+    observe_once: Observe,
+    compile_c: CompileC,
+    vnpu_environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Any:
     """Run the program one way."""
+    library = compile_c("sleeping_pool.c", flags=["-shared", "-fPIC"])
+    information = tmp_path_factory.mktemp("installed") / "vllm_ascend-0.23.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-ascend\nVersion: 0.23.0\n")
+    fakes = (PACKAGES, PACKAGES / "vllm_ascend_0_18", information.parent)
+    paths = os.pathsep.join([*map(str, fakes), vnpu_environment["PYTHONPATH"]])
 
     def run(how: str, leaked: int) -> Observation:
-        library = compile_c("sleeping_pool.c", flags=["-shared", "-fPIC"])
-        information = tmp_path / "installed" / "vllm_ascend-0.23.0.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-ascend\nVersion: 0.23.0\n")
-        fakes = (PACKAGES, PACKAGES / "vllm_ascend_0_18", information.parent)
-        paths = os.pathsep.join([*map(str, fakes), vnpu_environment["PYTHONPATH"]])
-        return observe(OPTIONS, PROGRAM, how, leaked, CYCLES, library, variables={"PYTHONPATH": paths})
+        words = (PROGRAM, how, leaked, CYCLES, library)
+        return observe_once(OPTIONS, *words, variables={"PYTHONPATH": paths}, log_alone=True)
 
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,11 @@ import pytest
 
 from tests.support.ascend import PROGRAMS, attributes
 from tests.support.nightly import NIGHT, nightly
-from tests.support.targets import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
-    from tests.ascend.conftest import Observe
+    from tests.ascend.conftest import Observe, RunAlone
     from tests.support.ascend import Observation
 
 MODES = {
@@ -93,19 +91,14 @@ def test_two_ranks(observe: Observe) -> None:
 
 
 @pytest.mark.slow
-def test_losses_are_the_same_to_the_bit(observe: Observe, vnpu_environment: Mapping[str, str]) -> None:
+def test_losses_are_the_same_to_the_bit(observe: Observe, run_alone: RunAlone, tmp_path: Path) -> None:
     """With and without the tool, whatever it records."""
-    alone = subprocess.run(
-        [sys.executable, str(PROGRAMS / "stack_totals.py"), "1"],
-        env=environment(**vnpu_environment),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    alone = run_alone("stack_totals.py", 1, folder=tmp_path)
+    assert alone.returncode == 0, alone.stderr
     losses = [line for line in alone.stdout.splitlines() if "loss" in line]
     assert len(losses) == 4
     everything = ["--device=npu", "--events=alloc,free,launch,access", "--call-stack=python,c:20", "--level=op,kernel"]
     others = [["--device=npu"], ["--device=npu,cpu", "--data-format=db", "--steps=2"]] if NIGHT else []
     for options in (everything, *others):
-        observed = observe(options, "stack_totals.py", 1)
+        observed = observe(options, "stack_totals.py", 1, log_alone=True)
         assert [line for line in observed.run.stdout.splitlines() if "loss" in line] == losses

@@ -13,8 +13,8 @@ from tests.support.watching import check_seeded_runs
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
 
-SEEDS = 20 if NIGHT else 4
-"""Each faulty one has a process of its own here; on the CPU, where all share one, twenty run by day."""
+SEEDS = 20 if NIGHT else 3
+"""Each faulty one has a process of its own here; on the CPU, where all share one, more run by day."""
 PROGRAM = SOURCES / "watched_faults.py"
 
 WAYS = {

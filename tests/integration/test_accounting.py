@@ -13,10 +13,11 @@ from hypothesis import example, given
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.labels import LabelLevel, decode_labels
 from tests.support.accounting import Action, Targets, programs
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, examples
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
 from tests.support.tool import run
+from tests.support.warm import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-STARTS = 4000 if NIGHT else 600
+STARTS = 4000 if NIGHT else 200
 """How often collection begins while other threads allocate."""
 
 
@@ -36,6 +37,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Targets]:
     running.end()
 
 
+@examples(by_day=40)
 @given(programs)
 @example([("stop", 0, 0), ("allocate", 0, 5), ("free", 0, 0), ("allocate", 0, 6), ("start", 0, 0), ("free", 0, 0)])
 @example([("allocate", 0, 5), ("stop", 0, 0), ("free", 0, 0), ("configure", 0, 3), ("start", 0, 0)])
@@ -65,7 +67,7 @@ def test_blocks_that_other_threads_allocate_while_collection_begins(output: Path
 
 def test_labels_stay_with_what_they_were_given_to(output: Path) -> None:
     """A function that ran in a pool thread, in the context of a labelled task, leaves no label there."""
-    ran = run([sys.executable, SOURCES / "labels_in_pool_threads.py", output], output=output)
+    ran = run_python([SOURCES / "labels_in_pool_threads.py", output], output=output, variables={})
     assert ran.returncode == 0, ran.stderr
     events = events_of(ran.capture).filter(pl.col("kind") == int(EventKind.MALLOC))
     texts = dict(events.select("size", "extra").iter_rows())

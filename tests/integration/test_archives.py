@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.symbols import Symbolizer
 from msmemscope.formats.reading import load
+from tests.support.warm import run_observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def test_both_stacks_of_a_real_program(
 
 
 @pytest.mark.torch
-def test_a_run_is_small(run_under_tool: RunUnderTool, tmp_path: Path) -> None:
+def test_a_run_is_small(output: Path, tmp_path: Path) -> None:
     """Hundreds of thousands of events, from a program with an order of its own."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -62,7 +62,7 @@ def test_a_run_is_small(run_under_tool: RunUnderTool, tmp_path: Path) -> None:
         "        del kept[chance.randrange(len(kept))]\n",
         encoding="utf-8",
     )
-    run = run_under_tool([sys.executable, program], "--call-stack=python", "--events=alloc,free,launch,access")
+    run = run_observed([program], "--call-stack=python", "--events=alloc,free,launch,access", output=output)
     assert run.returncode == 0, run.stderr
     path = tmp_path / "run.msmemscope"
     assert main(["export", str(run.capture.directory), "--to=archive", "-o", str(path)]) == 0

@@ -12,22 +12,21 @@ from msmemscope.formats.reading import load_all
 from msmemscope.model.owners import without_module
 from msmemscope.model.pools import Pool
 from tests.support.decompositions import check_training, node_bytes, total
+from tests.support.targets import SOURCES
+from tests.support.warm import run_for_results, run_observed
 from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
-    import functools
     from pathlib import Path
-
-    from tests.conftest import RunUnderTool
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 DECOMPOSE = "--analysis=decompose"
 
 
-def test_training(run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]) -> None:
+def test_training(output: Path) -> None:
     """Weights, gradients, optimizer state and activations are the exact sums of their storages, at every moment."""
-    run = run_under_tool(python_target("decompose_gpt", "cpu"), DECOMPOSE)
+    run = run_for_results([SOURCES / "decompose_gpt.py", "cpu"], DECOMPOSE, output=output)
     assert run.returncode == 0, run.stderr
     # Blocks of CPU tensors have the size of their storage, only their address is aligned.
     check_training(run, Pool.HOST, "HOST", int)
@@ -63,11 +62,9 @@ def check_dump(path: Path) -> None:
     assert not any("owner:" in row["Attr"] for row in csv_rows(path) if row["Event"] != "MALLOC")
 
 
-def test_frozen_layers_and_labels(
-    run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]
-) -> None:
+def test_frozen_layers_and_labels(output: Path) -> None:
     """What every backward pass reads is no activation; labels of the user stand behind the tool's."""
-    run = run_under_tool(python_target("decompose_frozen", "cpu"), DECOMPOSE)
+    run = run_observed([SOURCES / "decompose_frozen.py", "cpu"], DECOMPOSE, output=output)
     assert run.returncode == 0, run.stderr
     decomposition = decompose_capture(run.capture)
     for step in (1, 2, 3):
@@ -80,11 +77,9 @@ def test_frozen_layers_and_labels(
         assert found["HOST@program"] == sum(total(run.report[part]) for part in held)
 
 
-def test_nothing_of_it_without_being_asked(
-    run_under_tool: RunUnderTool, python_target: functools.partial[list[str | Path]]
-) -> None:
+def test_nothing_of_it_without_being_asked(output: Path) -> None:
     """No labels are recorded, no owner is in the dump, and the summary has no section."""
-    run = run_under_tool(python_target("decompose_frozen", "cpu"))
+    run = run_for_results([SOURCES / "decompose_frozen.py", "cpu"], output=output)
     assert run.returncode == 0, run.stderr
     assert "by owner" not in run.stderr
     assert "Owners on" not in (run.capture.directory / "report.txt").read_text(encoding="utf-8")

@@ -186,6 +186,7 @@ def test_blocks_of_one_run_are_equal(run: str, request: pytest.FixtureRequest) -
     assert [recording.problems for recording in given.ways.values()] == [()] * 3
 
 
+@nightly
 def test_a_killed_program_gives_what_one_that_ended_gives(ended: Run, killed: Run) -> None:
     """The same program does the same until it is killed, and all of it is there."""
     for form in ("event log", "csv", "db"):
@@ -193,11 +194,13 @@ def test_a_killed_program_gives_what_one_that_ended_gives(ended: Run, killed: Ru
         assert differences(ended.results[form], killed.results[form], expected) == [], form
 
 
-def test_recovering_changes_nothing_in_the_log(killed: Run) -> None:
+@pytest.mark.parametrize("run", [pytest.param("killed", marks=nightly), "killed_between"])
+def test_recovering_changes_nothing_in_the_log(run: str, request: pytest.FixtureRequest) -> None:
     """A copy of the log that no dump was made of gives the same results."""
-    copy = killed.capture.parent.with_name("untouched") / killed.capture.name
-    shutil.copytree(killed.capture / "event_log", copy / "event_log")
-    assert differences(analysed(load(copy)), killed.results["event log"], OF_EACH_INPUT) == []
+    given: Run = request.getfixturevalue(run)
+    copy = given.capture.parent.with_name("untouched") / given.capture.name
+    shutil.copytree(given.capture / "event_log", copy / "event_log")
+    assert differences(analysed(load(copy)), given.results["event log"], OF_EACH_INPUT) == []
 
 
 def test_a_run_that_is_killed_between_is_like_a_whole_one_until_then(ended: Run, killed_between: Run) -> None:

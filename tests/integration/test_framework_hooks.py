@@ -10,6 +10,7 @@ import pytest
 
 from msmemscope.model.events import EventKind
 from msmemscope.model.labels import decode_labels
+from tests.support import tool
 from tests.support.frameworks import PACKAGES
 from tests.support.recordings import assert_sound, events_of
 from tests.support.warm import run_observed, run_python
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.formats.event_log import Capture
-    from tests.conftest import RunUnderTool
 
 pytestmark = pytest.mark.torch
 
@@ -221,18 +221,22 @@ def test_compiled_programs_are_compiled_as_before(output: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_labels_without_decompose(run_under_tool: RunUnderTool) -> None:
+def test_no_labels_without_decompose(output: Path) -> None:
     """The frameworks are not touched for other analyses."""
-    run = run_under_tool([sys.executable, "-c", FSDP2], "--analysis=leaks")
+    run = run_observed(["-c", FSDP2], "--analysis=leaks", output=output)
     assert run.returncode == 0, run.stderr
     assert set(owners(run.capture)) == {""}
     assert "observed.framework_hooks" not in run.capture.facts
 
 
 @pytest.mark.parametrize("order", ["imported", "not imported"])
-def test_every_target_is_in_the_installed_torch(run_alone: RunUnderTool, order: str) -> None:
+def test_every_target_is_in_the_installed_torch(output: Path, order: str) -> None:
     """All are hooked with their signatures, before or after the import, and given back as the very same objects."""
-    run = run_alone([sys.executable, "-c", EVERY_TARGET, order])
+    words = ["-c", EVERY_TARGET, order]
+    if order == "imported":
+        run = run_python(words, output=output, variables={})
+    else:  # torch._dynamo, which a forked process has, has imported them
+        run = tool.run([sys.executable, *words], output=output)
     assert run.returncode == 0, run.stderr
     targets, signatures, rest = run.reports
     assert int(targets["targets"]) == int(targets["hooked"]) >= 14
@@ -241,11 +245,11 @@ def test_every_target_is_in_the_installed_torch(run_alone: RunUnderTool, order: 
 
 
 @pytest.mark.slow
-def test_weights_and_cache_of_vllm_are_labelled(run_under_tool: RunUnderTool) -> None:
+def test_weights_and_cache_of_vllm_are_labelled(output: Path) -> None:
     """Tensors that exist are labelled when the runner has them, what a phase allocates as it does; and snapshots."""
     paths = ":".join(map(str, (PACKAGES, PACKAGES / "vllm_ascend_0_11")))
     program = f"import sys; sys.path[:0] = {paths.split(':')!r}\n{VLLM}"
-    run = run_under_tool([sys.executable, "-c", program])
+    run = run_observed(["-c", program], output=output)
     assert run.returncode == 0, run.stderr
     found = owners(run.capture)
     assert found["later: vllm@weights"] == 4_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import venv
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -13,7 +13,7 @@ import msmemscope
 from msmemscope import _native
 from msmemscope.model.events import EventKind
 from tests.support import tool
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 from tests.support.recordings import assert_sound, count, events_of, shadows, unmatched_frees
 from tests.support.targets import environment
 
@@ -40,33 +40,53 @@ msmemscope.stop()
 """
 """Uses everything that needs no torch."""
 
-ONE_TENSOR = f"""
+
+class Allocator(NamedTuple):
+    """What a program says to have an allocator, and to allocate."""
+
+    load: str
+    """A line."""
+    allocate: str
+    """A call that allocates BYTES bytes."""
+
+    def one(self, size: int = BYTES) -> str:
+        """The call for a size."""
+        return self.allocate.replace("BYTES", str(size))
+
+    def program(self) -> str:
+        """A program that allocates once while it is observed."""
+        return f"""
 import msmemscope
-import torch
+{self.load}
 msmemscope.start()
-kept = torch.empty({BYTES}, dtype=torch.uint8)
+kept = {self.one()}
 msmemscope.stop()
 print("result=1")
 """
 
-ONE_BLOCK = f"""
-import msmemscope
-import ctypes
-library = ctypes.CDLL(LIBRARY)
-library.fake_tensor_allocate.restype = ctypes.c_void_p
-library.fake_tensor_allocate.argtypes = [ctypes.c_size_t]
-msmemscope.start()
-kept = library.fake_tensor_allocate({BYTES})
-msmemscope.stop()
-print("result=1")
-"""
-"""The same of the stand-in for torch's allocator, which is loaded in no time."""
+
+TORCH = Allocator("import torch", "torch.empty(BYTES, dtype=torch.uint8)")
+
+ONE_TENSOR = TORCH.program()
 
 
 @pytest.fixture
-def one_tensor(target_builder: Builder) -> str:
-    """A program for what does not depend on torch: with the stand-in by day, at night with torch itself."""
-    return ONE_TENSOR if NIGHT else ONE_BLOCK.replace("LIBRARY", repr(str(target_builder.library())))
+def allocator(target_builder: Builder) -> Allocator:
+    """For what does not depend on torch: its stand-in by day, which is loaded in no time, at night torch itself."""
+    if NIGHT:
+        return TORCH
+    load = (
+        f"import ctypes; library = ctypes.CDLL({str(target_builder.library())!r}); "
+        "library.fake_tensor_allocate.restype = ctypes.c_void_p; "
+        "library.fake_tensor_allocate.argtypes = [ctypes.c_size_t]"
+    )
+    return Allocator(load, "library.fake_tensor_allocate(BYTES)")
+
+
+@pytest.fixture
+def one_tensor(allocator: Allocator) -> str:
+    """A program for what does not depend on torch."""
+    return allocator.program()
 
 
 @pytest.fixture
@@ -125,7 +145,7 @@ def assert_recorded(run: ToolRun) -> None:
 # --- what is installed
 
 
-@pytest.mark.parametrize("flags", [("-S",), ("-S", "-I"), ("-S", "-OO")], ids="".join)
+@pytest.mark.parametrize("flags", [pytest.param(("-S",), marks=nightly), ("-S", "-I"), ("-S", "-OO")], ids="".join)
 def test_nothing_but_the_standard_library(package_alone: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
     """Every call works without torch and numpy, and loads neither; in isolated mode and without docstrings too."""
     check = "import sys; print('loaded=' + '/'.join(sorted({'numpy', 'torch', 'polars', 'rich'} & set(sys.modules))))"
@@ -224,24 +244,24 @@ def test_a_thread_that_is_not_the_main_thread(tmp_path: Path, one_tensor: str) -
 
 @pytest.mark.torch
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_of_multiprocessing(tmp_path: Path, method: str) -> None:
+def test_processes_of_multiprocessing(tmp_path: Path, allocator: Allocator, method: str) -> None:
     """A child has a recording of its own: forked, it goes on collecting; started anew, once it says start()."""
     (tmp_path / "program.py").write_text(
         f"""
 import multiprocessing
 import os
 import msmemscope
-import torch
+{allocator.load}
 
 def work(queue):
     msmemscope.start()
-    kept = torch.empty({BYTES}, dtype=torch.uint8)
+    kept = {allocator.one()}
     msmemscope.stop()
     queue.put(os.getpid())
 
 if __name__ == "__main__":
     context = multiprocessing.get_context({method!r})
-    kept = torch.empty({BYTES + 64}, dtype=torch.uint8)
+    kept = {allocator.one(BYTES + 64)}
     msmemscope.start()
     queue = context.Queue()
     child = context.Process(target=work, args=(queue,))
@@ -266,7 +286,7 @@ if __name__ == "__main__":
 
 @pytest.mark.torch
 @pytest.mark.filterwarnings("default")
-def test_a_notebook(tmp_path: Path) -> None:
+def test_a_notebook(tmp_path: Path, allocator: Allocator) -> None:
     """In a Jupyter kernel, cell by cell; results are written when the kernel is shut down."""
     pytest.importorskip("ipykernel", reason="ipykernel is not installed in this environment")
     manager = pytest.importorskip(
@@ -285,10 +305,10 @@ def test_a_notebook(tmp_path: Path) -> None:
 
     try:
         for cell in (
-            "import torch, msmemscope",
-            "before = torch.empty(100_032, dtype=torch.uint8)",
+            f"import msmemscope\n{allocator.load}",
+            f"before = {allocator.one(100_032)}",
             "msmemscope.start()",
-            f"kept = torch.empty({BYTES}, dtype=torch.uint8)",
+            f"kept = {allocator.one()}",
             "msmemscope.stop(); print('over')",
         ):
             reply = client.execute_interactive(cell, timeout=120, output_hook=collect_output)
@@ -320,7 +340,9 @@ def finish():
     msmemscope.stop()
     print("finished=1")
 """
-    start = ONE_TENSOR.replace("msmemscope.stop()", "")
+    # Of the two orders, one with torch by day too: it has handlers and threads of its own.
+    program = ONE_TENSOR if order == "before" else one_tensor
+    start = program.replace("msmemscope.stop()", "")
     run = run_code(handler + start if order == "before" else start + handler, tmp_path)
     assert run.reports[-1] == {"finished": "1"}
     assert "Traceback" not in run.stderr
@@ -381,7 +403,9 @@ def test_without_a_home(tmp_path: Path, one_tensor: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [pytest.param("<&-", marks=nightly), pytest.param(">&-", marks=nightly), "2>&-", "<&- >&- 2>&-"]
+)
 def test_closed_streams(tmp_path: Path, one_tensor: str, closed: str) -> None:
     """No file of the recording takes the number of a stream, and nothing fails because nobody can be told."""
     assert_recorded(run_code(one_tensor.rpartition("print")[0], tmp_path, behind=closed))

@@ -47,7 +47,7 @@ def run_cells(tmp_path: Path, *cells: str) -> tuple[list[dict[str, Any]], ToolRu
     )
     variables = {"TMPDIR": str(tmp_path), "IPYTHONDIR": str(tmp_path / "ipython")}
     words = ("-c", SHELL, tmp_path / "cells.json")
-    run = run_python(words, output=tmp_path / "output", variables=variables, modules=(*WITH_TORCH, "IPython"))
+    run = run_python(words, output=tmp_path / "output", variables=variables, modules=(*WITH_TORCH, "IPython", "polars"))
     assert run.returncode == 0, run.stderr
     assert not list(tmp_path.glob("msmemscope_*")), "the scratch folder was left behind"
     states = [json.loads(line[5:]) for line in run.stdout.splitlines() if line.startswith("STATE")]
@@ -199,20 +199,18 @@ def test_magics_inside_a_cell_work(tmp_path: Path) -> None:
     assert "from the shell" in run.stdout
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("%%msmemscope --leak\n1", "unknown option: '--leak'"),
-        ("%%msmemscope --device=gpu\n1", "device: not a device: 'gpu'"),
-        ("%%msmemscope --top=0\n1", "--top: not a number of lines: '0'"),
-        ("%%msmemscope x = 1\n1", "%%msmemscope: takes options only on its line: 'x = 1'"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path: Path, cell: str, message: str) -> None:
+def test_mistakes_are_one_line(tmp_path: Path) -> None:
     """A usage error without a traceback; nothing ran."""
-    (state,), run = run_cells(tmp_path, cell)
-    assert state["error"].startswith(f"UsageError: {message}")
-    assert state["shown"] == []
+    messages = {
+        "%%msmemscope --leak\n1": "unknown option: '--leak'",
+        "%%msmemscope --device=gpu\n1": "device: not a device: 'gpu'",
+        "%%msmemscope --top=0\n1": "--top: not a number of lines: '0'",
+        "%%msmemscope x = 1\n1": "%%msmemscope: takes options only on its line: 'x = 1'",
+    }
+    states, run = run_cells(tmp_path, *messages)
+    for state, message in zip(states, messages.values(), strict=True):
+        assert state["error"].startswith(f"UsageError: {message}")
+        assert state["shown"] == []
     assert "Traceback" not in run.stdout + run.stderr
 
 

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
-from tests.support.nightly import nightly
-from tests.support.warm import run_python
+from tests.support.nightly import NIGHT, nightly
+from tests.support.warm import WITH_TORCH, run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
+
+IMPORTED = (*WITH_TORCH, "pytest", "polars")
+"""What every run of pytest imports, and those that check memory."""
+
+WORKERS = 2 if NIGHT else 1
+"""Of pytest-xdist; each imports torch."""
+
+NUMBER_OF_MANY = 200 if NIGHT else 100
 
 IS_INSTALLED = any(point.value == "pytest_msmemscope" for point in importlib.metadata.entry_points(group="pytest11"))
 
@@ -51,7 +59,7 @@ def run_pytest(tmp_path: Path, tests: str, *options: str, launcher: tuple[str, .
     if launcher:
         run = tool.run((*launcher, sys.executable, *words), output=output, variables=variables)
     else:
-        run = run_python(words, output=output, variables=variables)
+        run = run_python(words, output=output, variables=variables, modules=IMPORTED)
     assert not list(tmp_path.glob("msmemscope_*")), "the scratch folder was left behind"
     return run
 
@@ -298,7 +306,7 @@ def test_workers_of_xdist_check_too(tmp_path: Path) -> None:
     """Each for its own tests; wrong arguments are the error of their test."""
     pytest.importorskip("xdist")
     wrong = '\n@pytest.mark.limit_device_memory("much")\ndef test_wrong(): pass\n'
-    run = run_pytest(tmp_path, LIMITS + wrong, "-n", "2")
+    run = run_pytest(tmp_path, LIMITS + wrong, "-n", str(WORKERS))
     assert outcomes(run) == {"passed": 3, "failed": 3, "xfailed": 1, "error": 1}, run.stdout
     assert "usage error: test_memory.py::test_wrong: @pytest.mark.limit_device_memory: not a size" in run.stdout
 
@@ -343,22 +351,24 @@ def test_under_the_command_line_everything_is_collected_and_checked(tmp_path: Pa
 
 
 def test_many_tests_do_not_get_slower(tmp_path: Path) -> None:
-    """Each reads only what is new: the last of 200 tests is checked as fast as the first ones."""
-    many = """
+    """Each reads only what is new: the last of many tests is checked as fast as the first ones."""
+    many = f"""
 import time
 begins = []
+number_of_tests = {NUMBER_OF_MANY}
 
 @pytest.mark.no_device_leaks
-@pytest.mark.parametrize("number", range(200))
+@pytest.mark.parametrize("number", range(number_of_tests))
 def test_it(number):
     begins.append(time.process_time())  # others may use the processors, too
     for _ in range(500):
         torch.empty(100)
 
 def test_pace():
-    took = sorted(after - before for before, after in zip(begins[100:], begins[101:]))
-    early = sorted(after - before for before, after in zip(begins[5:55], begins[6:56]))
+    half, quarter = number_of_tests // 2, number_of_tests // 4
+    took = sorted(after - before for before, after in zip(begins[half:], begins[half + 1:]))
+    early = sorted(after - before for before, after in zip(begins[5:5 + quarter], begins[6:6 + quarter]))
     assert took[len(took) // 2] < 3 * early[len(early) // 2]
 """
     run = run_pytest(tmp_path, many)
-    assert outcomes(run) == {"passed": 201}, run.stdout
+    assert outcomes(run) == {"passed": NUMBER_OF_MANY + 1}, run.stdout

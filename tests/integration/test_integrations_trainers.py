@@ -31,7 +31,11 @@ def needs(*packages: str) -> pytest.MarkDecorator:
 
 INSTALLED = (
     *warm.WITH_TORCH,
-    *(name for name in ("transformers", "lightning") if importlib.util.find_spec(name) is not None),
+    *(
+        module
+        for package, module in {"transformers": "transformers.trainer", "lightning": "lightning"}.items()
+        if importlib.util.find_spec(package) is not None
+    ),
 )
 """What programs import, some of it for seconds."""
 
@@ -39,16 +43,21 @@ needs_transformers = needs("transformers", "accelerate")
 needs_lightning = needs("lightning")
 
 
-def run_python(
-    tmp_path: Path, *words: object, before: tuple[object, ...] = (), imported: tuple[str, ...] | None = None
-) -> tool.ToolRun:
-    """Run Python on a program, in an environment without torch_npu: transformers loads it where it is importable."""
+def run_python(tmp_path: Path, *words: object, before: tuple[object, ...] = (), is_warm: bool = True) -> tool.ToolRun:
+    """Run Python on a program, in an environment without torch_npu: transformers loads it where it is importable.
+
+    Args:
+        tmp_path: A folder of the test.
+        *words: What stands behind `python`.
+        before: Words of the command line before `python`.
+        is_warm: Whether trainers may have been imported before; never where there are words before.
+    """
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     kept = os.pathsep.join(folder for folder in folders if not (Path(folder) / "torch_npu").is_dir())
     variables = {"PYTHONPATH": kept, "TMPDIR": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
-    if before:
+    if before or not is_warm:
         return tool.run([*before, sys.executable, *words], output=tmp_path / "output", variables=variables)
-    return warm.run_python(words, output=tmp_path / "output", variables=variables, modules=imported or INSTALLED)
+    return warm.run_python(words, output=tmp_path / "output", variables=variables, modules=INSTALLED)
 
 
 def steps_of(run: tool.ToolRun) -> list[int]:
@@ -195,7 +204,7 @@ def test_without_the_package_only_the_use_fails(tmp_path: Path, framework: str) 
         f"from msmemscope.integrations.{framework} import MsmemscopeCallback\n"
         "try:\n    MsmemscopeCallback()\nexcept ImportError as error:\n    print(error)\n"
     )
-    run = run_python(tmp_path, program, imported=warm.WITH_TORCH)
+    run = run_python(tmp_path, program, is_warm=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"msmemscope.integrations.{framework}.MsmemscopeCallback needs {framework}")
     assert f"hint: pip install {framework}" in run.stdout
@@ -221,8 +230,10 @@ def test_the_example_of_the_pytest_plugin_passes(tmp_path: Path) -> None:
     from tests.integration.test_integrations_pytest import IS_INSTALLED
 
     plugin = () if IS_INSTALLED else ("-p", "pytest_msmemscope")
-    options = ("-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", *plugin)
-    run = run_python(tmp_path, "-m", "pytest", *options, EXAMPLES / "test_memory.py", imported=warm.WITH_TORCH)
+    # A trainer has imported a plugin of pytest before, which is nothing to fail for.
+    is_imported = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+    options = ("-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", *is_imported, *plugin)
+    run = run_python(tmp_path, "-m", "pytest", *options, EXAMPLES / "test_memory.py")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "2 passed" in run.stdout
 
@@ -239,7 +250,7 @@ def test_the_example_notebook_runs(tmp_path: Path) -> None:
         "    for output in cell.get('outputs', ()):\n"
         "        print(output['data']['text/plain'])\n"
     )
-    run = run_python(tmp_path, program, EXAMPLES / "memory_of_a_cell.ipynb")
+    run = run_python(tmp_path, program, EXAMPLES / "memory_of_a_cell.ipynb", is_warm=False)
     assert run.returncode == 0, run.stderr
     assert "left by the cell: 8.01 MiB in 4 blocks" in run.stdout
     assert "msmemscope: memory in In[3]" in run.stdout

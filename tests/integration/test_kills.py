@@ -14,7 +14,8 @@ from tests.support.nightly import NIGHT
 if TYPE_CHECKING:
     from tests.support.targets import Builder
 
-KILLS = 250 if NIGHT else 10
+KILLS = {Pool.HOST: 250 if NIGHT else 10, Pool.HAL: 250 if NIGHT else 5}
+"""The emulated driver is slow: where the log rotates, it takes a process seconds until its log is full."""
 
 
 @pytest.mark.parametrize("rotates", [False, True], ids=["whole", "rotating"])
@@ -29,7 +30,7 @@ def test_random_kills(target_builder: Builder, pool: Pool, *, rotates: bool) -> 
         except NotInstalledError as missing:
             pytest.skip(str(missing))
         program = build_for_npu(target_builder, variables)
-    figures = kill_many(program, KILLS, pool=pool, rotates=rotates, variables=variables)
+    figures = kill_many(program, KILLS[pool], pool=pool, rotates=rotates, variables=variables)
     assert figures.lost == figures.invented == 0, figures
     assert figures.recorded > 0
     assert (figures.recycled > 0) is rotates, figures

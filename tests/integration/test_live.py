@@ -19,7 +19,7 @@ import pytest
 from msmemscope.live.followed_capture import FollowedCapture
 from msmemscope.live.snapshot import Life
 from tests.support.targets import SOURCES, environment
-from tests.support.tool import TOOL
+from tests.support.tool import TOOL, ToolRun, run
 
 if TYPE_CHECKING:
     from tests.support.targets import Builder
@@ -76,23 +76,16 @@ def target(target_builder: Builder, output: Path) -> Iterator[Target]:
         pass
 
 
-def live(*arguments: object) -> subprocess.CompletedProcess[str]:
+def live(output: Path, *arguments: object) -> ToolRun:
     """Run the verb, without a terminal."""
-    return subprocess.run(
-        [*TOOL, "live", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=environment(),
-    )
+    return run([*TOOL, "live", *arguments], output=output, timeout_s=60)
 
 
-def seen(*arguments: object) -> dict[str, Any]:
+def seen(output: Path, named: object) -> dict[str, Any]:
     """What it says of the only process, as JSON."""
-    run = live(*arguments, "--once", "--json")
-    assert run.returncode == 0, run.stderr
-    (process,) = json.loads(run.stdout)["processes"]
+    looked = live(output, named, "--once", "--json")
+    assert looked.returncode == 0, looked.stderr
+    (process,) = json.loads(looked.stdout)["processes"]
     return dict(process)
 
 
@@ -104,7 +97,7 @@ def host(process: dict[str, Any]) -> dict[str, Any]:
 def test_from_start_to_end(target: Target, output: Path) -> None:
     """By the number of the process, that of its launcher, and its folder; the program is not touched."""
     for named in (target.process_id, target.launcher.pid, output, *output.glob("msmemscope_*")):
-        process = seen(named)
+        process = seen(output, named)
         assert process["process_id"] == target.process_id
         assert process["life"] == "running"
         assert host(process)["in_use_bytes"] == 4 * MIB
@@ -113,19 +106,19 @@ def test_from_start_to_end(target: Target, output: Path) -> None:
     assert ": keep" in site["site"]
     assert "allocates_on_request.py" in process["program"]
     target.does(f"allocate {8 * MIB}", "step", "free", "step", f"allocate {MIB}", "step")
-    process = seen(target.process_id)
+    process = seen(output, target.process_id)
     assert host(process)["in_use_bytes"] == 5 * MIB
     assert host(process)["peak_bytes"] == 12 * MIB
     assert (process["step_count"], host(process)["growth_per_step_bytes"]) == (3, MIB)
     target.end()
     (capture,) = output.glob("msmemscope_*")
-    process = seen(capture)
+    process = seen(output, capture)
     assert process["life"] == "has ended"
-    run = live(capture)
-    assert run.returncode == 0
-    assert "next: msmemscope report" in run.stdout
-    assert "one snapshot" in run.stderr
-    gone = live(target.process_id)
+    looked = live(output, capture)
+    assert looked.returncode == 0
+    assert "next: msmemscope report" in looked.stdout
+    assert "one snapshot" in looked.stderr
+    gone = live(output, target.process_id)
     assert (gone.returncode, gone.stdout) == (2, "")
     assert "no such process runs" in gone.stderr
 

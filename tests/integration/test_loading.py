@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.model.events import EventKind
+from tests.support.nightly import NIGHT
 from tests.support.recordings import count, events_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.support.targets import Builder
     from tests.support.tool import ToolRun
 
+ROUNDS = 1000 if NIGHT else 200
 FULL_RELRO = ("-Wl,-z,now", "-Wl,-z,relro")
 
 
@@ -34,7 +36,7 @@ def test_loading_in_several_threads_at_once(target_builder: Builder, run_under_t
     race = target_builder.part("loading/race.c", "race", "-pie", "-ldl")
     heavy = target_builder.part("loading/heavy_libc10.c", "libc10.so", "-Wl,-soname,libc10.so", *FULL_RELRO)
     other = target_builder.part("loading/opens.c", "libopens.so")
-    assert_observed(run_under_tool([race, heavy, other, "1000"]))
+    assert_observed(run_under_tool([race, heavy, other, str(ROUNDS)]))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import NIGHT
 from tests.support.targets import environment
 from tests.support.tool import TOOL
 
@@ -22,15 +23,17 @@ if TYPE_CHECKING:
     from tests.conftest import BuildTarget
 
 TIMEOUT_S = 60
+SLOWNESS_S = 3 if NIGHT else 2
 STOPPED = "recording stopped: growing the event log: file size limit reached"
 
 
-@pytest.fixture
-def preloaded(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which a program is observed without the launcher, whose own stderr would be in the way."""
     command = [sys.executable, "-c", "import os; print('\\0'.join(f'{k}={v}' for k, v in os.environ.items()))"]
+    output = tmp_path_factory.mktemp("preloaded") / "output"
     shown = subprocess.run(
-        [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", *command],
+        [*TOOL, "--device=cpu", f"--output={output}", "--", *command],
         env=environment(), capture_output=True, text=True, check=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     return dict(line.split("=", 1) for line in shown.stdout.rstrip("\n").split("\0"))
@@ -41,6 +44,19 @@ def pipe() -> Iterator[tuple[int, int]]:
     """A pipe that blocks whoever writes to it when it is full."""
     ends = os.pipe()
     yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unread(build_target: BuildTarget, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    """A launcher whose program fills a pipe that nobody reads: it has seconds of patience, in which the other tests run."""
+    ends = os.pipe()
+    output = tmp_path_factory.mktemp("unread") / "output"
+    command = [*TOOL, "--device=cpu", f"--output={output}", "--", str(build_target("own_stderr")), "full"]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=ends[1], text=True) as launcher:
+        yield launcher
+        launcher.kill()
     for end in ends:
         os.close(end)
 
@@ -69,24 +85,13 @@ def test_the_end_of_recording_is_no_harm(
         assert STOPPED in os.read(reader, 4096).decode()
 
 
-def test_the_end_of_the_launcher_does_not_wait_for_a_reader(
-    build_target: BuildTarget, pipe: tuple[int, int], tmp_path: Path
-) -> None:
-    """The program fills the pipe and ends; nobody reads; its exit status still comes back."""
-    command = [*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", str(build_target("own_stderr")), "full"]
-    run = subprocess.run(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=pipe[1], text=True, check=False, timeout=TIMEOUT_S
-    )
-    assert (run.returncode, run.stdout) == (0, "allocs=20000 frees=20000\n")
-
-
 def test_the_launcher_waits_for_a_slow_reader(build_target: BuildTarget, tmp_path: Path) -> None:
     """What is read late is there in full."""
     reader, writer = os.pipe()
     received = bytearray()
 
     def read_slowly() -> None:
-        time.sleep(3)
+        time.sleep(SLOWNESS_S)
         while piece := os.read(reader, 65536):
             received.extend(piece)
 
@@ -136,3 +141,9 @@ def test_warnings_of_the_core_are_left_out_where_errors_alone_are_asked_for(tmp_
         run = tool.run([*TOOL, *options, "--", sys.executable, "-c", program], output=output)
         assert (f"msmemscope: {warning}\n" in run.stderr) is is_printed
         assert run.capture.facts["message"] == (warning,)
+
+
+def test_the_end_of_the_launcher_does_not_wait_for_a_reader(unread: subprocess.Popen[str]) -> None:
+    """The program fills the pipe and ends; nobody reads; its exit status still comes back."""
+    printed, _ = unread.communicate(timeout=TIMEOUT_S)
+    assert (unread.returncode, printed) == (0, "allocs=20000 frees=20000\n")

@@ -31,11 +31,18 @@ def _line_of(text: str) -> int:
     return number
 
 
-def test_a_leak_is_found_at_the_end_of_a_run(
-    python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
-) -> None:
+@pytest.fixture(scope="module")
+def run(
+    python_target: Callable[..., list[str | Path]], target_builder: Builder, tmp_path_factory: pytest.TempPathFactory
+) -> tool.ToolRun:
+    """Six steps that leak, under the tool."""
+    output = tmp_path_factory.mktemp("steps") / "output"
+    command = python_target("leaky_steps", str(target_builder.library()), "6")
+    return tool.run([*tool.TOOL, "--device=cpu", f"--output={output}", "--", *command], output=output)
+
+
+def test_a_leak_is_found_at_the_end_of_a_run(run: tool.ToolRun) -> None:
     """By default, in the form that scripts know; the program's own output and status stay as they are."""
-    run = run_under_tool(python_target("leaky_steps", str(target_builder.library()), "6"))
     assert (run.returncode, run.stdout) == (0, "")
     assert "\n====== ERROR: Detected memory leaks on device cpu ======\n" in run.stderr
     assert LEAK.findall(run.stderr) == ["2", "3", "4", "5"]
@@ -90,11 +97,8 @@ def test_inefficient_memory_is_shown_and_stands_in_the_dump(
     assert {finding["allocation_id"] for finding in findings} == {int(row["ID"]) for row in rows}
 
 
-def test_the_command_reads_what_a_run_left(
-    python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
-) -> None:
+def test_the_command_reads_what_a_run_left(run: tool.ToolRun) -> None:
     """The folder of the run, and its dump, give the same leaks as the run itself printed."""
-    run = run_under_tool(python_target("leaky_steps", str(target_builder.library()), "6"))
     printed = [line for line in run.stderr.splitlines() if line.startswith("Direct ")]
     (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
     for path in (run.output, dump):
@@ -104,11 +108,8 @@ def test_the_command_reads_what_a_run_left(
         assert found.stderr == ""
 
 
-def test_a_reader_that_goes_away_is_no_error(
-    python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
-) -> None:
+def test_a_reader_that_goes_away_is_no_error(run: tool.ToolRun) -> None:
     """`msmemscope analyze leaks DIR | head` is quiet."""
-    run = run_under_tool(python_target("leaky_steps", str(target_builder.library()), "6"))
     line = f"{sys.executable} -m msmemscope analyze leaks {run.output} --json | true"
     piped = tool.run(["bash", "-c", line], output=run.output)
     assert (piped.returncode, piped.stderr) == (0, "")

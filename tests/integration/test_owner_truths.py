@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-PROGRAMS = (*CPU_PROGRAMS, *(NIGHTLY_PROGRAMS["cpu"] if NIGHT else ()))
+AT_NIGHT = ("inference.growing_cache", *NIGHTLY_PROGRAMS["cpu"])
+"""The first is run by day on the virtual NPU."""
+PROGRAMS = tuple(name for name in (*CPU_PROGRAMS, *NIGHTLY_PROGRAMS["cpu"]) if NIGHT or name not in AT_NIGHT)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.model.events import EventKind
+from tests.support.nightly import NIGHT, nightly
 from tests.support.recordings import assert_sound, count, events_of, unmatched_frees
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import BuildTarget, RunUnderTool
     from tests.support.tool import ToolRun
+
+
+FORKS = 20 if NIGHT else 8
 
 
 def assert_every_process_recorded(run: ToolRun, *, leave_out: tuple[str, ...] = ()) -> None:
@@ -50,9 +54,9 @@ def test_a_child_may_free_what_it_inherited(build_target: BuildTarget, run_under
 
 def test_fork_while_other_threads_allocate(build_target: BuildTarget, run_under_tool: RunUnderTool) -> None:
     """The child never waits for a lock that was held by a thread it does not have."""
-    run = run_under_tool([build_target("fork_in_threads"), "20"], timeout_s=60)
+    run = run_under_tool([build_target("fork_in_threads"), str(FORKS)], timeout_s=60)
     assert_every_process_recorded(run)
-    assert len(run.captures) == 21
+    assert len(run.captures) == FORKS + 1
 
 
 def test_vfork_leaves_the_parent_as_it_was(build_target: BuildTarget, run_under_tool: RunUnderTool) -> None:
@@ -99,7 +103,7 @@ def test_a_launch_inside_a_launch_keeps_its_results_apart(
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mp_spawn", "mp_fork"])
+@pytest.mark.parametrize("name", [pytest.param("mp_spawn", marks=nightly), "mp_fork"])
 def test_multiprocessing_workers_are_observed(
     python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool, name: str
 ) -> None:

@@ -10,25 +10,24 @@ import pytest
 
 from msmemscope.model.events import EventKind
 from tests.support.recordings import assert_sound, events_of
-from tests.support.tool import ToolRun
-from tests.support.tool import run as run_command
+from tests.support.targets import SOURCES
+from tests.support.warm import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from tests.support.tool import ToolRun
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def run_scenario(
-    python_target: Callable[..., list[str | Path]], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], ToolRun]:
+def run_scenario(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ToolRun]:
     """Run one scenario of the program."""
 
     def run(name: str) -> ToolRun:
         output = tmp_path_factory.mktemp(name)
-        result = run_command(python_target("python_api", name, str(output)), output=output)
+        result = run_python([SOURCES / "python_api.py", name, output], output=output, variables={})
         assert result.returncode == 0, result.stderr
         return result
 

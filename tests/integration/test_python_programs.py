@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from msmemscope.model.events import EventKind
+from tests.support import tool
 from tests.support.nightly import nightly
 from tests.support.recordings import assert_sound, count, events_of, shadows
-from tests.support.tool import run as run_command
+from tests.support.targets import SOURCES
+from tests.support.warm import run_observed, run_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.conftest import RunUnderTool
@@ -22,12 +23,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
-def test_backward_is_observed_in_every_thread(
-    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
-) -> None:
-    """Tensors made by a custom backward have their events, with Python stacks that name the line."""
-    run = run_under_tool(python_target("backward_thread"), "--events=alloc,free,launch,access", "--call-stack=python")
+@pytest.fixture(scope="module")
+def backward_run(tmp_path_factory: pytest.TempPathFactory) -> tool.ToolRun:
+    """A program with a backward pass of its own, with all of its events, stacks and calls."""
+    output = tmp_path_factory.mktemp("backward") / "output"
+    options = ("--events=alloc,free,launch,access,traceback", "--call-stack=python")
+    words = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--")
+    run = tool.run([*words, sys.executable, SOURCES / "backward_thread.py"], output=output)
     assert run.returncode == 0, run.stderr
+    return run
+
+
+def test_backward_is_observed_in_every_thread(backward_run: tool.ToolRun) -> None:
+    """Tensors made by a custom backward have their events, with Python stacks that name the line."""
+    run = backward_run
     report = run.report
     events = events_of(run.capture)
     assert_sound(events)
@@ -45,13 +54,11 @@ def test_backward_is_observed_in_every_thread(
 
 
 @pytest.mark.parametrize("backend", [pytest.param("eager", marks=nightly), "aot_eager"])
-def test_compiled_regions_give_the_same_numbers(
-    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool, tmp_path: Path, backend: str
-) -> None:
+def test_compiled_regions_give_the_same_numbers(output: Path, tmp_path: Path, backend: str) -> None:
     """torch.compile works under the operator collector, with bit-identical results."""
-    command = python_target("compiled_region", backend)
-    alone = run_command(command, output=tmp_path)
-    run = run_under_tool(command, "--events=alloc,free,launch,access", "--call-stack=python")
+    words = [SOURCES / "compiled_region.py", backend]
+    alone = run_python(words, output=tmp_path, variables={})
+    run = run_observed(words, "--events=alloc,free,launch,access", "--call-stack=python", output=output)
     assert alone.returncode == run.returncode == 0, run.stderr
     assert run.report == alone.report
     assert run.report["close"] == "1"
@@ -61,14 +68,10 @@ def test_compiled_regions_give_the_same_numbers(
 
 
 @pytest.mark.parametrize("moment", ["early", "late"])
-def test_collection_can_start_late_without_the_launcher(
-    python_target: Callable[..., list[str | Path]], output: Path, tmp_path: Path, moment: str
-) -> None:
+def test_collection_can_start_late_without_the_launcher(tmp_path: Path, moment: str) -> None:
     """Between start() and stop() everything is recorded; a block that was alive appears as existing at start()."""
-    run = run_command(
-        ["bash", "-c", 'cd "$0" && exec "$@"', tmp_path, *python_target("late_start", moment)],
-        output=tmp_path / "memscopeDumpResults",
-    )
+    words = [SOURCES / "late_start.py", moment]
+    run = run_python(words, output=tmp_path / "memscopeDumpResults", variables={}, folder=tmp_path)
     assert run.returncode == 0, run.stderr
     report = run.report
     events = events_of(run.capture)
@@ -86,11 +89,9 @@ def test_collection_can_start_late_without_the_launcher(
         assert int(report["alive_size"]) in set(alive["size"]), "imported early: the block was followed all along"
 
 
-def test_deferred_mode_waits_for_start(
-    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
-) -> None:
+def test_deferred_mode_waits_for_start(output: Path) -> None:
     """Only what happens between start() and stop() is there, and what was alive then, marked as such."""
-    run = run_under_tool(python_target("deferred_mode"), "--collect-mode=deferred")
+    run = run_observed([SOURCES / "deferred_mode.py"], "--collect-mode=deferred", output=output)
     assert run.returncode == 0, run.stderr
     report = run.report
     events = events_of(run.capture)
@@ -104,17 +105,14 @@ def test_deferred_mode_waits_for_start(
     assert freed["extra"].to_list() == existing["sequence"].to_list()
 
 
-def test_python_trace_has_the_calls(
-    python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
-) -> None:
-    """--events=traceback records the functions of the program with their times."""
-    run = run_under_tool(python_target("backward_thread"), "--events=alloc,free,traceback")
-    assert run.returncode == 0, run.stderr
-    traces = list(run.capture.directory.glob("device_cpu/dump/python_trace_*.csv"))
+def test_python_trace_has_the_calls(backward_run: tool.ToolRun) -> None:
+    """--events=traceback records the functions of the program with their times, and the names of modules."""
+    traces = list(backward_run.capture.directory.glob("device_cpu/dump/python_trace_*.csv"))
     assert traces
     text = "".join(path.read_text(encoding="utf-8") for path in traces)
     assert "backward_thread.py(" in text
     assert "): train" in text
+    assert text.count("nn.Module: Linear") == int(backward_run.report["rounds"]), "torch was imported under the trace"
 
 
 def test_a_plain_python_program_runs_as_ever(run_under_tool: RunUnderTool) -> None:

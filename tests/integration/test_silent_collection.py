@@ -6,7 +6,6 @@ import contextlib
 import functools
 import io
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import pytest
 import msmemscope
 from msmemscope.cli.main import main
 from tests.support import tool
-from tests.support.targets import environment
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,10 +88,8 @@ def test_a_gate_does_not_pass_what_it_could_not_look_at(steps_under_tool: Callab
     run = steps_under_tool("--events=launch")
     path = run.capture.directory
     assert analyzed(path, "leaks", "--fail-on-findings")[0] == 1
-    compared = subprocess.run(
-        [*tool.TOOL, "compare", path, path, f"--output={run.output}", "--fail-on=peak>5%"],
-        capture_output=True, text=True, check=False, env=environment(), timeout=120,
-    )  # fmt: skip
+    command = [*tool.TOOL, "compare", path, path, f"--output={run.output}", "--fail-on=peak>5%"]
+    compared = tool.run(command, output=run.output)
     assert compared.returncode == 1
     assert "Comparison: not known" in compared.stdout
     assert "--fail-on: base: allocations were not recorded" in compared.stderr
@@ -153,7 +150,7 @@ def test_a_run_that_recorded_nothing_says_why(
     assert not run.output.exists()
 
 
-def run_program(text: str, folder: Path, library: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_program(text: str, folder: Path, library: Path, *options: str) -> tool.ToolRun:
     """Run a program that can allocate by `keep()`; with options, under the tool."""
     program = folder / "program.py"
     program.write_text(
@@ -163,10 +160,8 @@ def run_program(text: str, folder: Path, library: Path, *options: str) -> subpro
         f"def keep(): return library.fake_tensor_allocate(4096)\n{text}\n"
     )
     command = [sys.executable, str(program), str(library)]
-    return subprocess.run(
-        [*tool.TOOL, "--device=cpu", *options, "--", *command] if options else command,
-        cwd=folder, capture_output=True, text=True, check=False, env=environment(), timeout=120,
-    )  # fmt: skip
+    whole = [*tool.TOOL, "--device=cpu", *options, "--", *command] if options else command
+    return tool.run(whole, output=folder / "memscopeDumpResults", folder=folder)
 
 
 WATCHING = "msmemscope.watcher.watch(keep(), length=64, name='test')"
@@ -176,11 +171,16 @@ WATCHING = "msmemscope.watcher.watch(keep(), length=64, name='test')"
     ("before", "options", "reason"),
     [
         ("", [], "collection is off until msmemscope.start() is called"),
-        ("msmemscope.start(); msmemscope.stop()", [], "collection is off until msmemscope.start() is called"),
+        pytest.param(
+            "msmemscope.start(); msmemscope.stop()",
+            [],
+            "collection is off until msmemscope.start() is called",
+            marks=nightly,
+        ),
         ("", ["--collect-mode=deferred"], "collection is off until msmemscope.start() is called"),
         ("msmemscope.config(events='')\nmsmemscope.start()", [], "--events= selects nothing"),
         ("", ["--level=kernel"], "--level=kernel observes no operators of the cpu, add op to it"),
-        ("msmemscope.start()", [], None),
+        pytest.param("msmemscope.start()", [], None, marks=nightly),
         ("", ["--level=op"], None),
     ],
 )
@@ -201,7 +201,7 @@ def test_watching_without_collection_is_not_silent(
     [
         ("msmemscope.config(level='op')\nkeep()", True),
         ("keep()\nmsmemscope.step()", False),
-        ("msmemscope.config(level='op')\nmsmemscope.start()\nkeep()", False),
+        pytest.param("msmemscope.config(level='op')\nmsmemscope.start()\nkeep()", False, marks=nightly),
         ("msmemscope.config(level='op')\nwith msmemscope.collect():\n    keep()", False),
         ("import os\nmsmemscope.config(level='op')\nif os.fork(): os.wait()", True),
     ],

@@ -15,6 +15,7 @@ from tests.support.ascend import attributes
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
 from tests.support.tool import run
+from tests.support.warm import run_observed, run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,9 +58,9 @@ def live_bytes_at(events: pl.DataFrame, sequence: int) -> int:
 
 
 @pytest.mark.torch
-def test_every_way_to_take_one(run_under_tool: RunUnderTool, python_target: Callable[..., list[str | Path]]) -> None:
+def test_every_way_to_take_one(output: Path) -> None:
     """Calls, with-blocks, functions, coroutines and generators; by an exception too; figures are those of the moment."""
-    seen = run_under_tool(python_target("snapshots"))
+    seen = run_observed([SOURCES / "snapshots.py"], output=output)
     assert "yielded [1, 2]" in seen.stdout
     assert "raised 'x'" in seen.stdout
     taken = snapshots(seen.capture)
@@ -140,11 +141,11 @@ def test_devices_whose_blocks_are_not_recorded(run_under_tool: RunUnderTool) -> 
 
 @pytest.mark.torch
 def test_cpu_tensor_without_memory(
-    run_under_tool: RunUnderTool, run_alone: RunUnderTool, python_target: Callable[..., list[str | Path]]
+    run_under_tool: RunUnderTool, python_target: Callable[..., list[str | Path]], output: Path
 ) -> None:
     """The error is torch's own, collection goes on, and the dump says what was alive."""
     command = python_target("cpu_out_of_memory")
-    alone = run_alone(command)
+    alone = run_python(command[1:], output=output, variables={})
     seen = run_under_tool(command, "--analysis=oom:2")
     assert alone.stdout.startswith("caught: "), alone.stderr
     assert seen.stdout.startswith(alone.stdout)

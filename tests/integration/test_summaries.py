@@ -10,10 +10,12 @@ import pytest
 from msmemscope.cli.main import main
 from msmemscope.reports.summary_screen import MOST_LINES, MOST_LINES_OF_SEVERAL
 from tests.support import tool
+from tests.support.browser import find_browser
 from tests.support.nightly import nightly
 from tests.support.recorded_runs import write_run
 from tests.support.summaries import REPOSITORY, check
 from tests.support.targets import SOURCES
+from tests.support.two_clicks import line_after_two_clicks, planted_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +24,29 @@ if TYPE_CHECKING:
 TRAIN: Final = (sys.executable, "examples/train_gpt.py", "--device=cpu")
 
 
-def observed(program: Sequence[object], folder: Path) -> str:
-    """Run a program under the tool and return what is printed on stderr."""
+def run_observed(program: Sequence[object], folder: Path) -> tool.ToolRun:
+    """Run a program under the tool."""
     output = folder / "memscopeDumpResults"
     line = [*tool.TOOL, f"--output={output}", "--device=cpu", "--call-stack=python", "--", *program]
-    run = tool.run(line, output=output, folder=REPOSITORY)  # so that paths are the same wherever that is
+    # Threads of torch would wait for each other, and busily, where other tests run at the same time.
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    run = tool.run(
+        line, output=output, variables=one_thread, folder=REPOSITORY
+    )  # so that paths are the same everywhere
     assert run.returncode == 0, run.stderr
-    return run.stderr
+    return run
+
+
+def observed(program: Sequence[object], folder: Path) -> str:
+    """Run a program under the tool and return what is printed on stderr."""
+    return run_observed(program, folder).stderr
+
+
+@pytest.fixture(scope="module")
+def leaking_gpt(tmp_path_factory: pytest.TempPathFactory) -> tool.ToolRun:
+    """A training that keeps the losses of its steps."""
+    pytest.importorskip("torch")
+    return run_observed([*TRAIN, "--steps=6", "--leak"], tmp_path_factory.mktemp("leaking"))
 
 
 @pytest.mark.torch
@@ -41,11 +59,19 @@ def test_a_healthy_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_leaking_gpt(tmp_path: Path) -> None:
+def test_a_leaking_gpt(leaking_gpt: tool.ToolRun) -> None:
     """The line that keeps the losses stands in the first sentence."""
-    text = check("leaking_gpt", observed([*TRAIN, "--steps=6", "--leak"], tmp_path), tmp_path)
+    text = check("leaking_gpt", leaking_gpt.stderr, leaking_gpt.output.parent)
     assert text.splitlines()[1].startswith("msmemscope: leak: ")
     assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here: the report is not looked at in a browser")
+def test_two_clicks_lead_to_the_line_that_keeps_the_losses(leaking_gpt: tool.ToolRun, tmp_path: Path) -> None:
+    """The layers of the model allocate what leaks; the line that keeps it is that of the function that holds it."""
+    planted = planted_line(REPOSITORY / "examples" / "train_gpt.py", "history.append(")
+    assert line_after_two_clicks(leaking_gpt.capture.directory, tmp_path, "[data-source='holder']") == planted
 
 
 @pytest.mark.torch

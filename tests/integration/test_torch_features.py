@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.forked import run_forked
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
+from tests.support.warm import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +37,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[ToolRun, T
     """Each feature under the tool and without it, in forked processes."""
     source = str(SOURCES / "torch_features.py")
     programs = {
-        name: f"import runpy, sys\nsys.argv[1:] = [{name!r}]\nrunpy.run_path({source!r}, run_name='__main__')\n"
+        name: "import runpy, sys, torch\n"
+        "torch.set_num_threads(1)\n"
+        f"sys.argv[1:] = [{name!r}]\n"
+        f"runpy.run_path({source!r}, run_name='__main__')\n"
         for name in FEATURES
     }
     observed = run_forked(programs, tmp_path_factory.mktemp("observed"), EVERYTHING)
-    alone = run_forked(programs, tmp_path_factory.mktemp("alone"))
+    folder = tmp_path_factory.mktemp("alone")
+    alone = (
+        run_forked(programs, folder)
+        if NIGHT
+        else {name: run_python(["-c", text], output=folder, variables={}) for name, text in programs.items()}
+    )
     return {name: (observed[name], alone[name]) for name in FEATURES}
 
 

@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.conftest import RunUnderTool
@@ -59,15 +61,68 @@ def calls(trace: pl.DataFrame, function: str) -> int:
     return trace.filter(pl.col("function") == function).height
 
 
-def test_the_tracer_needs_no_start(tmp_path: Path) -> None:
+WITHOUT_A_SESSION = """
+def again(number):
+    return abs(number)
+
+def last(number):
+    return abs(number)
+
+work(1)
+msmemscope.tracer.start()
+work(3)
+in_thread(2)
+msmemscope.tracer.stop()
+work(1)
+
+t = msmemscope.tracer
+t.stop()
+t.start()
+t.start()
+again(1)
+again(2)
+t.stop()
+t.stop()
+again(3)
+
+msmemscope.tracer.start()
+last(1)
+last(2)
+"""
+
+
+@pytest.fixture(scope="module")
+def without_a_session(tmp_path_factory: pytest.TempPathFactory) -> tuple[tool.ToolRun, pl.DataFrame]:
+    """A program that switches the tracer alone, and its trace."""
+    run = run_program(tmp_path_factory.mktemp("alone"), WITHOUT_A_SESSION)
+    return run, trace_of(run)
+
+
+def test_the_tracer_needs_no_start(without_a_session: tuple[tool.ToolRun, pl.DataFrame]) -> None:
     """Only what runs between start and stop, in every thread; one file per thread; no memory events."""
-    body = "work(1)\nmsmemscope.tracer.start()\nwork(3)\nin_thread(2)\nmsmemscope.tracer.stop()\nwork(1)\n"
-    run = run_program(tmp_path, body)
-    trace = trace_of(run)
+    run, trace = without_a_session
     assert (calls(trace, "work"), calls(trace, "leaf")) == (2, 5)
     assert trace.filter(pl.col("function") == "leaf")["Thread Id"].n_unique() == 2
     dumps = list(run.output.glob("msmemscope_*/device_*/dump/memscope_dump_*"))
     assert not dumps, "nothing but the trace was asked for"
+
+
+def test_switching_twice_says_one_line_and_goes_on(without_a_session: tuple[tool.ToolRun, pl.DataFrame]) -> None:
+    """Each mistake is one line; the trace is as if it had not been made."""
+    run, trace = without_a_session
+    assert calls(trace, "again") == 2
+    printed = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: tracer")]
+    assert printed == [
+        "msmemscope: tracer.stop(): the tracer is not on",
+        "msmemscope: tracer.start(): the tracer is on already",
+        "msmemscope: tracer.stop(): the tracer is not on",
+    ]
+
+
+def test_a_tracer_that_is_on_at_the_end_is_written(without_a_session: tuple[tool.ToolRun, pl.DataFrame]) -> None:
+    """Nobody has to stop it."""
+    _, trace = without_a_session
+    assert calls(trace, "last") == 2
 
 
 def test_our_own_functions_are_not_traced(tmp_path: Path) -> None:
@@ -91,38 +146,44 @@ msmemscope.tracer.stop()
     assert (calls(trace, "wrapped"), calls(trace, "leaf")) == (1, 2)
 
 
-def test_switching_twice_says_one_line_and_goes_on(tmp_path: Path) -> None:
-    """Each mistake is one line; the trace is as if it had not been made."""
-    body = "t = msmemscope.tracer\nt.stop()\nt.start()\nt.start()\nwork(2)\nt.stop()\nt.stop()\nwork(1)\n"
-    run = run_program(tmp_path, body)
-    assert calls(trace_of(run), "leaf") == 2
-    printed = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: tracer")]
-    assert printed == [
-        "msmemscope: tracer.stop(): the tracer is not on",
-        "msmemscope: tracer.start(): the tracer is on already",
-        "msmemscope: tracer.stop(): the tracer is not on",
-    ]
+SHARED = [
+    # Numbers are how often leaf is called at each place.
+    ("START work(1) T.start() work(2) STOP work(4) T.stop() work(8)", 1 + 2 + 4),
+    ("T.start() work(1) START work(2) T.stop() work(4) STOP work(8)", 1 + 2 + 4),
+    ("START work(1) T.start() work(2) T.stop() work(4) STOP work(8)", 1 + 2 + 4),
+    ("T.start() work(1) START work(2) STOP work(4) T.stop() work(8)", 1 + 2 + 4),
+    ("START work(1) STOP work(2) T.start() work(4) T.stop() work(8)", 1 + 4),
+]
 
 
-@pytest.mark.parametrize(
-    ("switches", "expected"),
-    [
-        # Numbers are how often leaf is called at each place.
-        ("START work(1) T.start() work(2) STOP work(4) T.stop() work(8)", 1 + 2 + 4),
-        ("T.start() work(1) START work(2) T.stop() work(4) STOP work(8)", 1 + 2 + 4),
-        ("START work(1) T.start() work(2) T.stop() work(4) STOP work(8)", 1 + 2 + 4),
-        ("T.start() work(1) START work(2) STOP work(4) T.stop() work(8)", 1 + 2 + 4),
-        ("START work(1) STOP work(2) T.start() work(4) T.stop() work(8)", 1 + 4),
-    ],
-)
-def test_the_tracer_and_the_session_share_one_trace(tmp_path: Path, switches: str, expected: int) -> None:
+def leaf_calls(folder: Path, numbers: Sequence[int]) -> list[int]:
+    """Run some of the above in one program, each with functions of its own; return how many rows each leaf has."""
+    body = "msmemscope.config(device='cpu', events='traceback')\nT = msmemscope.tracer\n"
+    for number in numbers:
+        body += f"def leaf_{number}(value):\n    return abs(value)\n"
+        body += f"def work(count):\n    for value in range(count):\n        leaf_{number}(value)\n"
+        body += (
+            SHARED[number][0]
+            .replace(" ", "\n")
+            .replace("START", "msmemscope.start()")
+            .replace("STOP", "msmemscope.stop()")
+        )
+        body += "\n"
+    trace = trace_of(run_program(folder, body))
+    return [calls(trace, f"leaf_{number}") for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
+    """The rows of each, by day of one program after the other in one process, at night each in a process of its own."""
+    programs = [[number] for number in range(len(SHARED))] if NIGHT else [list(range(len(SHARED)))]
+    return [count for numbers in programs for count in leaf_calls(tmp_path_factory.mktemp("shared"), numbers)]
+
+
+@pytest.mark.parametrize("number", range(len(SHARED)), ids=[switches for switches, _ in SHARED])
+def test_the_tracer_and_the_session_share_one_trace(shared: list[int], number: int) -> None:
     """Each call has one row, while any of the two wants it; neither ends the other's."""
-    body = "T = msmemscope.tracer\n" + switches.replace(" ", "\n").replace("START", "msmemscope.start()").replace(
-        "STOP", "msmemscope.stop()"
-    )
-    options = "msmemscope.config(device='cpu', events='traceback')\n"
-    trace = trace_of(run_program(tmp_path, options + body + "\n"))
-    assert calls(trace, "leaf") == expected
+    assert shared[number] == SHARED[number][1]
 
 
 def test_the_tracer_traces_steps_that_are_not_collected(tmp_path: Path) -> None:
@@ -148,12 +209,7 @@ msmemscope.stop()
     assert outer["FuncInfo"].startswith("stop: ")
 
 
-def test_a_tracer_that_is_on_at_the_end_is_written(tmp_path: Path) -> None:
-    """Nobody has to stop it."""
-    trace = trace_of(run_program(tmp_path, "msmemscope.tracer.start()\nwork(2)\n"))
-    assert calls(trace, "leaf") == 2
-
-
+@nightly  # by day test_python_programs.py looks for them in a trace that the launcher begins before torch is imported
 def test_modules_of_a_torch_that_comes_later_have_their_names(tmp_path: Path) -> None:
     """The trace begins before torch is imported, as it does under the launcher."""
     pytest.importorskip("torch")

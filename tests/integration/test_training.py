@@ -11,24 +11,28 @@ import polars as pl
 import pytest
 
 from msmemscope.model.events import ACCESS_KINDS, EventKind
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 from tests.support.recordings import assert_sound, events_of
 from tests.support.targets import SOURCES
-from tests.support.tool import run as run_command
+from tests.support.warm import run_observed, run_python
 
 if TYPE_CHECKING:
     from tests.conftest import RunUnderTool
+    from tests.support.tool import ToolRun
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt.py"
+
+STEPS = 5 if NIGHT else 3
+
+EVERYTHING = ("--events=alloc,free,launch,access,traceback", "--call-stack=python")
 
 MODES = [
     pytest.param((), id="defaults"),
     pytest.param(("--call-stack=",), id="no stacks", marks=nightly),
     pytest.param(("--call-stack=python,c",), id="both stacks", marks=nightly),
     pytest.param(("--events=alloc,free,launch,access",), id="accesses", marks=nightly),
-    pytest.param(("--events=alloc,free,launch,access,traceback", "--call-stack=python"), id="everything"),
     pytest.param(("--collect-mode=deferred",), id="deferred, and never started", marks=nightly),
     pytest.param(("--max-size=1M",), id="flight recorder", marks=nightly),
     pytest.param(("--steps=2",), id="one step", marks=nightly),
@@ -41,10 +45,19 @@ _alone: dict[tuple[str, ...], str] = {}
 def losses_alone(arguments: tuple[str, ...], folder: Path) -> str:
     """What the program prints without the tool; run once per worker."""
     if arguments not in _alone:
-        run = run_command([sys.executable, EXAMPLE, *arguments], output=folder)
+        run = run_python([EXAMPLE, *arguments], output=folder, variables={})
         assert run.returncode == 0, run.stderr
         _alone[arguments] = run.stdout
     return _alone[arguments]
+
+
+@pytest.fixture(scope="module")
+def with_everything(tmp_path_factory: pytest.TempPathFactory) -> ToolRun:
+    """A run of which everything is collected."""
+    output = tmp_path_factory.mktemp("everything") / "output"
+    run = run_observed([EXAMPLE, f"--steps={STEPS}"], *EVERYTHING, output=output)
+    assert run.returncode == 0, run.stderr
+    return run
 
 
 @pytest.mark.parametrize("options", MODES)
@@ -52,10 +65,15 @@ def test_losses_are_bit_identical_in_every_mode(
     run_under_tool: RunUnderTool, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     """The program prints its losses with every digit; nothing differs."""
-    arguments = ("--steps=5",)
+    arguments = (f"--steps={STEPS}",)
     run = run_under_tool([sys.executable, EXAMPLE, *arguments], *options)
     assert run.returncode == 0, run.stderr
     assert run.stdout == losses_alone(arguments, tmp_path)
+
+
+def test_losses_are_bit_identical_with_everything_collected(with_everything: ToolRun, tmp_path: Path) -> None:
+    """Nothing differs."""
+    assert with_everything.stdout == losses_alone((f"--steps={STEPS}",), tmp_path)
 
 
 @nightly
@@ -69,11 +87,9 @@ def test_losses_are_bit_identical_for_other_trainings(
     assert run.stdout == losses_alone(arguments, tmp_path)
 
 
-def test_accesses_lie_in_live_blocks(run_under_tool: RunUnderTool) -> None:
+def test_accesses_lie_in_live_blocks(with_everything: ToolRun) -> None:
     """Each ACCESS that names a block lies within it, between its MALLOC and its FREE; most name one."""
-    run = run_under_tool([sys.executable, EXAMPLE, "--steps=3"], "--events=alloc,free,launch,access")
-    assert run.returncode == 0, run.stderr
-    events = events_of(run.capture)
+    events = events_of(with_everything.capture)
     assert_sound(events)
     accesses = events.filter(pl.col("kind").is_in([int(kind) for kind in ACCESS_KINDS]))
     named = accesses.filter(pl.col("extra") != 0)
@@ -94,9 +110,9 @@ def test_accesses_lie_in_live_blocks(run_under_tool: RunUnderTool) -> None:
     assert joined.filter(~alive).height == 0
 
 
-def test_live_bytes_equal_those_of_the_torch_profiler(run_under_tool: RunUnderTool) -> None:
+def test_live_bytes_equal_those_of_the_torch_profiler(output: Path) -> None:
     """At ten points of a training, to the byte; the program marks them by blocks of sizes that nothing else has."""
-    run = run_under_tool([sys.executable, SOURCES / "profiled_training.py"], "--events=alloc,free")
+    run = run_observed([SOURCES / "profiled_training.py"], "--events=alloc,free", output=output)
     assert run.returncode == 0, run.stderr
     line = next(line for line in run.stdout.splitlines() if line.startswith("{"))
     expected = {int(size): change for size, change in json.loads(line).items()}

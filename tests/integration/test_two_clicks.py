@@ -1,4 +1,7 @@
-"""Programs that leak, recorded on the CPU: two clicks in the browser lead from the first sentence to the planted line."""
+"""Programs that leak, recorded on the CPU: two clicks in the browser lead from the first sentence to the planted line.
+
+By day tests/integration/test_summaries.py clicks in the report of a training that keeps its losses.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.slow,
+    nightly,
     pytest.mark.skipif(find_browser() is None, reason="no Chromium here: the report is not looked at in a browser"),
 ]
 
@@ -40,14 +44,12 @@ def test_a_gpt_that_keeps_losses_shows_where_they_are_kept(tmp_path: Path) -> No
     assert line_after_two_clicks(capture, tmp_path, "[data-source='holder']") == planted
 
 
-@nightly
 def test_a_server_that_keeps_answers_shows_where_they_are_made(tmp_path: Path) -> None:
     """As docs/stories.md says."""
     capture = recorded(tmp_path, "serve_requests.py", "--requests=100")
     assert line_after_two_clicks(capture, tmp_path) == planted_line(EXAMPLES / "serve_requests.py", "torch.relu(")
 
 
-@nightly
 @pytest.mark.parametrize("identity", ["containers.forgotten_list", "training.checkpoints_kept"])
 def test_a_program_of_the_leak_zoo_shows_its_marked_line(identity: str, tmp_path: Path) -> None:
     """Which is also where the block is allocated, so there is no second excerpt."""

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs starlette and uvicorn: pip install 'msmemscope[view]'")
 
+from tests.support.nightly import nightly
 from tests.support.recorded_runs import write_run
 from tests.support.small_disk import small_disk
 from tests.support.targets import environment
@@ -60,7 +61,7 @@ def building(capture: Path, cache: Path) -> Iterator[tuple[subprocess.Popen[str]
                 os.killpg(viewer.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("size_kib", [4, 100, 260])
+@pytest.mark.parametrize("size_kib", [*(pytest.param(size, marks=nightly) for size in (4, 100)), 260])
 def test_a_full_disk_is_named(capture: Path, tmp_path: Path, size_kib: int) -> None:
     """Whether the folder, the first files or the last ones have no room."""
     prefix, disk, copy = small_disk(tmp_path, size_kib)
@@ -112,7 +113,7 @@ def test_a_worker_that_is_killed_is_explained(capture: Path, tmp_path: Path) -> 
     assert files_below(tmp_path / "cache") == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=nightly), signal.SIGKILL])
 def test_a_worker_whose_viewer_is_killed_ends_too(capture: Path, tmp_path: Path, how: signal.Signals) -> None:
     """It takes what it has made with it."""
     with building(capture, tmp_path / "cache") as (viewer, worker):

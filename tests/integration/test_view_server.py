@@ -239,8 +239,12 @@ def test_the_index_is_made_once_and_anew_when_the_recording_changes(tmp_path: Pa
 
 
 def test_several_recordings_are_shown_together(tmp_path: Path) -> None:
-    """Captures and a dump of one of them; one that cannot be read is named, and the others are shown."""
-    one = write_run(tmp_path / "one", process_id=11, rank=0)
+    """Captures and a dump of one of them; one that cannot be read is named, and the others are shown.
+
+    Names with markup, control characters and marks of direction are plain texts of bounded length.
+    """
+    hostile = "<img src=x onerror=alert(1)>\u202e\x1b[31m" + "x" * 10_000
+    one = write_run(tmp_path / "one", process_id=11, rank=0, program=f"/home/me/{hostile}.py")
     other = write_run(tmp_path / "other", process_id=12, rank=1, leaks=False)
     dump = with_dumps(other)
     with running_viewer(tmp_path / "cache", one, other, dump, tmp_path / "nowhere") as viewer:
@@ -249,17 +253,6 @@ def test_several_recordings_are_shown_together(tmp_path: Path) -> None:
         assert names == ["rank 0", "rank 1", "rank 1"]  # its dump knows its place too
         frame = viewer.content("difference?row=40&other_process=1&other_row=40&by=site")
         assert frame.table.height
-        viewer.process.send_signal(signal.SIGINT)
-        assert viewer.process.wait(60) == 0
-        assert viewer.process.stderr is not None
-        assert "nowhere" in viewer.process.stderr.read()
-
-
-def test_hostile_texts_are_made_visible(tmp_path: Path) -> None:
-    """Names with markup, control characters and marks of direction are plain texts of bounded length."""
-    name = "<img src=x onerror=alert(1)>\u202e\x1b[31m" + "x" * 10_000
-    write_run(tmp_path / "run", program=f"/home/me/{name}.py")
-    with running_viewer(tmp_path / "cache", tmp_path / "run") as viewer:
         for question in ("verdicts", "findings", "block?block=0"):
             text = json.dumps(viewer.content(question), ensure_ascii=False)
             assert "<img src=x" in text
@@ -267,6 +260,10 @@ def test_hostile_texts_are_made_visible(tmp_path: Path) -> None:
             assert "\x1b" not in text
             assert "\\u001b" not in text
             assert "x" * 2500 not in text
+        viewer.process.send_signal(signal.SIGINT)
+        assert viewer.process.wait(60) == 0
+        assert viewer.process.stderr is not None
+        assert "nowhere" in viewer.process.stderr.read()
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ for step in range(3):
 
 
 def run_program(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
-    """Run a program under the tool; only the event log of it can be looked at."""
+    """Run a program under the tool; its event log, its files of watched memory and its messages can be looked at."""
     program = tmp_path / "program.py"
     program.write_text(text)
     run = run_observed([program], *options, output=tmp_path / "output")
@@ -80,7 +80,7 @@ def run_program(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
 
 
 def run_anew(tmp_path: Path, text: str, *options: str) -> tool.ToolRun:
-    """Run a program under the tool, with a folder of watched memory and a summary of its own."""
+    """Run a program under the tool in a process that shares no memory with another one, and that has a summary."""
     program = tmp_path / "program.py"
     program.write_text(text)
     output = tmp_path / "output"
@@ -168,7 +168,7 @@ def test_legitimate_writes_of_watched_memory(tmp_path: Path) -> None:
 
 def test_automatic_watching_gives_no_false_report(tmp_path: Path) -> None:
     """Nothing is found in a clean run, and the log says how much was looked at."""
-    run = run_anew(tmp_path, "WATCHES = False\n" + EVERYTHING_LEGITIMATE, "--watch=auto")
+    run = run_program(tmp_path, "WATCHES = False\n" + EVERYTHING_LEGITIMATE, "--watch=auto")
     assert changes(run.capture) == []
     (coverage,) = run.capture.facts["watch.coverage"]
     figures = dict(part.split("=") for part in coverage.split(","))
@@ -184,7 +184,7 @@ fault.update(address=blocks[5].data_ptr() + 4096, call=14)
 for _ in range(40):
     torch.ops.faulty.scale(x)
 """
-    (change,) = changes(run_anew(tmp_path, program, "--watch=auto", "--watch-budget=3M").capture)
+    (change,) = changes(run_program(tmp_path, program, "--watch=auto", "--watch-budget=3M").capture)
     assert change.size == 1 << 20
     assert (change.attributes["first"], change.attributes["granularity"]) == ("4096", "1024")
     since, until = int(change.attributes["previous_call"]), change.culprit[1]
@@ -244,7 +244,7 @@ d = torch.cos(b)
 print(f"thread={threading.get_native_id()}")
 """
     options = "--watch=torch._ops.aten.add.Tensor:out0,torch._ops.aten.sin.default,full-content"
-    run = run_anew(tmp_path, program, options)
+    run = run_program(tmp_path, program, options)
     thread, watched = run.report["thread"], "torch._ops.aten.add.Tensor_0"
     looks = ["add.Tensor_1", "clone.default_1", "t.default_1", "mul_.Tensor_1", "sin.default_1"]
     expected = {
@@ -277,7 +277,7 @@ del parameter
 torch.ones(3)
 a.add_(1)
 """
-    run = run_anew(tmp_path, program)
+    run = run_program(tmp_path, program)
     import torch
 
     a = torch.arange(3000, dtype=torch.int32).reshape(50, 60)
@@ -305,7 +305,7 @@ import torch, msmemscope
 msmemscope.watcher.watch(bytes_of := torch.tensor(list(b"123456789"), dtype=torch.uint8), name="digits")
 torch.ones(3)
 """
-    run = run_anew(tmp_path, program, "--watch-checksum=crc64")
+    run = run_program(tmp_path, program, "--watch-checksum=crc64")
     assert {checksum for _, checksum in checksums(run.output)} == {"b86883e6fa710a9f"}
 
 
@@ -327,7 +327,7 @@ del b, shared
 torch.ones(3)
 msmemscope.watcher.remove(torch.zeros(4))
 """
-    run = run_anew(tmp_path, program)
+    run = run_program(tmp_path, program)
     events = watch_events(run.capture)
     started = [event.name for event in events if event.kind is EventKind.WATCH_START]
     ended = {event.name: event.attributes["reason"] for event in events if event.kind is EventKind.WATCH_STOP}
@@ -346,7 +346,7 @@ msmemscope.watcher.watch(victim, name="large")
 for _ in range(5):
     torch.ops.faulty.scale(x)
 """
-    run = run_anew(tmp_path, program, "--watch=torch._ops.aten.none.default,full-content", "--watch-max-size=3M")
+    run = run_program(tmp_path, program, "--watch=torch._ops.aten.none.default,full-content", "--watch-max-size=3M")
     files = list((run.output / "watch_dump").iterdir())
     assert len(files) == 3
     assert sum(file.stat().st_size for file in files) == 3 << 20

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import tool
+from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import SOURCES
+from tests.support.warm import run_for_results
 from tests.support.watching import check_seeded_runs
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-SEEDS = 20
+SEEDS = 20 if NIGHT else 10
 PROGRAM = SOURCES / "watched_faults.py"
 LARGEST_EXACT_BYTES = {"auto": 16 << 10}
 """Automatic watching knows changes in larger memory to 1 KiB."""
@@ -36,13 +36,12 @@ def in_segments(ranges: str, size: int) -> str:
     return f"{first // 1024 * 1024}-{min(last // 1024 * 1024 + 1023, size - 1)}"
 
 
-@pytest.mark.parametrize("how", WAYS)
+# A window by day: test_watch.py.
+@pytest.mark.parametrize("how", ["by name and by address", pytest.param("window", marks=nightly), "auto"])
 def test_every_seeded_fault_is_found_and_nothing_else(tmp_path: Path, how: str) -> None:
-    """The culprit, its call, the victim and the bytes: 20 of 20; and no word about 20 clean runs."""
+    """The culprit, its call, the victim and the bytes of all of them; and no word about as many clean runs."""
     ways, options = WAYS[how]
-    output = tmp_path / "output"
-    words = (*tool.TOOL, f"--output={output}", "--device=cpu", *options, sys.executable, PROGRAM, "cpu", SEEDS, *ways)
-    run = tool.run(words, output=output)
+    run = run_for_results([PROGRAM, "cpu", SEEDS, *ways], *options, output=tmp_path / "output")
     assert run.returncode == 0, run.stderr
     for printed, found in check_seeded_runs(run, SEEDS * len(ways)):
         expected = printed["ranges"]

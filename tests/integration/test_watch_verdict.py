@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import tool
 from tests.support.nightly import nightly
+from tests.support.warm import run_for_results, run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,8 +47,7 @@ def run_program(tmp_path: Path, wrong_call: int, watch: str, *options: str) -> t
     """Run the program under the tool."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("WRONG_CALL", str(wrong_call)).replace("WATCH", watch))
-    output = tmp_path / "output"
-    run = tool.run((*tool.TOOL, f"--output={output}", "--device=cpu", *options, sys.executable, program), output=output)
+    run = run_for_results([program], *options, output=tmp_path / "output")
     assert run.returncode == 0, run.stderr
     return run
 
@@ -125,7 +124,7 @@ def test_a_window_that_never_begins_is_reported_without_the_launcher(tmp_path: P
         "x = torch.ones(8) * 2\n"
         "msmemscope.stop()\n"
     )
-    run = tool.run((sys.executable, program), output=output)
+    run = run_python([program], output=output, variables={})
     assert run.returncode == 0, run.stderr
     sentence = "aten.nosuch.default never ran: none of its outputs was watched."
     assert sentence in " ".join(run.stderr.split())

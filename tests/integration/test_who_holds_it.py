@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,34 +14,27 @@ from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from msmemscope.recording.holders import block_holders
 from msmemscope.recording.recording import StepSource
-from tests.integration.test_integrations_trainers import needs_transformers, run_python
+from tests.integration.test_integrations_trainers import needs_transformers
+from tests.integration.test_integrations_trainers import run_python as run_without_torch_npu
 from tests.support import tool
+from tests.support.nightly import nightly
+from tests.support.warm import run_observed, run_python
 
 PROGRAMS = Path(__file__).parents[1] / "target_programs"
 
 pytestmark = [pytest.mark.torch]
 
 
-def printed_by(code: str, folder: Path) -> str:
-    """Run Python code in a folder, without the tool; return what it prints."""
-    finished = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=tool.TIMEOUT_S,
-    )
+def printed_by(folder: Path, *words: object) -> str:
+    """Run `python WORDS` in a folder, without the tool; return what it prints."""
+    finished = run_python(words, output=folder / "output", variables={}, folder=folder)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout.strip()
 
 
-def test_every_way_of_holding() -> None:
+def test_every_way_of_holding(tmp_path: Path) -> None:
     """Each chain names the variable, and the way from there; what a search looks at lives no longer for it."""
-    program = [sys.executable, str(PROGRAMS / "held_in_many_ways.py")]
-    finished = subprocess.run(program, capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S)
-    assert finished.returncode == 0, finished.stderr
-    found = json.loads(finished.stdout)
+    found = json.loads(printed_by(tmp_path, PROGRAMS / "held_in_many_ways.py"))
     assert {name: chains[0] if chains else None for name, chains in found.items()} == {
         "attribute": "Owner.history[1], from main.owner",
         "global": "__main__.by_key['key']",
@@ -63,12 +55,9 @@ def test_every_way_of_holding() -> None:
     assert found["two"] == ["main.gone", "main.both[0]"]
 
 
-def test_no_code_of_the_program_runs() -> None:
+def test_no_code_of_the_program_runs(tmp_path: Path) -> None:
     """Objects that stand in for others, subclasses of containers and of text, and keys that take long to show."""
-    program = [sys.executable, str(PROGRAMS / "holders_with_opinions.py")]
-    finished = subprocess.run(program, capture_output=True, text=True, check=False, timeout=tool.TIMEOUT_S)
-    assert finished.returncode == 0, finished.stderr
-    printed = json.loads(finished.stdout)
+    printed = json.loads(printed_by(tmp_path, PROGRAMS / "holders_with_opinions.py"))
     assert printed["noticed"] == []
     assert {name: chains[0] for name, chains in printed["found"].items()} == {
         "lazy": "LazyStandIn.value, from main.lazy",
@@ -95,10 +84,11 @@ for _ in range(200):
     msmemscope.stop()
 print(len(searches))
 """
-    printed = printed_by(program, tmp_path)
+    printed = printed_by(tmp_path, "-c", program)
     assert 1 <= int(printed) < 20
 
 
+@nightly  # by day the leak zoo has a trainer that keeps its losses, and the Trainer of transformers runs under the command line
 @pytest.mark.slow
 @needs_transformers
 def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
@@ -106,7 +96,7 @@ def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
     program = PROGRAMS / "trainer_that_keeps_losses.py"
     output = tmp_path / "output"
     tool_words = (*tool.TOOL, "--device=cpu", f"--output={output}", "--")
-    run = run_python(tmp_path, program, tmp_path / "trainer", before=tool_words)
+    run = run_without_torch_npu(tmp_path, program, tmp_path / "trainer", before=tool_words)
     assert run.returncode == 0, run.stderr
     (directory,) = output.glob("msmemscope_*_ascend")
     recording = load(directory)
@@ -124,17 +114,14 @@ def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_nothing_is_looked_for_with_a_time_of_zero(tmp_path: Path) -> None:
     """The option turns it off; the findings are the same."""
-    output = tmp_path / "output"
     program = tmp_path / "leaky.py"
     program.write_text(
         "import torch, msmemscope\nkept = []\nfor _ in range(10):\n    kept.append(torch.ones(9))\n    msmemscope.step()\n",
         encoding="utf-8",
     )
-    options = ["--device=cpu", "--holder-time=0", f"--output={output}"]
-    run = tool.run([*tool.TOOL, *options, "--", sys.executable, program], output=output)
+    run = run_observed([program], "--holder-time=0", output=tmp_path / "output")
     assert run.returncode == 0, run.stderr
-    (directory,) = output.glob("msmemscope_*_ascend")
-    recording = load(directory)
+    recording = load(run.capture.directory)
     assert not recording.events["kind"].is_in([EventKind.HOLDER]).any()
     (site,) = find_leaks(recording).step_leaks.leaking_sites.iter_rows(named=True)
     assert (site["leaked_blocks"], site["held_by"]) == (8, None)
@@ -174,7 +161,7 @@ except ValueError as error:
     address = error.args[0]
 print(*msmemscope.who_holds(address))
 """
-    assert printed_by(program, tmp_path) == "sys.last_traceback -> train.kept[0]"
+    assert printed_by(tmp_path, "-c", program) == "sys.last_traceback -> train.kept[0]"
 
 
 def test_what_stands_in_for_a_traceback_is_not_asked(tmp_path: Path) -> None:
@@ -191,8 +178,7 @@ def test_what_stands_in_for_a_traceback_is_not_asked(tmp_path: Path) -> None:
         "sys.last_traceback = StandIn()\n",
         encoding="utf-8",
     )
-    output = tmp_path / "output"
-    run = tool.run([*tool.TOOL, "--device=cpu", f"--output={output}", "--", sys.executable, program], output=output)
+    run = run_observed([program], output=tmp_path / "output")
     assert (run.returncode, run.stdout) == (0, "")
     assert set(block_holders(load(run.capture.directory))["held_by"]) <= {
         f"__main__.kept[{place}]" for place in range(40)

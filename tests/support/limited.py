@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from tests.support.nightly import NIGHT
+from tests.support.warm_process import WarmPython
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,18 +19,35 @@ if TYPE_CHECKING:
 MEMORY_BYTES: Final = 3 << 30
 """Address space: libraries and threads alone take a third of it."""
 PROCESSOR_SECONDS: Final = 60
+_MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
+"""What the tool imports in nearly every run, which takes longer than most inputs."""
+_LIMITED_TOOL: Final = """
+import resource, runpy, sys
+memory_bytes, processor_seconds = map(int, sys.argv[1:3])
+resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+sys.argv = ["msmemscope", *sys.argv[3:]]
+runpy.run_module("msmemscope", run_name="__main__", alter_sys=True)
+"""
 
 
 def run_limited(
     arguments: Sequence[object], *, memory_bytes: int = MEMORY_BYTES, processor_seconds: int = PROCESSOR_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `msmemscope` in a process of its own.
+    """Runs `msmemscope` in a process of its own, by day one that is forked from a process that has imported it.
 
     Args:
         arguments: Its arguments.
         memory_bytes: Address space that it may take.
         processor_seconds: Time that it may take on all processors together; a signal ends it then.
     """
+    command = [sys.executable, "-m", "msmemscope", *map(str, arguments)]
+    variables = {**os.environ, "POLARS_MAX_THREADS": "2"}
+    if not NIGHT:
+        words = ["-c", _LIMITED_TOOL, str(memory_bytes), str(processor_seconds), *command[3:]]
+        ended = _warm_tool().run(words, variables, Path.cwd(), limit_s=10 * processor_seconds)
+        return subprocess.CompletedProcess(command, ended.status, ended.stdout, ended.stderr)
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -33,11 +55,16 @@ def run_limited(
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     return subprocess.run(
-        [sys.executable, "-m", "msmemscope", *map(str, arguments)],
+        command,
         capture_output=True,
         text=True,
         check=False,
         timeout=10 * processor_seconds,
-        env={**os.environ, "POLARS_MAX_THREADS": "2"},
+        env=variables,
         preexec_fn=limit,
     )
+
+
+@functools.cache
+def _warm_tool() -> WarmPython:
+    return WarmPython(_MODULES)

@@ -99,4 +99,4 @@ def _show(page: BrowserPage, selector: str) -> None:
 def _taken(page: BrowserPage) -> Picture:
     # What was changed a moment ago is drawn in the frame after the next.
     page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return small(read_png(page.picture()))
+    return small(read_png(page.picture(is_quick=True)))

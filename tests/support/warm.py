@@ -117,6 +117,30 @@ def run_with_results(
     return replace(ran, stderr=ran.stderr + results.stderr)
 
 
+def run_for_results(
+    words: Sequence[object],
+    *options: str,
+    output: Path,
+    modules: tuple[str, ...] = WITH_TORCH,
+) -> ToolRun:
+    """Run `python WORDS` under the tool, by day in a process forked from one that has imported torch.
+
+    Unlike with `run_observed`, dumps, reports and the summary are there, too; by day without what the launcher says at the start.
+
+    Args:
+        words: `-c CODE`, `-m MODULE` or a file, and arguments.
+        options: Of the tool, but for the device and the output.
+        output: Where captures are expected.
+        modules: What is imported before.
+    """
+    if NIGHT:
+        line = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", sys.executable, *words)
+        return tool.run(line, output=output)
+    return run_with_results(
+        words, options, output=output, variables={}, modules=modules, changes={}, timeout_s=tool.TIMEOUT_S
+    )
+
+
 def _settings(options: Sequence[str], output: Path) -> str:
     """What the launcher would pass on to programs that it starts with these options."""
     from msmemscope.cli.arguments import LaunchRequest, parse_command_line

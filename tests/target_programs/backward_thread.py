@@ -1,4 +1,4 @@
-"""A custom autograd function allocates in its backward, which another thread may run; so does a hook."""
+"""A custom autograd function, behind a module, allocates in its backward, which another thread may run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class Scratch(torch.autograd.Function):
 
 def train(rounds: int) -> None:
     """Run forward and backward."""
+    layer = torch.nn.Linear(16, 16)
     for _ in range(rounds):
         x = torch.ones(16, requires_grad=True)
-        Scratch.apply(x).sum().backward()
+        Scratch.apply(layer(x)).sum().backward()
 
 
 def main() -> None:

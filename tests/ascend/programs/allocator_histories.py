@@ -39,9 +39,15 @@ COUNTERS: Final = (
 
 
 def counted(names: tuple[str, ...]) -> list[int]:
-    """Torch's own counters."""
-    statistics: dict[str, Any] = accelerator.memory_stats()
-    return [statistics[name] for name in names]
+    """Torch's own counters, before it sorts all of them by their whole names, which takes ten times as long."""
+    found: list[int] = []
+    statistics = accelerator.memory_stats_as_nested_dict()
+    for name in names:
+        figure: Any = statistics
+        for word in name.split("."):
+            figure = figure[word]
+        found.append(figure)
+    return found
 
 
 def run(

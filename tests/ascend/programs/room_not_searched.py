@@ -42,7 +42,7 @@ def main() -> None:
     _others = [block(100) for _ in range(3)]
     torch.npu.synchronize()
     with torch.npu.stream(other):
-        for _ in range(40):
+        for _ in range(10):
             torch.mm(matrix, matrix, out=product)
         used_elsewhere.add_(1)
     used_elsewhere.record_stream(other)

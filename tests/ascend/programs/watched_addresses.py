@@ -11,7 +11,7 @@ import torch_npu  # noqa: F401 - registers the device
 import msmemscope
 from msmemscope import _native
 
-ELEMENTS, CALLS = 1 << 22, 150
+ELEMENTS, CALLS = 1 << 22, 60
 blocks = [torch.zeros(ELEMENTS, dtype=torch.int32, device=f"npu:{number}") for number in range(2)]
 watch = msmemscope.watcher.watch
 torch.npu.synchronize()

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.agent.bounded_answer import MOST_BYTES, MOST_ROWS, Page, bounded_answer, json_text
 from msmemscope.errors import ConfigurationError
+from tests.support.nightly import examples
 
 NAMES = st.builds(lambda text, times: text * times, st.text(max_size=6), st.sampled_from([1, 1, 1, 40, 4000]))
 VALUES = st.one_of(NAMES, st.integers(), st.floats(), st.none(), st.booleans())
@@ -44,7 +45,7 @@ def texts_in(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@settings(deadline=None, max_examples=25)
+@examples(by_day=15)
 @given(CONTENTS, st.sampled_from([1, 20, MOST_ROWS]))
 def test_no_answer_is_larger_than_allowed(content: dict[str, Any], limit: int) -> None:
     """However many rows there are, however long and hostile their names: and what was left out is counted."""
@@ -57,7 +58,7 @@ def test_no_answer_is_larger_than_allowed(content: dict[str, Any], limit: int) -
         assert one["shown"] < one["total"]
 
 
-@settings(deadline=None, max_examples=15)
+@examples(by_day=15)
 @given(CONTENTS, st.sampled_from([1, 20, MOST_ROWS]))
 def test_no_table_alone_is_larger_than_allowed(content: dict[str, Any], limit: int) -> None:
     """Each table that an answer names as cut."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.weights.call_tree import ITSELF, call_tree
@@ -15,6 +15,7 @@ from msmemscope.analysis.weights.numbers import count_process
 from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def test_nothing_recorded() -> None:
     assert not found.coverage.is_answered
 
 
-@settings(max_examples=40, deadline=None)
+@examples(by_day=15)
 @given(
     recordings,
     st.sampled_from(Measure),

@@ -19,6 +19,7 @@ from msmemscope.formats.dump.comparison_csv import write_comparison
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.reports.comparison_report import comparison_json, largest_differences, render_comparison
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,6 +130,7 @@ def test_kernels_of_a_queue() -> None:
 sequences = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 100)), max_size=25)
 
 
+@examples(by_day=25)
 @given(sequences, sequences)
 def test_against_dynamic_programming(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     """As few elements without partners as there can be, each side in its order, and the same totals."""

@@ -43,6 +43,7 @@ from tests.fakes.event_log_builder import (
     EventLogBuilder,
 )
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,6 +314,7 @@ def histories(draw: st.DrawFn) -> tuple[list[dict[str, int]], list[str]]:
     return events, owners
 
 
+@examples(by_day=20)
 @given(history=histories())
 def test_everything_adds_up(history: tuple[list[dict[str, int]], list[str]]) -> None:
     """At every event: roots add up to the pool, a node to its own bytes and its parts, and all to a plain count."""

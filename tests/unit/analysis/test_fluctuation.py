@@ -11,6 +11,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 
 PLACES = [(0, Pool.PTA), (1, Pool.PTA), (DEVICE_CPU, Pool.HOST)]
 
@@ -52,6 +53,7 @@ def reference(trace: Trace) -> dict[tuple[int, int, int], tuple[int, int]]:
     return found
 
 
+@examples(by_day=40)
 @given(traces())
 def test_least_and_most_of_each_step(trace: Trace) -> None:
     """From the second step on, for every pool of every device; the smallest and the largest ratio with their steps."""

@@ -12,6 +12,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventFlag
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
+from tests.support.nightly import examples
 
 MEBIBYTE = 1 << 20
 BASE = 0x12C0_0000_0000
@@ -172,6 +173,7 @@ def layouts(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[tuple[int, int
     return driver, blocks
 
 
+@examples(by_day=30)
 @given(layouts())
 def test_every_byte_is_used_or_free(layout: tuple[list[tuple[int, int]], list[tuple[int, int]]]) -> None:
     """Gaps and blocks together are the segment, byte by byte; what is in no segment is told."""

@@ -22,6 +22,7 @@ from msmemscope.model.pools import Pool
 from msmemscope.recording.operators import find_operators
 from tests.support import inefficient_oracle
 from tests.support.inefficient_oracle import Found, Row
+from tests.support.nightly import examples
 from tests.support.traces import Program, data_set, traces
 
 
@@ -31,6 +32,7 @@ def found_by(result: InefficientResult) -> list[Found]:
     return [Found(*row) for row in result.findings.select(columns).iter_rows()]
 
 
+@examples(by_day=40)
 @given(rows=traces(), threshold=st.integers(1, 4), least_size=st.sampled_from([0, 0, 30]))
 def test_the_analysis_and_the_definitions_agree(rows: list[Row], threshold: int, least_size: int) -> None:
     """The same blocks, in the same ways, with the same operators between and the same bytes saved."""
@@ -40,6 +42,7 @@ def test_the_analysis_and_the_definitions_agree(rows: list[Row], threshold: int,
     assert set(found) == inefficient_oracle.inefficient(rows, threshold=threshold, least_size=least_size)
 
 
+@examples(by_day=40)
 @given(rows=traces(), threshold=st.integers(1, 3))
 def test_peaks_without_all_findings_agree(rows: list[Row], threshold: int) -> None:
     """The peak of each pool with every block absent while it is not needed."""

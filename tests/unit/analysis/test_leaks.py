@@ -14,6 +14,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
+from tests.support.nightly import examples
 
 SITE = "/home/me/train.py(10): step\n/home/me/train.py(40): main"
 OTHER = "/home/me/train.py(20): cache\n/home/me/train.py(40): main"
@@ -85,6 +86,7 @@ def of(found: StepLeaks, fate: Fate) -> set[int]:
     return set(found.blocks.filter(pl.col("fate") == fate.value)["malloc_sequence"])
 
 
+@examples(by_day=30)
 @given(traces())
 def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
     """Without judgement of sites: the leaked and the withdrawn blocks are those of the definition."""
@@ -101,6 +103,7 @@ def test_the_definition_block_by_block(made: tuple[Trace, bool]) -> None:
     assert int(sites["leaked_bytes"].sum()) == sum(sizes[number] for number in leaked)
 
 
+@examples(by_day=30)
 @given(traces())
 def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
     """Every block that is called leaked with judgement is one by the definition; the others have another fate."""
@@ -111,6 +114,7 @@ def test_judgement_only_takes_away(made: tuple[Trace, bool]) -> None:
     assert of(judged, Fate.LONG_LIVED) == of(strict, Fate.LONG_LIVED)
 
 
+@examples(by_day=30)
 @given(traces())
 def test_peak_without_the_leaks(made: tuple[Trace, bool]) -> None:
     """The peak of each pool without its leaked blocks, all and those of one site, is what following it gives."""

@@ -13,6 +13,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 
 SITE = "/home/me/train.py(10): step"
 
@@ -36,6 +37,7 @@ def traces(draw: st.DrawFn) -> Trace:
     return trace
 
 
+@examples(by_day=30)
 @given(traces(), st.integers(0, 3))
 def test_the_definition_block_by_block(trace: Trace, start_index: int) -> None:
     """Allocated between A and B, not freed before C: in every pool of every device."""
@@ -182,6 +184,7 @@ def pools_on_the_driver(draw: st.DrawFn) -> tuple[Trace, set[int]]:
     return trace, leaked
 
 
+@examples(by_day=30)
 @given(pools_on_the_driver())
 def test_each_byte_counts_once(made: tuple[Trace, set[int]]) -> None:
     """The sum is the number of different addresses in the leaked blocks."""

@@ -15,6 +15,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.event_rows import dataset_of, end, free, launch, malloc, start
+from tests.support.nightly import examples
 
 
 def test_operators() -> None:
@@ -89,6 +90,7 @@ actions = st.lists(
 )  # fmt: skip
 
 
+@examples(by_day=30)
 @given(actions)
 def test_against_a_plain_rereading(chosen: list[tuple[str, int, int, int, int]]) -> None:
     """Random threads, devices and nesting: the same figures as of a loop over the events."""

@@ -11,11 +11,13 @@ from msmemscope.errors import ConfigurationError
 from msmemscope.model.events import EventKind
 from tests.support import inefficient_oracle
 from tests.support.inefficient_oracle import Found, Row
+from tests.support.nightly import examples
 from tests.support.traces import STRINGS, Program, data_set, traces
 
 COLUMNS = ("kind", "allocation_id", "operators_wasted", "saved_bytes")
 
 
+@examples(by_day=40)
 @given(rows=traces())
 def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     """The same blocks, with the same operators between and the same bytes saved."""
@@ -25,6 +27,7 @@ def test_the_patterns_and_the_definitions_agree(rows: list[Row]) -> None:
     assert set(found) == inefficient_oracle.patterns(rows)
 
 
+@examples(by_day=40)
 @given(rows=traces(most=90), short_life=st.integers(0, 3))
 def test_churn_and_its_definition_agree(rows: list[Row], short_life: int) -> None:
     """Without stacks the call site is the allocating operator."""

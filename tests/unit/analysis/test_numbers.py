@@ -6,7 +6,7 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from msmemscope.analysis.weights.numbers import count_process
 from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
@@ -14,6 +14,7 @@ from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
 from msmemscope.recording.timeline import peak_moments
 from tests.fakes.traces import EVENT_NS, START_NS, Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 SITE = "/home/me/train.py(9): step"
@@ -81,7 +82,7 @@ def test_damaged_times() -> None:
     assert count_process(trace.recording(), "").lifetimes["from_ns"].to_list() == [0, 10**18]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(by_day=20)
 @given(recordings)
 def test_every_block_is_in_one_bin(recording: Recording) -> None:
     """Blocks and bytes of the bins are those of the pool; peaks and call sites those of the other verbs."""

@@ -31,6 +31,7 @@ from tests.fakes.event_log_builder import (
     WRITE,
     EventLogBuilder,
 )
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -449,6 +450,7 @@ def in_batches(events: list[dict[str, Any]], rows: int) -> Iterable[pl.DataFrame
     return frame.iter_slices(rows)
 
 
+@examples(by_day=30)
 @given(events=histories(), rows=st.integers(1, 20))
 def test_against_an_oracle(events: list[dict[str, Any]], rows: int) -> None:
     """Any order of allocations, labels and uses, cut into batches anywhere."""

@@ -14,6 +14,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
 from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, Ranking, Share
 from msmemscope.recording.timeline import peak_moments
+from tests.support.nightly import examples
 
 OPERATORS = {1: "aten.add", 2: "aten.mul", 3: "aten.mm"}
 LINES = {1: "train.py(1): step", 2: "train.py(2): step", 3: "train.py(2): step"}
@@ -110,6 +111,7 @@ def assert_same(described: BlockSet, blocks: list[Block]) -> None:
     assert set(described.by_source_line.shares) == expected_ranking(blocks, "line")
 
 
+@examples(by_day=30)
 @given(event_rows())
 def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int]]) -> None:
     """Bytes, moment, blocks in use and their labels, for every pool of every device."""
@@ -131,6 +133,7 @@ def test_peaks_and_never_freed_agree_with_the_reference(rows: list[dict[str, int
         assert_same(one.blocks, rest[one.device, one.pool])
 
 
+@examples(by_day=30)
 @given(event_rows(), st.integers(0, 3))
 def test_what_is_not_listed_is_in_other(rows: list[dict[str, int]], limit: int) -> None:
     """Listed and other together are the total, the largest are the listed, and one other is never hidden."""

@@ -29,6 +29,7 @@ from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.reports.out_of_memory_report import heading
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.inefficient_oracle import Row
+from tests.support.nightly import examples
 from tests.support.traces import data_set, traces
 
 MEBIBYTE = 1 << 20
@@ -177,6 +178,7 @@ def with_sites(rows: list[Row], sites: list[int]) -> Recording:
     return data_set(rows, stacks, stack_of)
 
 
+@examples(by_day=25)
 @given(traces(), st.lists(st.integers(1, 4), min_size=1, max_size=7))
 def test_against_plain_sums(rows: list[Row], sites: list[int]) -> None:
     """Peak, what is in use at it by site and owner, and the peak without each site: block by block, moment by moment."""

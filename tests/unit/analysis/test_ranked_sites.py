@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from msmemscope.analysis.weights.ranked_sites import RankedBy, rank_sites
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import peak_moments
 from tests.fakes.traces import EVENT_NS, Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_nothing_recorded() -> None:
     assert not found.coverage.is_answered
 
 
-@settings(max_examples=40, deadline=None)
+@examples(by_day=15)
 @given(recordings)
 def test_sums_are_those_of_the_blocks(recording: Recording) -> None:
     """Block by block, for every order."""

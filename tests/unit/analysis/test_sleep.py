@@ -21,6 +21,7 @@ from msmemscope.analysis.sleep.sleep import KEPT_SCHEMA, LEAST_CYCLES, examine_s
 from msmemscope.model.attributes import AttributeKey
 from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import CPU, HAL, MARK, NO_DEVICE, PTA, RESERVED, EventLogBuilder
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from msmemscope.analysis.sleep.sleep import SleepResult
@@ -141,6 +142,7 @@ actions = st.one_of(
 )
 
 
+@examples(by_day=20)
 @given(st.lists(actions, max_size=40))
 def test_what_stays_is_what_the_definition_says(done: list[tuple[int, int, str] | None]) -> None:
     """Blocks in memory that is there, by name; what pools hold without use; the rest of the driver; and their sum."""

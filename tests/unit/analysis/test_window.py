@@ -11,6 +11,7 @@ from msmemscope.analysis.window import MemoryWindow, PoolWindow, memory_window
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA, build_blocks
+from tests.support.nightly import examples
 
 CPU = -2
 
@@ -102,6 +103,7 @@ ACTIONS = st.lists(
 )
 
 
+@examples(by_day=40)
 @given(actions=ACTIONS, bounds=st.tuples(st.integers(1, 42), st.integers(0, 42)))
 @pytest.mark.parametrize("freed_first", ["newest", "oldest"])
 def test_any_window_of_any_history(freed_first: str, actions: list[Action], bounds: tuple[int, int]) -> None:

@@ -7,7 +7,7 @@ import random
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -19,6 +19,7 @@ from msmemscope.cluster.merging import JobPart, MergeTree, merge, nothing, part_
 from msmemscope.cluster.summary import SUMMARY_SCHEMA, packed, summaries_of
 from msmemscope.errors import InputError
 from tests.fakes.rank_summaries import MIB, leak, rank_row, rank_table
+from tests.support.nightly import examples
 
 
 def outcomes(count: int) -> list[CaptureOutcome]:
@@ -52,7 +53,7 @@ def assert_same(left: JobPart, right: JobPart) -> None:
     assert left.failures == right.failures
 
 
-@settings(max_examples=40, deadline=None)
+@examples(by_day=15)
 @given(st.integers(0, 12), st.randoms(use_true_random=False))
 def test_order_and_grouping_are_nothing(count: int, chance: random.Random) -> None:
     """Merging is associative and commutative: any tree over any order gives the same part, and the same answer."""

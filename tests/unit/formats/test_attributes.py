@@ -11,6 +11,7 @@ from msmemscope.formats.attributes import named_texts, pairs_of_texts, table_of_
 from msmemscope.model.attributes import ATTRIBUTES, AttributeKey, AttributeType
 from msmemscope.recording import STRING_SCHEMA
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
+from tests.support.nightly import examples
 
 
 def texts(*values: str) -> pl.DataFrame:
@@ -100,6 +101,7 @@ _VALUES = {
 }
 
 
+@examples(by_day=40)
 @given(
     chosen=st.lists(
         st.sampled_from(ATTRIBUTES).flatmap(lambda attribute: st.tuples(st.just(attribute), _VALUES[attribute.type])),

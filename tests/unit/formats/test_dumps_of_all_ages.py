@@ -17,10 +17,10 @@ OPERATOR = "torch._ops.aten.add.Tensor"
 SHAPE = "dtype:torch.float32,shape:torch.Size([16, 8])"
 
 
-@pytest.fixture(params=WRITERS)
-def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
+@pytest.fixture(scope="module", params=WRITERS)
+def recording(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """The run, read from one of the files."""
-    path = tmp_path / "any name"  # it does not matter
+    path = tmp_path_factory.mktemp("dump") / "any name"  # it does not matter
     WRITERS[request.param](path)
     return load(path)
 

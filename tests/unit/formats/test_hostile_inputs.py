@@ -71,7 +71,7 @@ SHARED = {
     "segments": {"segments": [segment(blocks=[BLOCK] * 5_000)] * 50_000},
     "entries": {"device_traces": [[ENTRY] * 200_000] * 100},
     "frames": {"device_traces": [[{**ENTRY, "frames": [FRAME] * 100_000}]]},
-    "stacks": {"device_traces": [[{**ENTRY, "frames": [FRAME] * place} for place in range(1_000)]]},
+    "stacks": {"device_traces": [[{**ENTRY, "frames": [FRAME] * place} for place in range(1_000 if NIGHT else 500)]]},
 }
 
 
@@ -197,8 +197,9 @@ def test_a_database_that_is_worked_out_when_it_is_read(tmp_path: Path) -> None:
     """A row of nothing can be a gigabyte then."""
     path = tmp_path / "dump.db"
     columns = ", ".join(f'"{name}"' for name in HEADER.split(",") if name != "Name")
+    blob_bytes = 400_000_000 if NIGHT else 100_000_000
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f'CREATE TABLE memscope_dump ({columns}, "Name" AS (hex(zeroblob(400000000))))')
+        connection.execute(f'CREATE TABLE memscope_dump ({columns}, "Name" AS (hex(zeroblob({blob_bytes}))))')
         connection.execute("INSERT INTO memscope_dump (ID) VALUES (1)")
     with pytest.raises(InputError, match="generated columns"):
         load(path)
@@ -270,10 +271,11 @@ def test_a_line_of_a_gigabyte(content: str, tmp_path: Path) -> None:
 
 def test_rows_that_never_end(tmp_path: Path) -> None:
     """Quotes out of place on every line: the end of each row is looked for, and not for long."""
+    size = 500_000 if NIGHT else 250_000
     for line in ('1,A,"b\n', 'x"y"z,\n', "abc,\n", '1,MALLOC,PTA,"a"b",1,1,1,0,0x10,"{size:5}","f,\nb,\n",\n'):
         path = tmp_path / "dump.csv"
         for header in (HEADER, f"{HEADER},More"):
-            path.write_text(f"{header}\n" + line * (500_000 // len(line)), encoding="utf-8")
+            path.write_text(f"{header}\n" + line * (size // len(line)), encoding="utf-8")
             assert run_limited(["analyze", "leaks", path]).returncode in {0, 2}
 
 

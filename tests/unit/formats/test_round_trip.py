@@ -35,6 +35,7 @@ from tests.fakes.event_log_builder import (
     WRITE,
     EventLogBuilder,
 )
+from tests.support.nightly import examples
 
 RANGE_START, RANGE_END, KERNEL_LAUNCH, OWNER = 31, 32, 20, 53
 ROWLESS = (
@@ -136,6 +137,7 @@ def totals(recording: Recording) -> list[tuple[Any, ...]]:
     return rows
 
 
+@examples(by_day=25)
 @given(steps_of_run, st.sampled_from(list(DataFormat)))
 def test_dumps_read_back_equal_the_event_log(
     run: list[tuple[str, int, tuple[int, int], str, str]], data_format: DataFormat
@@ -168,6 +170,7 @@ def test_dumps_read_back_equal_the_event_log(
     assert dump.steps.rows() == log.steps.rows()
 
 
+@examples(by_day=15)
 @given(steps_of_run, st.sampled_from(list(DataFormat)))
 def test_a_dump_that_is_exported_again_has_the_same_bytes(
     run: list[tuple[str, int, tuple[int, int], str, str]], data_format: DataFormat

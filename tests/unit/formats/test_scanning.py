@@ -17,6 +17,7 @@ from msmemscope.formats.scanning import SCAN_SCHEMA
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import pool_word
+from tests.support.nightly import examples
 from tests.support.recorded_runs import with_dumps, write_run
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def test_events_are_those_of_the_recording(run: Path, expected: pl.DataFrame) ->
     assert {"MALLOC", "FREE", "STEP"} <= set(expected["kind"])
 
 
+@examples(by_day=25)
 @given(
     columns=st.lists(st.sampled_from(SCAN_SCHEMA.names()), min_size=1, unique=True),
     kind=st.none() | st.sampled_from(["MALLOC", "FREE", "STEP", "SNAPSHOT"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.ownership import find_owners
@@ -24,6 +24,7 @@ from msmemscope.recording import Recording
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.timeline import memory_curve, peak_moments
 from tests.fakes.event_log_builder import CPU, HOST, MALLOC, PTA, STEP, Event, EventLogBuilder
+from tests.support.nightly import examples
 
 PLACES = [(HOST, CPU), (PTA, 0), (PTA, 1), (1, 0), (7, 1024)]
 ACTIONS = st.lists(
@@ -122,7 +123,7 @@ def check_against_recording(state: LiveState, recording: Recording) -> None:
         assert state.steps.source == recording.step_source
 
 
-@settings(max_examples=150, deadline=None)
+@examples(by_day=25)
 @given(ACTIONS, st.lists(st.integers(0, 80), max_size=6))
 def test_random_cuts_fold_to_what_the_recording_says(
     actions: list[tuple[str, int, tuple[int, int], int]], cuts: list[int]
@@ -141,7 +142,7 @@ def test_random_cuts_fold_to_what_the_recording_says(
         assert state.late_events == 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(by_day=15)
 @given(ACTIONS, st.integers(1, 5))
 def test_a_log_that_grows_is_read_like_one_that_is_whole(
     actions: list[tuple[str, int, tuple[int, int], int]], looks: int

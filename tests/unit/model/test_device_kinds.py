@@ -21,6 +21,7 @@ from msmemscope.model.devices import (
     parse_device_name,
 )
 from tests.fakes.event_log_builder import HAL, STEP, EventLogBuilder
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +40,13 @@ def test_names_and_numbers(kind: DeviceKind, index: int) -> None:
     assert with_keywords(Config(), {"device": device_name(device)}).devices == (device_name(device),)
 
 
-@pytest.mark.parametrize("kind", KIND_NAMES)
-@pytest.mark.parametrize("form", ["csv", "db"])
+@pytest.mark.parametrize(
+    "kind, form",
+    [
+        *((kind, "csv") for kind in KIND_NAMES),
+        *(pytest.param(kind, "db", marks=nightly if kind else ()) for kind in KIND_NAMES),
+    ],
+)
 def test_a_row_is_enough(kind: DeviceKind, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """From the event log through a dump to the answers: the same device, and no other kind's name."""
     device = device_number(kind, 3)

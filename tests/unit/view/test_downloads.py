@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.errors import MsmemscopeError
@@ -23,6 +23,7 @@ from msmemscope.view.downloads import Rows, download
 from msmemscope.view.parameters import Parameters
 from msmemscope.view.queries.tables import TABLES, Page, hexadecimal, table_page
 from tests.fakes.traces import Trace
+from tests.support.nightly import NIGHT
 from tests.support.random_traces import recordings
 from tests.unit.view.viewed import viewed
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 
+@settings(max_examples=settings().max_examples if NIGHT else 20)
 @given(recordings, st.data())
 def test_a_file_has_the_rows_of_the_pages(recording: Recording, data: st.DataObject) -> None:
     """However many pieces it is made of, filtered, sorted or not."""

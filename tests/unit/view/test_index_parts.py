@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmemscope.analysis.weights.path_tree import FOLDED, ROOT, PathTreeBuilder
@@ -13,6 +13,7 @@ from msmemscope.view.index.live_sets import LiveSets
 from msmemscope.view.index.ordered import counts_below, counts_up_to
 from msmemscope.view.index.range_extremes import CHUNK, RangeExtremes
 from msmemscope.view.index.store import NEVER
+from tests.support.nightly import NIGHT
 
 EVENTS = 10_000_000
 
@@ -46,6 +47,7 @@ def long_series() -> np.ndarray:
     return np.random.default_rng(7).integers(0, 1 << 40, EVENTS)
 
 
+@settings(max_examples=settings().max_examples if NIGHT else 30)
 @given(place=st.integers(0, EVENTS - 1), columns=st.integers(1, 4000), data=st.data())
 def test_a_peak_of_one_event_is_seen_at_every_zoom(
     long_series: np.ndarray, place: int, columns: int, data: st.DataObject

@@ -42,8 +42,8 @@ from tests.support.nightly import NIGHT
 from tests.support.random_traces import recordings
 from tests.unit.view.viewed import run_text, sizes, viewed
 
-EXAMPLES = settings().max_examples if NIGHT else 40
-"""Runs for each question: by day fewer, since each is looked at whole, moment by moment."""
+EXAMPLES = settings().max_examples if NIGHT else 24
+"""Runs for the questions: by day fewer, since each is looked at whole, moment by moment."""
 
 
 def blocks_of(recording: Recording, pool: PoolView) -> pl.DataFrame:
@@ -68,12 +68,8 @@ def in_use_at(recording: Recording, pool: PoolView, row: int) -> pl.DataFrame:
     return blocks_in_use(blocks_of(recording, pool), sequence)
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_memory_over_time_is_exact_at_every_column(recording: Recording, data: st.DataObject) -> None:
+def memory_over_time_is_exact_at_every_column(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """Each column has its fullest and its emptiest moment, its groups add up, and the window's peak is among them."""
-    process = viewed(recording)
-    assume(process.pools)
     pool = process.pool(data.draw(st.integers(0, len(process.pools) - 1)))
     window = some_window(process, data)
     columns = data.draw(st.integers(1, 30))
@@ -111,12 +107,8 @@ def test_memory_over_time_is_exact_at_every_column(recording: Recording, data: s
     assert peak == moments["peak_bytes"][0] == pool.facts["peak_bytes"]
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_the_blocks_of_a_window_are_all_there(recording: Recording, data: st.DataObject) -> None:
+def the_blocks_of_a_window_are_all_there(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """With room for all of them each layout has every block; without, those that are left out are counted."""
-    process = viewed(recording)
-    assume(process.pools)
     pool = process.pool(data.draw(st.integers(0, len(process.pools) - 1)))
     window = some_window(process, data)
     layout = data.draw(st.sampled_from(LAYOUTS))
@@ -155,12 +147,8 @@ def test_the_blocks_of_a_window_are_all_there(recording: Recording, data: st.Dat
     assert sizes(names["blocks"]) == sizes(alive)
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_trees_and_differences_are_sums_of_blocks(recording: Recording, data: st.DataObject) -> None:
+def trees_and_differences_are_sums_of_blocks(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """Of every measure the root is the sum over the blocks, and the program's text gets the same blocks."""
-    process = viewed(recording)
-    assume(process.pools)
     pool = process.pool(data.draw(st.integers(0, len(process.pools) - 1)))
     window = some_window(process, data)
     row = data.draw(st.integers(-1, process.row_count - 1))
@@ -206,13 +194,10 @@ def test_trees_and_differences_are_sums_of_blocks(recording: Recording, data: st
     assert few.table["bytes"].sum() + few.info["more"]["bytes"] == few.info["total"]["bytes"]
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_byte_seconds_add_up(recording: Recording, data: st.DataObject) -> None:
+def byte_seconds_add_up(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """The byte-seconds of a window are what its memory over time is, summed up."""
-    process = viewed(recording)
-    assume(process.pools)
-    assume(process.facts["has_times"])
+    if not process.facts["has_times"]:
+        return
     pool = process.pool(data.draw(st.integers(0, len(process.pools) - 1)))
     window = process.window("time", None, None)
     found = measured_blocks(pool, "byte_seconds", window, None)
@@ -222,12 +207,8 @@ def test_byte_seconds_add_up(recording: Recording, data: st.DataObject) -> None:
     assert abs(int(found.weights.sum()) - expected) <= len(found.weights)
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_every_row_of_a_table_can_be_reached(recording: Recording, data: st.DataObject) -> None:
+def every_row_of_a_table_can_be_reached(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """The pages of a table, sorted and filtered or not, are together what passes, each once."""
-    process = viewed(recording)
-    assume(process.pools)
     table = data.draw(st.sampled_from(sorted(TABLES)))
     columns = [column.name for column in TABLES[table] if column.name not in {"stream", "module"}]
     if not process.facts["has_times"]:
@@ -273,12 +254,8 @@ def test_every_row_of_a_table_can_be_reached(recording: Recording, data: st.Data
         assert known in (sorted(known), sorted(known, reverse=True))
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_what_is_in_use_at_a_moment(recording: Recording, data: st.DataObject) -> None:
+def what_is_in_use_at_a_moment(recording: Recording, process: ProcessView, data: st.DataObject) -> None:
     """How much, and everything about each block."""
-    process = viewed(recording)
-    assume(process.pools)
     pool = process.pool(data.draw(st.integers(0, len(process.pools) - 1)))
     row = data.draw(st.integers(0, process.row_count - 1))
     live = in_use_at(recording, pool, row)
@@ -296,12 +273,8 @@ def test_what_is_in_use_at_a_moment(recording: Recording, data: st.DataObject) -
             assert run_text(detail["python"], recording, load)["block"]["size"] == size
 
 
-@settings(max_examples=EXAMPLES)
-@given(recordings, st.data())
-def test_calls_and_marks_of_a_window(recording: Recording, data: st.DataObject) -> None:
+def calls_and_marks_of_a_window(recording: Recording, process: ProcessView, _data: st.DataObject) -> None:
     """Calls of a track do not overlap within a level; steps are those of the recording."""
-    process = viewed(recording)
-    assume(process.pools)
     whole = process.window(process.axes[-1], None, None)
     calls = calls_of_window(process, whole, 100_000)
     for _, level in calls.table.filter(pl.col("end") > pl.col("begin")).group_by("track", "depth"):
@@ -313,10 +286,30 @@ def test_calls_and_marks_of_a_window(recording: Recording, data: st.DataObject) 
     assert {step["number"] for step in marks["steps"]["items"]} <= set(known)
     assert len(marks["marks"]["items"]) + marks["marks"]["more"] == (recording.events["kind"] == 30).sum()
     assert Frame.from_bytes(calls.to_bytes()).info == calls.info
-    assert data is not None
 
 
-@settings(max_examples=40)
+CHECKS = (
+    memory_over_time_is_exact_at_every_column,
+    the_blocks_of_a_window_are_all_there,
+    trees_and_differences_are_sums_of_blocks,
+    byte_seconds_add_up,
+    every_row_of_a_table_can_be_reached,
+    what_is_in_use_at_a_moment,
+    calls_and_marks_of_a_window,
+)
+
+
+@settings(max_examples=EXAMPLES)
+@given(recordings, st.data())
+def test_every_answer_is_that_of_the_recording(recording: Recording, data: st.DataObject) -> None:
+    """All of the above, each at windows and moments of its own: to make a run and its index takes longer than the questions."""
+    process = viewed(recording)
+    assume(process.pools)
+    for check in CHECKS:
+        check(recording, process, data)
+
+
+@settings(max_examples=EXAMPLES)
 @given(st.lists(events, max_size=15), st.data())
 def test_any_numbers_are_shown(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     """Whatever numbers a damaged recording has, each question is answered, and can be sent."""

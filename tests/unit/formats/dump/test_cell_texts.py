@@ -20,6 +20,7 @@ from msmemscope.formats.dump.csv_writer import cell_of
 from msmemscope.formats.event_log import Capture
 from msmemscope.model.cell_texts import cell_of_text, text_of_cell
 from tests.fakes.event_log_builder import ATEN_START, MARK, EventLogBuilder
+from tests.support.nightly import examples
 
 FORMULAS = [
     "=cmd|' /C calc'!A0",
@@ -73,6 +74,7 @@ def cells_of(path: Path) -> list[str]:
 names_of_programs = texts.filter(lambda text: text.strip('"') == text and not re.search(r"[\x00-\x08\x0b-\x1f]", text))
 
 
+@examples(by_day=25)
 @given(st.lists(names_of_programs, min_size=1, max_size=4), st.sampled_from(DataFormat))
 def test_names_and_stacks_survive_a_dump(names: list[str], data_format: DataFormat) -> None:
     """Operators, marks and files of any name are read back as they were recorded, and no cell of the file is a formula."""

@@ -16,6 +16,7 @@ from msmemscope.errors import InputError
 from msmemscope.formats.dump import sqlite_reader, usual_rows
 from msmemscope.formats.dump.columns import COLUMNS, database_types
 from msmemscope.formats.dump.sqlite_reader import database_pieces
+from tests.support.nightly import examples
 from tests.unit.formats.dump.test_usual_rows import meaning
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def read(path: Path, *, patiently: bool) -> Content | str:
     return content
 
 
+@examples(by_day=30)
 @given(rows, st.sampled_from([512, 1024, 4096, 65536]))
 def test_both_readers_say_the_same(table: list[tuple[Any, ...]], page_bytes: int) -> None:
     """Rows of every kind, in pages of every size, with texts that go on in further pages."""
@@ -119,6 +121,7 @@ def test_fields_one_by_one(name: str, value: Any, tmp_path: Path) -> None:
     assert read(path, patiently=False) == read(path, patiently=True)
 
 
+@examples(by_day=50)
 @given(rows, st.data())
 def test_both_readers_say_the_same_of_damaged_files(table: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Or the fast one leaves it to the other; what is damaged beyond that, no reader finds twice in the same words."""

@@ -15,6 +15,7 @@ from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.formats.dump.csv_reader import _PieceReader
 from msmemscope.formats.dump.row_reader import TEXT_COLUMNS
 from msmemscope.formats.dump.usual_rows import usual_rows
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from msmemscope.formats.dump.row_reader import DumpPiece
@@ -129,12 +130,14 @@ def patient(content: bytes) -> DumpPiece:
         return _PieceReader([*COLUMNS]).read(bytearray(content), len(content), 2)
 
 
+@examples(by_day=40)
 @given(rows)
 def test_it_says_the_same(table: list[list[str]]) -> None:
     """Rows of every kind, with something strange in some field."""
     compare(content_of(table))
 
 
+@examples(by_day=40)
 @given(rows, st.data())
 def test_it_says_the_same_of_damaged_rows(table: list[list[str]], data: st.DataObject) -> None:
     """A byte more, less or other than it should be."""

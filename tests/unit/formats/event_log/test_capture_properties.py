@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log import Capture
 from tests.fakes.event_log_builder import ATEN_START, EventLogBuilder
+from tests.support.nightly import examples
 
 BLOCKS_OFFSET = 266_240
 FILES = ("process.header", "events_0.segment", "events_1.segment", "kept_0.segment", "definitions_0.segment")
@@ -58,6 +59,7 @@ places = st.one_of(st.integers(0, 1 << 14), st.integers(BLOCKS_OFFSET, BLOCKS_OF
 slots = st.one_of(st.just("event"), st.just("torn"), st.just("zeros"))
 
 
+@examples(by_day=50)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 1000)), max_size=150),
     rows=st.integers(1, 50),
@@ -85,6 +87,7 @@ def test_packed_segments_are_put_in_order(
     assert capture.problems == ()
 
 
+@examples(by_day=50)
 @given(st.lists(st.tuples(slots, st.integers(0, 5), st.integers(1, 1000)), max_size=150), st.integers(1, 50))
 def test_any_interleaving_is_put_in_order(steps: list[tuple[str, int, int]], rows: int) -> None:
     """However events are spread over segments, and whatever lies between them, their order comes back."""
@@ -107,6 +110,7 @@ def test_any_interleaving_is_put_in_order(steps: list[tuple[str, int, int]], row
     assert capture.event_count() == len(expected)
 
 
+@examples(by_day=40)
 @given(tails, st.sampled_from(FILES), places, st.binary(min_size=1, max_size=200))
 def test_overwritten_bytes_never_crash_the_reader(
     tail_records: int | None, name: str, offset: int, content: bytes
@@ -123,6 +127,7 @@ def test_overwritten_bytes_never_crash_the_reader(
         assert numbers == sorted(set(numbers))
 
 
+@examples(by_day=30)
 @given(tails, st.sampled_from(FILES), places)
 def test_cut_files_never_crash_the_reader(tail_records: int | None, name: str, size: int) -> None:
     """A torn tail costs what was in it and nothing else."""

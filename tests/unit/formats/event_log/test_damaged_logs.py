@@ -15,6 +15,7 @@ from msmemscope.formats.event_log.line_tables import line_of_offset
 from msmemscope.formats.event_log.symbols import Symbolizer
 from tests.fakes.event_log_builder import DEVICE_USAGE, MALLOC, RESERVED, Event, EventLogBuilder
 from tests.support.limited import run_limited
+from tests.support.nightly import NIGHT
 
 OOM = 54
 IMPOSSIBLE = {
@@ -60,9 +61,10 @@ def test_what_was_asked_for_in_vain_may_be_of_any_size(tmp_path: Path) -> None:
 def test_as_many_facts_as_fit(tmp_path: Path) -> None:
     """Of one key: each takes as long as the one before."""
     builder = EventLogBuilder(tmp_path)
-    for _ in range(200_000):
+    count = 200_000 if NIGHT else 50_000
+    for _ in range(count):
         builder.fact("a", "b")
-    assert len(Capture(builder.write()).facts["a"]) == 200_000
+    assert len(Capture(builder.write()).facts["a"]) == count
 
 
 def test_stacks_of_a_million_frames(tmp_path: Path) -> None:
@@ -79,10 +81,11 @@ def test_stacks_of_a_million_frames(tmp_path: Path) -> None:
 def test_as_many_modules_as_fit(tmp_path: Path) -> None:
     """Each at the place of the one before; addresses are looked up in them all."""
     builder = EventLogBuilder(tmp_path)
-    for number in range(100_000):
-        place = 0x10000 * (number % 30_000)
+    modules = 100_000 if NIGHT else 25_000
+    for number in range(modules):
+        place = 0x10000 * (number % (3 * modules // 10))
         builder.module(f"/{number}", place, place + 0x20000 * (number % 3), load_bias=0x1000, seen=number)
-    for number in range(2_000):
+    for number in range(modules // 50):
         builder.malloc(0x1000, 64, native_stack_id=builder.native_stack(*range(0x3000 * number, 0x3000 * number + 64)))
     run = run_limited(["analyze", "leaks", builder.write()])
     assert run.returncode == 0, run.stderr
@@ -126,7 +129,7 @@ def test_damaged_debug_information_of_any_kind(tmp_path: Path) -> None:
             if section.name.startswith(".debug")
         ]
     rng = random.Random(7)  # noqa: S311 - not for secrets
-    for _ in range(300):
+    for _ in range(300 if NIGHT else 100):
         content = bytearray(library.read_bytes())
         offset, size = rng.choice(sections)
         for _ in range(rng.choice((1, 5, size))):

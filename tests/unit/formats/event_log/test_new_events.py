@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msmemscope.formats.event_log.new_events import NewEvents
 from tests.fakes import event_log_builder as fakes
 from tests.fakes.event_log_builder import EventLogBuilder
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,7 @@ def test_what_is_not_committed_yet_is_read_later(tmp_path: Path) -> None:
     assert reader.read(KINDS)["size"].to_list() == [30]
 
 
+@examples(by_day=40)
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["malloc", "other"])), max_size=60), max_size=5

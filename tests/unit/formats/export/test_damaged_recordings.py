@@ -8,15 +8,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from msmemscope.formats.export.export_choice import ExportChoice
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS
 from tests.support.damaged_traces import SAME_ADDRESS, damaged_recording, events
+from tests.support.nightly import examples
 
 
-@settings(max_examples=40)
+@examples(by_day=15)
 @example([SAME_ADDRESS, SAME_ADDRESS])
 @given(st.lists(events, max_size=15))
 def test_any_numbers_are_exported(rows: list[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
@@ -18,6 +18,7 @@ from msmemscope.formats.export.writing import write_export
 from msmemscope.formats.reading import load, load_all
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def blocks_of(recording: Recording) -> list[tuple[object, ...]]:
     return [(*row, text) for row, text in zip(blocks.select(columns).rows(), texts, strict=True)]
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings, st.sampled_from(sorted(WRITERS)))
 def test_blocks_equal_the_recording(recording: Recording, name: str) -> None:
     """In their order, with times, owners and stacks."""

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.formats.export.parquet import BLOCKS, EVENTS, write_parquet
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import START_NS, Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def tables_of(recording: Recording) -> tuple[pl.DataFrame, pl.DataFrame]:
         return pl.read_parquet(Path(folder) / EVENTS), pl.read_parquet(Path(folder) / BLOCKS)
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_rows_equal_the_recording(recording: Recording) -> None:
     """In their order, with the same numbers; texts are those of the ids."""

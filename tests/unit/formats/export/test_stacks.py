@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.weights.measures import Measure
@@ -20,6 +20,7 @@ from msmemscope.formats.export.speedscope import SCHEMA, write_speedscope
 from msmemscope.formats.export.tracks import pool_name
 from msmemscope.recording.timeline import blocks_in_use, peak_moments
 from tests.fakes.traces import EVENT_NS, Trace
+from tests.support.nightly import examples
 from tests.support.protobuf_messages import messages, numbers, read_message, text
 from tests.support.random_traces import recordings
 
@@ -73,7 +74,7 @@ def assert_sums(found: dict[str, dict[Measure, tuple[int, int]]], recording: Rec
                 assert total == value
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_sums_of_speedscope(recording: Recording) -> None:
     """Of each pool and measure; frames are places in the list of frames."""
@@ -96,7 +97,7 @@ def test_sums_of_speedscope(recording: Recording) -> None:
     assert_sums(found, recording)
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_sums_of_flame_graphs(recording: Recording) -> None:
     """Every line is frames, a space and a number; the outermost frame is the pool."""
@@ -129,7 +130,7 @@ def pprof_samples(recording: Recording) -> tuple[list[str], list[tuple[list[str]
     return [name for name, _ in types], samples
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_sums_of_pprof(recording: Recording) -> None:
     """Bytes and blocks, and by owner as well."""

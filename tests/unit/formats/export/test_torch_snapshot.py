@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.formats.export.export_choice import ExportChoice
@@ -23,6 +23,7 @@ from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND, is_accelerato
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
+from tests.support.nightly import examples
 from tests.support.random_traces import recordings
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def replayed(trace: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     return found
 
 
-@settings(max_examples=40)
+@examples(by_day=20)
 @given(recordings)
 def test_totals_equal_the_recording_at_every_event(recording: Recording) -> None:
     """The history of each device, replayed, has the bytes in use of its pool after each of their changes."""
@@ -117,7 +118,7 @@ def test_totals_equal_the_recording_at_every_event(recording: Recording) -> None
     assert alive == sum(replayed(trace)[-1][0] for trace in histories)
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_our_reader_reads_the_same_blocks(recording: Recording) -> None:
     """Addresses, sizes, stacks and the order in which blocks begin and end, device by device."""
@@ -225,7 +226,7 @@ def test_the_viewer_in_browsers_knows_every_opcode() -> None:
 
 
 @pytest.mark.torch
-@settings(max_examples=20)
+@examples(by_day=15)
 @given(recordings)
 def test_torch_reads_it(recording: Recording) -> None:
     """Its own functions take any of our snapshots, and count what we count."""
@@ -245,7 +246,7 @@ def test_torch_reads_it(recording: Recording) -> None:
     assert "Active Memory Timeline" in viz.trace_plot(snapshot)
 
 
-@settings(max_examples=40)
+@examples(by_day=20)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4), st.booleans()), max_size=12))
 def test_blocks_that_overlap_are_all_there(blocks: list[tuple[int, int, bool]]) -> None:
     """A damaged recording may say so: then no bytes are lost, and segments still add up."""
@@ -264,7 +265,7 @@ def test_blocks_that_overlap_are_all_there(blocks: list[tuple[int, int, bool]]) 
         assert segment["total_size"] == sum(block["size"] for block in segment["blocks"])
 
 
-@settings(max_examples=30)
+@examples(by_day=20)
 @given(st.lists(st.tuples(st.sampled_from(["segment", "release", "malloc", "free"]), st.integers(0, 30)), max_size=40))
 def test_every_block_lies_in_a_segment_at_every_moment(run: list[tuple[str, int]]) -> None:
     """The viewer looks for it and fails without: whether the driver's memory was recorded, given back, or never seen."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.formats.export.chrome_trace import write_chrome_trace
@@ -20,6 +20,7 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import MemoryUse
 from tests.fakes.traces import EVENT_NS, START_NS, Trace
+from tests.support.nightly import examples
 from tests.support.protobuf_messages import messages, numbers, read_message, signed, text
 from tests.support.random_traces import recordings
 
@@ -106,7 +107,7 @@ def expected_counters(recording: Recording) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_counters_equal_the_recording_at_every_event(recording: Recording) -> None:
     """Of each pool and owner, in both formats."""
@@ -115,7 +116,7 @@ def test_counters_equal_the_recording_at_every_event(recording: Recording) -> No
     assert chrome_content(recording)[0] == expected
 
 
-@settings(max_examples=30)
+@examples(by_day=15)
 @given(recordings)
 def test_slices_of_a_track_nest(recording: Recording) -> None:
     """No slice of a track begins within another one: viewers would take it for a call of that one."""

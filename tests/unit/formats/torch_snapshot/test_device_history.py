@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
+from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,6 +148,7 @@ def totals(blocks: pl.DataFrame, end: str, size: str, moments: list[int]) -> lis
     ]
 
 
+@examples(by_day=30)
 @given(steps=STEPS, padding=st.sampled_from((0, 32)), cut=st.integers(0, 60))
 def test_counters_of_an_allocator(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], padding: int, cut: int
@@ -184,6 +186,7 @@ def test_counters_of_an_allocator(
     assert not any("estimates" in line for line in recording.coverage)
 
 
+@examples(by_day=30)
 @given(
     ranges=st.lists(st.tuples(st.booleans(), st.integers(0, 12), st.integers(1, 6)), max_size=20),
     cut=st.integers(0, 10),

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from msmemscope.recording import Recording
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 from msmemscope.reports.html.chinese import CHINESE
 from msmemscope.reports.html.chinese_forms import CHINESE_FORMS
-from msmemscope.reports.html.document import report_document
+from msmemscope.reports.html.document import ProcessPart, report_document
 from msmemscope.reports.html.phrases import NAMES, Phrases
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
@@ -73,7 +73,11 @@ def untranslated(texts: Iterable[str]) -> list[str]:
 
 def page(*recordings: Recording) -> dict[str, Any]:
     """The document about some processes."""
-    parts = report_parts(recordings, process_count=len(recordings))
+    return page_of_parts(report_parts(recordings, process_count=len(recordings)))
+
+
+def page_of_parts(parts: Sequence[ProcessPart]) -> dict[str, Any]:
+    """The document about processes that have been judged."""
     return report_document(parts, SourceExcerpts(1), source="runs", version="1.2.3")
 
 
@@ -105,11 +109,16 @@ def pages(folder: Path) -> Iterator[dict[str, Any]]:
     yield page(load(write_run(folder / "two", analysis="leaks,inefficient", leaks=False, steps=9)))
     yield page(load(write_run(folder / "three", steps=0)))
     yield page(load(with_dumps(capture)))
-    ranks = [
-        dataclasses.replace(recording, process_id=number, facts={"process.rank": (str(number),)})
-        for number in range(40)
-    ]
-    yield page(*ranks)
+    # Ranks that all do the same: to judge each of them takes longer than all else here.
+    (part,) = report_parts([dataclasses.replace(recording, facts={"process.rank": ("0",)})], process_count=40)
+    yield page_of_parts(
+        [
+            dataclasses.replace(
+                part, summary=dataclasses.replace(part.summary, process_id=number, place=Place(rank=number))
+            )
+            for number in range(40)
+        ]
+    )
     yield page(out_of_memory())
     yield page(out_of_memory(), dataclasses.replace(without_steps(), process_id=2))
     real = unpack_golden_log("attributes_5", folder / "real")

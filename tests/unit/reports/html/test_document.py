@@ -12,7 +12,7 @@ from msmemscope.launch.html_report import report_parts
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
-from msmemscope.reports.html.document import MOST_DETAILED, report_document
+from msmemscope.reports.html.document import MOST_DETAILED, ProcessPart, report_document
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.tables import MOST_ROWS
 from msmemscope.reports.verdict import verdicts
@@ -35,6 +35,15 @@ def document_of(*recordings: Recording) -> dict[str, Any]:
     """The document about some processes."""
     parts = report_parts(recordings, process_count=len(recordings))
     return report_document(parts, SourceExcerpts(), source="somewhere", version="1.2.3")
+
+
+def like_one(recording: Recording, count: int) -> list[ProcessPart]:
+    """What the report of so many processes has of them if each did the same: it is judged once, which takes longer than the rest."""
+    (part,) = report_parts([recording], process_count=count)
+    return [
+        dataclasses.replace(part, summary=dataclasses.replace(part.summary, process_id=number))
+        for number in range(count)
+    ]
 
 
 def ids_of(document: dict[str, Any]) -> set[str]:
@@ -108,9 +117,9 @@ def test_processes_without_a_section_are_counted() -> None:
     """The concerned ones come first."""
     quiet = Trace()
     quiet.malloc(10)
-    quiet_one = quiet.recording()
-    many = [dataclasses.replace(quiet_one, process_id=number) for number in range(MOST_DETAILED + 2)]
-    document = document_of(*many, dataclasses.replace(leaking(), process_id=99))
+    many = like_one(quiet.recording(), MOST_DETAILED + 2)
+    many += report_parts([dataclasses.replace(leaking(), process_id=99)], process_count=MOST_DETAILED + 3)
+    document = report_document(many, SourceExcerpts(), source="somewhere", version="1.2.3")
     assert len(document["processes"]) == MOST_DETAILED
     assert document["more_processes"] == 3
     assert document["processes"][0]["title"].startswith("process 99")

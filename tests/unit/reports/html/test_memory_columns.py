@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
@@ -18,6 +18,7 @@ from msmemscope.reports.html.memory_columns import MOST_OWNERS, OTHER_OWNERS, Me
 from msmemscope.reports.html.memory_section import Room, memory_sections
 from msmemscope.reports.html.time_axis import TimeAxis
 from tests.fakes.traces import EVENT_NS, START_NS, Trace
+from tests.support.nightly import examples
 
 OWNERS = tuple(f"PTA@owner{number}" for number in range(MOST_OWNERS + 3))
 
@@ -74,7 +75,7 @@ def columns_of(recording: Recording, count: int) -> MemoryColumns | None:
     return memory_columns(recording, recording.blocks, TimeAxis.of(recording), count)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(by_day=25)
 @given(recordings(), st.integers(1, 90))
 def test_no_peak_is_lost(recording: Recording, count: int) -> None:
     """The highest column is the exact peak, whatever the times and however few the columns."""
@@ -90,7 +91,7 @@ def test_no_peak_is_lost(recording: Recording, count: int) -> None:
     assert len(found.most_bytes) == count
 
 
-@settings(max_examples=150, deadline=None)
+@examples(by_day=25)
 @given(recordings(), st.integers(1, 90))
 def test_owners_add_up_to_the_moment_of_each_column(recording: Recording, count: int) -> None:
     """What is drawn in a column was in use at one moment of it: the sum of its owners is the total right then."""
@@ -105,7 +106,7 @@ def test_owners_add_up_to_the_moment_of_each_column(recording: Recording, count:
     assert len(found.owners) <= MOST_OWNERS + 1
 
 
-@settings(max_examples=150, deadline=None)
+@examples(by_day=25)
 @given(recordings(), st.integers(1, 90))
 def test_every_event_lies_within_its_column(recording: Recording, count: int) -> None:
     """Between the least and the most that the column says was in use."""

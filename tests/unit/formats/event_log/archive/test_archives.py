@@ -23,7 +23,7 @@ from msmemscope.formats.export.writing import write_export
 from msmemscope.formats.reading import load
 from tests.fakes.event_log_builder import MARK, STATE_OPEN, Event, EventLogBuilder
 from tests.fuzzing.event_logs import damaged_log, random_run
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,11 +76,14 @@ def random_log(folder: Path, number: int) -> Path:
     return log.parent
 
 
+LOGS = 15 if NIGHT else 8
+
+
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=nightly) for first in range(15, 120, 15))])
 def test_random_logs(first: int, tmp_path: Path) -> None:
     """All of it is as in the folder; the archive of the archive has its bytes; the folder that is made again says the same."""
     compared = 0
-    for number in range(first, first + 15):
+    for number in range(first, first + LOGS):
         folder = random_log(tmp_path / str(number), number)
         try:
             of_folder = load(folder)
@@ -98,7 +101,7 @@ def test_random_logs(first: int, tmp_path: Path) -> None:
         assert load(restored).events.equals(of_folder.events)
         assert Capture(restored).facts == of_folder.facts
         compared += 1
-    assert compared > 7
+    assert compared > LOGS // 2
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 7])
