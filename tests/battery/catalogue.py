@@ -43,6 +43,7 @@ class Program:
         preloaded: A library of `needs` that the user preloads.
         nightly: Whether only `make test-nightly` runs it.
         differs: In what it differs under the tool, or nothing.
+        by_day: The command line by day, if it is a smaller one.
     """
 
     family: str
@@ -57,6 +58,7 @@ class Program:
     preloaded: str = ""
     nightly: bool = False
     differs: str = ""
+    by_day: tuple[str, ...] = ()
 
 
 def _ways(family: str, source: str, ways: dict[str, str], **settings: object) -> Iterator[Program]:
@@ -64,12 +66,17 @@ def _ways(family: str, source: str, ways: dict[str, str], **settings: object) ->
     for way, does in ways.items():
         is_given_library = way in {"library closed at exit", "another namespace", "other preload"}
         more = ("{library}",) if is_given_library else ("10",) if way == "chain" else ()
+        by_day = ("{built}", way, BY_DAY[way]) if way in BY_DAY else ()
         needs = ("root",) if way in {"changed root", "other user", "no more processes"} else ()
         places = (Place.CPU,) if is_given_library or way in CPU_ONLY else BOTH
         yield Program(
             family, way, does, ("{built}", way, *more), source, places=places, needs=needs, differs=DIFFERS.get(way, ""),
+            by_day=by_day,
         )  # fmt: skip
 
+
+BY_DAY: Final = {"chain": "3", "children": "6"}
+"""How many processes some ways of native programs make by day."""
 
 DIFFERS: Final = {
     "strict": (
@@ -86,7 +93,7 @@ CPU_ONLY: Final = frozenset({"strict"})
 def _native() -> Iterator[Program]:
     yield Program(
         "Processes", "fork storm", "13 processes, each forked by a parent in one of three ways: from its main thread, from "
-        "another thread, by the system call without handlers", ("{built}", "2"), "fork_storm.c", places=BOTH,
+        "another thread, by the system call without handlers", ("{built}", "2"), "fork_storm.c", places=BOTH, by_day=("{built}", "1"),
     )  # fmt: skip
     images = {
         "chain": "exec again and again in one process, ten times",
@@ -191,7 +198,7 @@ def _instruments() -> Iterator[Program]:
     for source, way in (("images.c", "chain"), ("signals.c", "children"), ("ends.cpp", "exceptions")):
         yield Program(
             "Allocators", f"AddressSanitizer: {way}", f"built with AddressSanitizer: {source}, {way}",
-            ("{built}", way, "5"), source, sanitizer="address", needs=("gcc",), nightly=way == "children",
+            ("{built}", way, *(("5",) if way == "chain" else ())), source, sanitizer="address", needs=("gcc",), nightly=way == "children",
         )  # fmt: skip
     for stream, number in (("input", 0), ("output", 1), ("errors", 2)):
         closed = f'exec "$@" {number}>&-'

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from msmemscope.reports.verdict import VerdictKind
 from tests.battery.catalogue import PROGRAMS, Place
 from tests.support.ascend import virtual_npu_environment
+from tests.support.nightly import NIGHT
 from tests.support.targets import SOURCES, environment
-from tests.support.tool import TOOL, run
+from tests.support.tool import TIMEOUT_S, TOOL, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,8 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         "--events=alloc,free,launch,access",
         "--level=op,kernel",
         "--call-stack=python,c",
-        "--analysis=leaks,decompose,inefficient,oom",
+        # Of inefficient memory a program notices accesses and operators alone, which are observed anyway: the rest comes later.
+        f"--analysis=leaks,decompose,{'inefficient,' if NIGHT else ''}oom",
         "--watch=auto",
         "--data-format=db",
     ),
@@ -55,6 +57,9 @@ VARIED: Final = {
     r'(?:  File "[^"]*/torch/_ops.py", line \d+, in __call__\n(?:    .*\n)+)?': "",
 }
 """What differs from run to run, or is allowed to differ, and what stands for it in the comparison."""
+
+TOGETHER_S: Final = 280.0
+"""Seconds after which many programs in one run fail."""
 
 VERDICTS = ("nothing was recorded", "nothing found", "nothing was judged", *(kind.value for kind in VerdictKind))
 SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:{'|'.join(VERDICTS)})\b")
@@ -132,7 +137,12 @@ def built(program: Program, place: Place, builder: Builder, variables: Mapping[s
 
 
 def see(
-    command: Sequence[object], place: Place, folder: Path, variables: Mapping[str, str], options: Sequence[str] | None
+    command: Sequence[object],
+    place: Place,
+    folder: Path,
+    variables: Mapping[str, str],
+    options: Sequence[str] | None,
+    timeout_s: float = TIMEOUT_S,
 ) -> Seen:
     """Run a command.
 
@@ -142,12 +152,13 @@ def see(
         folder: An empty folder, the current one of the program; results of the tool go beside it.
         variables: Changes of the environment.
         options: Of the tool; None runs the program bare.
+        timeout_s: Seconds after which the test fails.
     """
     output = folder.parent / "output"
     if options is not None:
         device = "cpu" if place is Place.CPU else "npu,cpu"
         command = [*TOOL, f"--device={device}", f"--output={output}", *options, "--", *command]
-    finished = run(command, output=output, variables=variables, folder=folder)
+    finished = run(command, output=output, variables=variables, folder=folder, timeout_s=timeout_s)
     stderr = finished.stderr if options is None else without_messages(finished.stderr)
     return Seen(finished.returncode, normalised(finished.stdout, folder), normalised(stderr, folder))
 
@@ -164,7 +175,8 @@ def see_native(program: Program, place: Place, builder: Builder, folder: Path, o
         "python": sys.executable,
         "device": place.name.lower(),
     }
-    command = [word.format_map(words) for word in program.command]
+    chosen = program.command if NIGHT else program.by_day or program.command
+    command = [word.format_map(words) for word in chosen]
     return see(command, place, folder, variables, options)
 
 
@@ -177,7 +189,7 @@ def see_together(
     files.mkdir()
     variables = environment_of(place, with_torch=True)
     command = [sys.executable, PROGRAMS / "with_torch.py", files, place.name.lower(), *identities]
-    whole = see(command, place, folder, variables, options)
+    whole = see(command, place, folder, variables, options, timeout_s=TOGETHER_S)
     ended = dict(re.findall(r"^program=(\S+) pid=NUMBER status=(-?\d+)$", whole.stdout, re.MULTILINE))
     assert set(ended) == set(identities), f"{set(identities) - set(ended)} did not end: {whole}"
     assert (whole.status, whole.stderr) == (0, ""), whole

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import resource
 import signal
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +18,6 @@ from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.targets import Builder
 
@@ -27,8 +29,8 @@ ENDED_BY_THE_KERNEL = (-signal.SIGKILL, -signal.SIGSEGV)
 """Statuses of programs with a known difference: a forbidden system call, or a clock that was taken away."""
 
 ON_THE_NPU_BY_DAY = {
-    ("Processes", "shell"), ("Coroutines", "makecontext"), ("Signals", "cancelled"), ("Ends", "return"), ("Ends", "fault"),
-    ("Surroundings", "daemonised"),
+    ("Processes", "shell"), ("Coroutines", "makecontext"), ("Signals", "interrupted"), ("Ends", "return"),
+    ("Ends", "fault"), ("Surroundings", "daemonised"),
 }  # fmt: skip
 """Native programs that run on the virtual NPU by day: a few of each kind, since nothing but the allocator differs."""
 
@@ -103,23 +105,39 @@ def test_a_program(program: Program, place: Place, target_builder: Builder, tmp_
         assert not found, "\n".join([f"with {name}:", *found])
 
 
+def _together(families: tuple[str, ...], place: Place) -> list[Program]:
+    """The programs with torch of some families that run here."""
+    wanted = _ordinary([program for program in TOGETHER if program.family in families and place in program.places])
+    return [program for program in wanted if not running.missing(program)]
+
+
+@functools.cache
+def _seen(families: tuple[str, ...], place: Place, options: tuple[str, ...] | None) -> dict[str, running.Seen]:
+    """What is seen of the programs with torch of some families, in one run; bare if options are None."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = _folder(Path(scratch), "bare" if options is None else "run0")
+        return running.see_together(_together(families, place), place, folder, options)
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("family, place", list(_families()))
-def test_programs_with_torch(family: str, place: Place, tmp_path: Path) -> None:
-    """The same for each program of a family, in processes that are forked after torch was imported."""
-    wanted = _ordinary([program for program in TOGETHER if program.family == family and place in program.places])
-    programs = [program for program in wanted if not running.missing(program)]
+def test_programs_with_torch(family: str, place: Place) -> None:
+    """The same for each program of a family, in processes that are forked after torch was imported.
+
+    By day one run with the tool and one without have the programs of all families.
+    """
+    families = (family,) if NIGHT else tuple(dict.fromkeys(program.family for program in TOGETHER))
     try:
-        bare = running.see_together(programs, place, _folder(tmp_path, "bare"), None)
+        bare = _seen(families, place, None)
     except NotInstalledError as not_installed:
         pytest.skip(str(not_installed))
     failed: list[str] = []
-    for number, (name, options) in enumerate(_options(place, with_torch=True)):
-        observed = running.see_together(programs, place, _folder(tmp_path, f"run{number}"), options)
+    for name, options in _options(place, with_torch=True):
+        observed = _seen(families, place, options)
         failed += [
             "\n".join([f"{identity} with {name}:", *found])
-            for identity in bare
+            for identity in (program.command[-1] for program in _together((family,), place))
             if (found := running.differences(bare[identity], observed[identity]))
         ]
     assert not failed, "\n".join(failed)

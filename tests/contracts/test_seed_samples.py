@@ -1,6 +1,8 @@
 """The code samples of the seed documents run as printed, on the virtual NPU, and do what the documents promise.
 
 The samples are in the folder seed_samples. What they leave to the user (`train()`, a model, a path, `...`) is filled in.
+Commands run in a shell as printed. By day other programs are forked after torch_npu was imported, where nothing that is
+looked at depends on how a program starts.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from typing import Any, Final
 import pytest
 
 import msmemscope
+from tests.support import tool, warm
 from tests.support.ascend import NotInstalledError, Observation, attributes, virtual_npu_environment
-from tests.support.nightly import nightly
+from tests.support.nightly import NIGHT, nightly
 from tests.support.seed_samples import Workplace, read_samples
+from tests.support.warm_process import WarmPython
 
 pytestmark = pytest.mark.slow
 
 SAMPLES = read_samples()
 
+WITH_TORCH_NPU: Final = ("torch", "torch_npu")
 KEPT_BYTES: Final = 1 << 20
 C_BLOCK_BYTES: Final = (4 << 20) + 32
 """What the C sample takes on each device; the runtime asks the driver for 32 bytes more than the program."""
@@ -58,6 +63,12 @@ def environment() -> dict[str, str]:
         pytest.skip(str(missing))
 
 
+@pytest.fixture(scope="module")
+def warm_python(environment: dict[str, str]) -> WarmPython:
+    """A Python without the tool that has imported torch_npu."""
+    return WarmPython(WITH_TORCH_NPU, variables=environment)
+
+
 @pytest.fixture
 def workplace(tmp_path: Path, environment: dict[str, str]) -> Workplace:
     """An empty folder with the commands."""
@@ -86,6 +97,47 @@ def run_python(
     """Run a program, behind a command line of the tool if one is given."""
     workplace.write("user_program.py", text)
     return workplace.shell(f"{command} python user_program.py", output=output, **options)
+
+
+def run_forked(workplace: Workplace, text: str, warm_python: WarmPython) -> Observation:
+    """Run a program without a command of the tool; by day it is forked after torch_npu was imported."""
+    if NIGHT:
+        return run_python(workplace, text)
+    program = workplace.write("user_program.py", text)
+    output = workplace.folder / "memscopeDumpResults"
+    run = tool.warm_run(warm_python, [program], None, output=output, folder=workplace.folder)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    return Observation(run)
+
+
+def run_forked_under_tool(
+    workplace: Workplace, text: str, *options: str, script: str = "", output: Path | None = None
+) -> Observation:
+    """Run a program behind `msmemscope OPTIONS`; by day it is forked from one under the tool that has imported torch_npu.
+
+    Args:
+        workplace: Where it runs.
+        text: The program.
+        options: Of the tool, but for the output.
+        script: The lines of a shell that do it as printed.
+        output: Where results go; without it, in the default folder.
+    """
+    if NIGHT:
+        command = script or f"msmemscope {' '.join(options)} python user_program.py"
+        workplace.write("user_program.py", text)
+        return workplace.shell(command, output=output)
+    program = workplace.write("user_program.py", text)
+    run = warm.run_with_results(
+        [program],
+        options,
+        output=output or workplace.folder / "memscopeDumpResults",
+        variables=workplace.variables,
+        modules=WITH_TORCH_NPU,
+        changes={},
+        timeout_s=tool.TIMEOUT_S,
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    return Observation(run)
 
 
 def new_blocks(observation: Observation, device: int = 0) -> list[dict[str, Any]]:
@@ -153,9 +205,9 @@ def test_collection_with_preloaded_libraries(workplace: Workplace) -> None:
     check_collected_database(output, run.stderr)
 
 
-def test_trace(workplace: Workplace) -> None:
+def test_trace(workplace: Workplace, warm_python: WarmPython) -> None:
     """tracer.start() and stop(): a file of the thread with the calls in between."""
-    run = run_python(workplace, USER_CODE + SAMPLES["002 tracer"].text + "train()\n")
+    run = run_forked(workplace, USER_CODE + SAMPLES["002 tracer"].text + "train()\n", warm_python)
     (call,) = workplace.traced_calls("): train")
     assert call["file"].startswith(f"python_trace_{call['Thread Id']}_"), run.run.stderr
     assert set(call) == {"FuncInfo", "StartTime(ns)", "EndTime(ns)", "Thread Id", "Process Id", "file"}
@@ -169,21 +221,23 @@ def test_trace(workplace: Workplace) -> None:
         pytest.param("002 record-function", "forward_pass(input_data)\nforward_pass(input_data)\n", 2, id="function"),
     ],
 )
-def test_calls_that_the_program_names(workplace: Workplace, key: str, after: str, calls: int) -> None:
+def test_calls_that_the_program_names(
+    workplace: Workplace, warm_python: WarmPython, key: str, after: str, calls: int
+) -> None:
     """RecordFunction as context manager and as decorator: a row of the trace each time."""
     prepared = 'model = torch.nn.Linear(8, 8).npu()\ninput_data = torch.ones(8, device="npu")\n'
-    run_python(workplace, USER_CODE + prepared + SAMPLES[key].text + after)
+    run_forked(workplace, USER_CODE + prepared + SAMPLES[key].text + after, warm_python)
     rows = [row for row in workplace.traced_calls("forward_pass") if row["FuncInfo"].strip('"') == "forward_pass"]
     assert len(rows) == calls
     assert all(0 < int(row["StartTime(ns)"]) <= int(row["EndTime(ns)"]) for row in rows)
 
 
-def test_snapshot(workplace: Workplace) -> None:
+def test_snapshot(workplace: Workplace, warm_python: WarmPython) -> None:
     """take_snapshot() needs neither start() nor stop(), and tells what torch_npu tells."""
     say = (
         'import torch_npu\nprint(f"reserved={torch.npu.memory_reserved()} allocated={torch.npu.memory_allocated()}")\n'
     )
-    seen = run_python(workplace, USER_CODE + "train()\n" + SAMPLES["002 snapshot"].text + say)
+    seen = run_forked(workplace, USER_CODE + "train()\n" + SAMPLES["002 snapshot"].text + say, warm_python)
     (row,) = seen.of(0, event="SNAPSHOT", event_type="SNAPSHOT")
     assert names_of([row]) == ["Memory Snapshot"]
     assert row["attributes"]["reserved"] == seen.run.report["reserved"]
@@ -192,17 +246,17 @@ def test_snapshot(workplace: Workplace) -> None:
     assert set(seen.rows) == {"0"}
 
 
-def test_snapshot_parameters(workplace: Workplace) -> None:
+def test_snapshot_parameters(workplace: Workplace, warm_python: WarmPython) -> None:
     """A number, a list, a tuple and a name; without a device, all that the program uses."""
     prepared = 'import msmemscope\nkept += [torch.ones(9, device="npu:0"), torch.ones(9, device="npu:1")]\n'
-    seen = run_python(workplace, USER_CODE + prepared + SAMPLES["002 snapshot-parameters"].text)
+    seen = run_forked(workplace, USER_CODE + prepared + SAMPLES["002 snapshot-parameters"].text, warm_python)
     assert names_of(seen.of(0, event="SNAPSHOT")) == [*["Memory Snapshot"] * 3, "test_tuple"]
     assert names_of(seen.of(1, event="SNAPSHOT")) == [*["Memory Snapshot"] * 2, "test_tuple"]
 
 
-def test_steps(workplace: Workplace) -> None:
+def test_steps(workplace: Workplace, warm_python: WarmPython) -> None:
     """step() ends a step: ten rows, and in each step what train() keeps."""
-    seen = run_python(workplace, USER_CODE + SAMPLES["002 steps"].text)
+    seen = run_forked(workplace, USER_CODE + SAMPLES["002 steps"].text, warm_python)
     steps = seen.of(0, event="SYSTEM", event_type="STEP")
     assert names_of(steps) == [str(number) for number in range(1, 11)]
     kept = [row["ID"] for row in new_blocks(seen) if int(row["attributes"]["size"]) == KEPT_BYTES]
@@ -253,7 +307,7 @@ def test_labels(
     """The owner of exactly those blocks that are described ends in the label."""
     program = USER_CODE + "train()\n" + before + SAMPLES[key].filled(placeholders) + after
     program += 'train()\nprint(f"address={labelled.data_ptr():#018x}")\n'
-    seen = run_python(workplace, program, "msmemscope --device=npu --analysis=decompose")
+    seen = run_forked_under_tool(workplace, program, "--device=npu", "--analysis=decompose")
     owners = {row["Ptr"]: row["attributes"]["owner"].split("@") for row in new_blocks(seen)}
     assert len(owners) > 1
     assert {pointer for pointer, owner in owners.items() if label in owner} == {seen.run.report["address"]}
@@ -263,34 +317,56 @@ def test_labels(
 
 # --- document 002: the command line; document 001: its analyses
 
-STEPS_PROGRAM: Final = f"""\
-import sys
-import mstx
-{USER_CODE}
+STEPS: Final = """
 print("arguments", sys.argv[1:])
 for step in range(1, 5):
     number = mstx.range_start("step start", None)
     mstx.mark("test")
     train()
-    torch.npu.synchronize()
     mstx.range_end(number)
 """
+STEPS_PROGRAM: Final = f"import sys\nimport mstx\n{USER_CODE}{STEPS}".replace(
+    "train()\n    mstx", "train()\n    torch.npu.synchronize()\n    mstx"
+)
+STEPS_WITHOUT_TORCH: Final = f"""\
+import ctypes
+import sys
+import mstx
+
+runtime = ctypes.CDLL("libascendcl.so")
+runtime.aclrtSetDevice(0)
+
+def train():
+    assert runtime.aclrtMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t({KEPT_BYTES}), 0) == 0
+
+{STEPS}"""
+"""The same for what has nothing to do with torch, which takes seconds to import."""
 
 
 @pytest.mark.parametrize("key", ["001 online-leaks", pytest.param("001 offline-leaks-command", marks=nightly)])
-def test_plain_command(workplace: Workplace, key: str) -> None:
-    """Without an option: every event of the pools, and the marks that leak analysis needs, in a CSV file."""
-    workplace.write("user_program.py", STEPS_PROGRAM)
+def test_plain_command(workplace: Workplace, warm_python: WarmPython, key: str) -> None:
+    """Without an option: every event of the pools, and the marks that leak analysis needs, in a CSV file.
+
+    In it are the leaks: what was allocated between the first two marks and not freed before the third.
+    """
+    workplace.write("user_program.py", STEPS_PROGRAM + "print(f'address={kept[0].data_ptr():#018x}')\n")
     seen = workplace.shell("Application='python user_program.py'\n" + SAMPLES[key].text)
     assert len(seen.run.captures) == 1
     kept = [row for row in new_blocks(seen) if int(row["attributes"]["size"]) == KEPT_BYTES]
     assert len(kept) == 4
     assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"] * 4
+    (dump,) = seen.run.capture.directory.glob("device_0/dump/memscope_dump_*.csv")
+    sample = SAMPLES["001 offline-leaks"].filled({"user/memscope.csv": str(dump)})
+    printed = run_forked(workplace, sample, warm_python).run.stdout
+    leaks = [line for line in printed.splitlines() if line.startswith("Direct Pytorch Caching memory pool leak of ")]
+    assert [line.partition(" leak of ")[2].partition(" in ")[0] for line in leaks] == [
+        f"1.0 Mb(s) at {seen.run.report['address']}"
+    ]
 
 
 def test_script_command(workplace: Workplace) -> None:
     """The recommended way: the program is started by a script."""
-    workplace.write("user_program.py", STEPS_PROGRAM)
+    workplace.write("user_program.py", STEPS_PROGRAM if NIGHT else STEPS_WITHOUT_TORCH)
     workplace.write("user.sh", "python user_program.py --epochs 2\n")
     seen = workplace.shell(SAMPLES["002 command-script"].filled({"[options]": "--steps=1,2,3 --data-format=csv"}))
     assert "arguments ['--epochs', '2']" in seen.run.stdout
@@ -317,20 +393,6 @@ def test_exports_before_the_command(workplace: Workplace, key: str) -> None:
     assert [row for row in new_blocks(seen) if int(row["attributes"]["size"]) == KEPT_BYTES]
 
 
-def test_leaks_between_marks(workplace: Workplace) -> None:
-    """What was allocated between the first two marks and not freed before the third, from the CSV file."""
-    lines = ["import mstx", USER_CODE, "mstx.mark('test')", "train()", "leaked = kept.pop()", "mstx.mark('test')"]
-    lines += ["train()", "mstx.mark('test')", "print(f'address={leaked.data_ptr():#018x}')"]
-    seen = run_python(workplace, "\n".join(lines), "Application='python user_program.py'\nmsmemscope --device=npu")
-    (dump,) = seen.run.capture.directory.glob("device_0/dump/memscope_dump_*.csv")
-    sample = SAMPLES["001 offline-leaks"].filled({"user/memscope.csv": str(dump)})
-    printed = run_python(workplace, sample).run.stdout
-    leaks = [line for line in printed.splitlines() if line.startswith("Direct Pytorch Caching memory pool leak of ")]
-    assert [line.partition(" leak of ")[2].partition(" in ")[0] for line in leaks] == [
-        f"1.0 Mb(s) at {seen.run.report['address']}"
-    ]
-
-
 def test_comparison_of_two_steps(workplace: Workplace) -> None:
     """Options behind the program are ours: one step each, with its kernels; and a table of where they differ."""
     workplace.write("user_program.py", STEPS_PROGRAM)
@@ -341,7 +403,12 @@ def test_comparison_of_two_steps(workplace: Workplace) -> None:
             "${Application}": "python user_program.py",
             "Required Step": step,
         }
-        seen = workplace.shell(SAMPLES["001 compare-collect"].filled(placeholders), output=path)
+        script = SAMPLES["001 compare-collect"].filled(placeholders)
+        if path.name == "base":
+            seen = workplace.shell(script, output=path)
+        else:
+            options = (f"--steps={step}", "--level=kernel")
+            seen = run_forked_under_tool(workplace, STEPS_PROGRAM, *options, script=script, output=path)
         assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
         assert seen.of(0, event="KERNEL_LAUNCH", event_type="KERNEL_LAUNCH")
         assert not seen.of(0, event="OP_LAUNCH")
@@ -366,7 +433,7 @@ def test_events_for_inefficient_memory(workplace: Workplace) -> None:
 def test_steps_marked_in_python(workplace: Workplace) -> None:
     """Ranges named "step start" are there, each with its end, and are the steps."""
     sample = SAMPLES["002 mstx-python"].filled({"    ....\n    ....\n": "    train()\n    train()\n"})
-    seen = run_python(workplace, USER_CODE + sample, "msmemscope --steps=1,15")
+    seen = run_forked_under_tool(workplace, USER_CODE + sample, "--steps=1,15")
     starts = seen.of(0, event="MSTX", event_type="Range_start")
     assert names_of(starts) == ["step start"] * 2
     assert len(seen.of(0, event="MSTX", event_type="Range_end")) == 2
@@ -442,7 +509,11 @@ def test_options(workplace: Workplace, c_program: Path, option: str) -> None:
         output = workplace.folder / "output"
         option = option.replace("/home/projects/output", str(output))
     workplace.write("user.sh", f"{c_program}\n")
-    seen = workplace.shell(f"msmemscope {option} bash user.sh", output=output)
+    # Without a shell, so that by day the tool is forked: test_script_command has the whole command.
+    words = [*tool.TOOL, option, "bash", "user.sh"]
+    run = tool.run(words, output=output, variables=workplace.variables, folder=workplace.folder)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    seen = Observation(run)
     (path,) = output.glob("msmemscope_*_ascend/config.json")
     written = json.loads(path.read_text(encoding="utf-8"))
     expected = EXPECTED_CONFIGURATION[option.replace(str(workplace.folder), "/home/projects")]

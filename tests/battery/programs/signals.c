@@ -101,7 +101,7 @@ static void fault(void) {
     print_text("faults=%d\n", faults);
 }
 
-enum { kChildren = 20 };
+static long count_of_children = 20;
 
 static atomic_long reaped;
 
@@ -117,14 +117,14 @@ static void on_child(int number) {
 /* A handler that reaps whatever child there is. */
 static void children(void) {
     handle(SIGCHLD, on_child, SA_RESTART);
-    for (int i = 0; i < kChildren; i++) {
+    for (long i = 0; i < count_of_children; i++) {
         if (fork() == 0) {
             fake_tensor_free(fake_tensor_allocate(64));
             _exit(0);
         }
         pairs(20);
     }
-    while (reaped < kChildren) {
+    while (reaped < count_of_children) {
         usleep(1000);
     }
     print_text("reaped=%ld other=%d\n", atomic_load(&reaped), waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
@@ -194,6 +194,7 @@ static void cancelled(void) {
 }
 
 int main(int argc, char** argv) {
+    count_of_children = number_argument(argc, argv, 2, count_of_children);
     const struct {
         const char* name;
         void (*run)(void);
