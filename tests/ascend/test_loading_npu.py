@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.support.nightly import nightly
+
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
     from tests.support.targets import Builder
 
 
+@nightly
 def test_imports_in_threads(target_builder: Builder, observe: Observe) -> None:
     """Nothing crashes, and the pool is observed."""
     loops = target_builder.part("loading/loops.c", "libloops.so", "-ldl")
