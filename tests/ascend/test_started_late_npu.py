@@ -86,6 +86,9 @@ def recording_of(folder: Path) -> Recording:
 @pytest.mark.parametrize("case", CASES)
 def test_every_event_behind_as_the_real_allocator(runs: Path, case: str) -> None:
     """Address of every block, what is reserved and in use after every operation that was recorded: as torch_npu has it."""
+    if case not in BY_DAY and not (runs / case).is_dir():
+        assert json.loads((runs / f"{case}.json").read_text()) == []
+        pytest.skip("memory ran out before recording began, as settings and sizes were drawn")
     recording = recording_of(runs / case)
     given = CASES[case]
     assert "unobserved.allocator" not in recording.facts
