@@ -31,6 +31,8 @@ for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.pthread_sigmask(signal.SIG_SETMASK, [])
 os.umask(0o022)
+# Threads of torch's that have nothing to do spin else, on processors that other tests want.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 # How long an example takes says nothing on a machine that does other things too.
 hypothesis.settings.register_profile(

@@ -12,6 +12,8 @@ import virtual_npu
 
 # An operator that fails raises where it is called, and the process stays usable: one failing test is one failing test.
 os.environ["ASCEND_LAUNCH_BLOCKING"] = "1"
+# Threads of torch's that have nothing to do spin else, on processors that other tests want.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 virtual_npu.activate()
 
 
