@@ -78,7 +78,11 @@ def comparable(text: str) -> str:
     """Text without line breaks and without numbers that differ between machines: those of lines and steps stay."""
     text = " ".join(text.split())
     return re.sub(
-        r"[\d,.]+(?= (?:[KMG]iB|events|blocks))|(?<=answers\[)\d+(?=\])|(?<= and )\d+(?= more lines)", "N", text
+        r"[\d,.]+(?= (?:[KMG]iB|events|blocks))|(?<=answers\[)\d+(?=\])|(?<= and )\d+(?= more lines)"
+        # Which loss is named, or what its graph holds, depends on when the search for holders had time.
+        r"|(?<=main\.history\[)\d+\](?: -> autograd graph)?",
+        "N",
+        text,
     )
 
 
