@@ -115,12 +115,8 @@ def run_forked_under_tool(
 ) -> Observation:
     """Run a program behind `msmemscope OPTIONS`; by day it is forked from one under the tool that has imported torch_npu.
 
-    Args:
-        workplace: Where it runs.
-        text: The program.
-        options: Of the tool, but for the output.
-        script: The lines of a shell that do it as printed.
-        output: Where results go; without it, in the default folder.
+    `script` has the lines of a shell that do it as printed, which count at night. Results go to the default folder unless
+    there is an `output`.
     """
     if NIGHT:
         command = script or f"msmemscope {' '.join(options)} python user_program.py"
