@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import shutil
@@ -175,19 +174,18 @@ def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool =
                 for name, text in list(changes.items())
                 if name.startswith(_READ_LATE) and (name, text) != _READ_BY_THE_LAUNCHER
             }
-            # Results are made of what lies in the output that is asked for first.
-            place = output.with_name("logs") if log_alone else output
             finished = warm.run_with_results(
                 [*command[1:], *arguments],
-                [*options, f"--output={place}"],
+                options,
                 output=output,
                 variables={**environment, **changes},
                 modules=WITH_TORCH_NPU,
                 changes=late,
                 timeout_s=timeout_s,
+                log_alone=log_alone,
             )
             assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"
-            return Observation(dataclasses.replace(finished, output=place))
+            return Observation(finished)
         line = [*tool.TOOL, f"--output={output}", *options, "--", *command, *arguments]
         # torch_npu leaves a file in the current directory when memory runs out.
         finished = tool.run(

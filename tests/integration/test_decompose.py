@@ -13,7 +13,7 @@ from msmemscope.model.owners import without_module
 from msmemscope.model.pools import Pool
 from tests.support.decompositions import check_training, node_bytes, total
 from tests.support.targets import SOURCES
-from tests.support.warm import run_for_results, run_observed
+from tests.support.warm import run_observed, run_observed_with_results
 from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DECOMPOSE = "--analysis=decompose"
 
 def test_training(output: Path) -> None:
     """Weights, gradients, optimizer state and activations are the exact sums of their storages, at every moment."""
-    run = run_for_results([SOURCES / "decompose_gpt.py", "cpu"], DECOMPOSE, output=output)
+    run = run_observed_with_results([SOURCES / "decompose_gpt.py", "cpu"], DECOMPOSE, output=output)
     assert run.returncode == 0, run.stderr
     # Blocks of CPU tensors have the size of their storage, only their address is aligned.
     check_training(run, Pool.HOST, "HOST", int)
@@ -79,7 +79,7 @@ def test_frozen_layers_and_labels(output: Path) -> None:
 
 def test_nothing_of_it_without_being_asked(output: Path) -> None:
     """No labels are recorded, no owner is in the dump, and the summary has no section."""
-    run = run_for_results([SOURCES / "decompose_frozen.py", "cpu"], output=output)
+    run = run_observed_with_results([SOURCES / "decompose_frozen.py", "cpu"], output=output)
     assert run.returncode == 0, run.stderr
     assert "by owner" not in run.stderr
     assert "Owners on" not in (run.capture.directory / "report.txt").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import SOURCES
-from tests.support.warm import run_for_results
+from tests.support.warm import run_observed_with_results
 from tests.support.watching import check_seeded_runs
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def in_segments(ranges: str, size: int) -> str:
 def test_every_seeded_fault_is_found_and_nothing_else(tmp_path: Path, how: str) -> None:
     """The culprit, its call, the victim and the bytes of all of them; and no word about as many clean runs."""
     ways, options = WAYS[how]
-    run = run_for_results([PROGRAM, "cpu", SEEDS, *ways], *options, output=tmp_path / "output")
+    run = run_observed_with_results([PROGRAM, "cpu", SEEDS, *ways], *options, output=tmp_path / "output")
     assert run.returncode == 0, run.stderr
     for printed, found in check_seeded_runs(run, SEEDS * len(ways)):
         expected = printed["ranges"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import tool
 from tests.support.nightly import nightly
-from tests.support.warm import run_for_results, run_python
+from tests.support.warm import run_observed_with_results, run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def run_program(tmp_path: Path, wrong_call: int, watch: str, *options: str) -> t
     """Run the program under the tool."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("WRONG_CALL", str(wrong_call)).replace("WATCH", watch))
-    run = run_for_results([program], *options, output=tmp_path / "output")
+    run = run_observed_with_results([program], *options, output=tmp_path / "output")
     assert run.returncode == 0, run.stderr
     return run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -42,27 +41,14 @@ def run_limited(
         memory_bytes: Address space that it may take.
         processor_seconds: Time that it may take on all processors together; a signal ends it then.
     """
-    command = [sys.executable, "-m", "msmemscope", *map(str, arguments)]
+    words = ["-c", _LIMITED_TOOL, str(memory_bytes), str(processor_seconds), *map(str, arguments)]
     variables = {**os.environ, "POLARS_MAX_THREADS": "2"}
-    if not NIGHT:
-        words = ["-c", _LIMITED_TOOL, str(memory_bytes), str(processor_seconds), *command[3:]]
-        ended = _warm_tool().run(words, variables, Path.cwd(), limit_s=10 * processor_seconds)
-        return subprocess.CompletedProcess(command, ended.status, ended.stdout, ended.stderr)
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-        resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=10 * processor_seconds,
-        env=variables,
-        preexec_fn=limit,
-    )
+    timeout_s = 10 * processor_seconds
+    if NIGHT:
+        command = [sys.executable, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s, env=variables)
+    ended = _warm_tool().run(words, variables, Path.cwd(), limit_s=timeout_s)
+    return subprocess.CompletedProcess(words, ended.status, ended.stdout, ended.stderr)
 
 
 @functools.cache
