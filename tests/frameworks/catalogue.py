@@ -37,7 +37,11 @@ class Program:
 
 
 _WORKER = "verl.workers.engine_workers@TrainingWorker"
-_CALLS_OF_WORKER = (f"{_WORKER}@reset", *(3 * (f"{_WORKER}@train_batch", f"{_WORKER}@infer_batch")))
+_CALLS_OF_VERL = (
+    "verl.trainer.main_ppo_v0@BaseTaskRunner@add_critic_worker",
+    f"{_WORKER}@reset",
+    *(3 * (f"{_WORKER}@train_batch", f"{_WORKER}@infer_batch")),
+)
 
 PROGRAMS = {
     "trainers.transformers_trainer": Program(
@@ -62,18 +66,18 @@ PROGRAMS = {
     "verl_worker.worker": Program(
         "verl",
         "worker, FSDP2 engine, micro-batches",
-        needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
+        needs=("transformers", "tensordict", "ray", "fastapi", "pillow", "torchdata", "cachetools"),
         ranks=2,
         devices=("npu",),
-        snapshots=_CALLS_OF_WORKER,
+        snapshots=_CALLS_OF_VERL,
     ),
     "verl_worker.offloading_worker": Program(
         "verl",
         "worker, offloaded to the host between calls",
-        needs=("transformers", "tensordict", "ray", "fastapi", "pillow"),
+        needs=("transformers", "tensordict", "ray", "fastapi", "pillow", "torchdata", "cachetools"),
         ranks=2,
         devices=("npu",),
-        snapshots=_CALLS_OF_WORKER,
+        snapshots=_CALLS_OF_VERL,
     ),
     "parallel.ddp": Program("torch", "DistributedDataParallel", needs=("transformers",), ranks=2),
     "parallel.fsdp1": Program("torch", "FullyShardedDataParallel", needs=("transformers",), ranks=2),

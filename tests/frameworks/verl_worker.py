@@ -19,14 +19,14 @@ ROWS_AT_ONCE = 2
 
 
 class SavedAndRead(SavedBeside):
-    """What autograd saves and reads: of nested tensors, `unbind` wants no more than shapes, and `values` offsets."""
+    """What autograd saves and reads: of the nested tensors here, `unbind` of the logits reads offsets, and `values` nothing but shapes."""
 
     def note(self, *tensors: Any) -> None:
         """Take in what is read."""
         for each in tensors:
             if not each.is_nested:
                 super().note(each)
-            elif each.dim() > 2:
+            elif each.dim() > 2:  # logits
                 super().note(each.offsets())
 
 
@@ -50,15 +50,18 @@ def _texts() -> Any:
 def _worker(*, offload: bool) -> Any:
     import verl
 
-    # Before the class is imported, as a program of its own would do it in a worker's process.
-    msmemscope.init_framework_hooks("verl", verl.__version__, "worker", "snapshot")
+    # Before the classes are imported, as a program of its own would do it in a process of Ray.
+    for component in ("TaskRunner", "worker"):
+        msmemscope.init_framework_hooks("verl", verl.__version__, component, "snapshot")
 
     from verl.models.transformers import monkey_patch
     from verl.trainer.config import CheckpointConfig
+    from verl.trainer.main_ppo_v0 import BaseTaskRunner
     from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig, TrainingWorkerConfig
     from verl.workers.engine_workers import TrainingWorker
     from verl.workers.utils.losses import sft_loss
 
+    BaseTaskRunner().add_critic_worker(None)
     # verl 0.9 asks trl for a class that it has no longer.
     monkey_patch.is_trl_available = lambda: False
     folder = tempfile.mkdtemp()
