@@ -6,6 +6,7 @@ behind it.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -51,6 +52,8 @@ def main() -> int:
     torch.set_num_threads(1)
     # Loaded by torch when a first operator is dispatched, or an optimizer made.
     importlib.import_module("torch._dynamo")
+    # Half a million objects that stay: no collection looks at them in a program, whose pages of them then stay shared.
+    gc.freeze()
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         children = []

@@ -6,6 +6,7 @@ and .stderr; how it ended is printed as `program=FAMILY.NAME pid=NUMBER status=N
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import resource
@@ -56,6 +57,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Loaded by torch when a first operator is dispatched, or an optimizer made: once here, not in each child.
     importlib.import_module("torch._dynamo")
+    # Half a million objects that stay: no collection looks at them in a program, whose pages of them then stay shared.
+    gc.freeze()
     for identity in identities:
         child = run_in_child(identity, device, Path(folder))
         if child == 0:
