@@ -1,7 +1,7 @@
 """Programs that run on the virtual NPU, in processes of their own.
 
 By day most are forked from a process that has imported torch and torch_npu, which takes longer than what they do. At night,
-and where variables are given that torch_npu may read when it is imported, each starts anew.
+and where variables are given that may be read when they are imported, each starts anew.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def run_program(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     limit_s: float = MARGIN_S,
+    anew: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``vnpu run OPTIONS -- python PROGRAM ARGUMENTS`` and return how it ended.
 
@@ -57,9 +58,10 @@ def run_program(
         options: Options of ``vnpu run``.
         environment: Variables added to the program's environment.
         limit_s: How long it may run at most, in seconds.
+        anew: Start a Python for it by day too.
     """
-    if not NIGHT and not environment and not _matters_to_imports(options):
-        return run_forked(program, *arguments, options=options, limit_s=limit_s)
+    if not NIGHT and not anew and not _matters_to_imports(options, environment or {}):
+        return run_forked(program, *arguments, options=options, variables=environment, limit_s=limit_s)
     command = [
         sys.executable, "-m", "virtual_npu", "run", *options, "--",
         sys.executable, *([program] if program == "-c" else [str(TARGET_PROGRAMS / program)]), *arguments,
@@ -80,15 +82,22 @@ _READ_BY_IMPORTS: Final = ("--cann", "--driver", "--despite-cann")
 """Options of ``vnpu run`` that torch_npu learns of when it is imported. The others matter when a device is first used."""
 
 
-def _matters_to_imports(options: Sequence[str]) -> bool:
-    return any(option.startswith(_READ_BY_IMPORTS) for option in options)
+READ_LATER: Final = frozenset(
+    {"ASCEND_LAUNCH_BLOCKING", "HCCL_BUFFSIZE", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE"}
+)
+"""Variables that torch_npu and the runtime do not read before a device is first used."""
+
+
+def _matters_to_imports(options: Sequence[str], environment: Mapping[str, str]) -> bool:
+    return any(option.startswith(_READ_BY_IMPORTS) for option in options) or not READ_LATER.issuperset(environment)
 
 
 @functools.cache
 def _python_with_torch(number: int) -> WarmPython:
     """A Python that has imported torch and torch_npu on the virtual NPU; it runs one program at a time."""
     assert number >= 0
-    return WarmPython(("torch", "torch_npu"), variables=_variables(()))
+    # The last one is what every optimizer imports when it is made, in a second or two.
+    return WarmPython(("torch", "torch_npu", "torch._dynamo"), variables=_variables(()))
 
 
 def _variables(options: Sequence[str]) -> dict[str, str]:

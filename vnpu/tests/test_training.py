@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from vnpu.tests.programs import REPOSITORY, clean_environment, nightly, run_good
+from vnpu.tests.programs import NIGHT, REPOSITORY, clean_environment, nightly, run_good
 
 pytestmark = pytest.mark.slow
 
 EXAMPLE = REPOSITORY / "examples" / "train_gpt.py"
-STEPS = 50
+STEPS = 50 if NIGHT else 10
 SGD = ("--optimizer=sgd", f"--steps={STEPS}")
 CLOSE = 1e-5  # of the loss, over all steps
 
@@ -58,5 +58,5 @@ def test_the_example_runs_on_the_npu_by_itself() -> None:
 
 @pytest.mark.parametrize("soc", [pytest.param("Ascend910B1", marks=nightly), "Ascend910_9391"])
 def test_both_generations_train_with_adamw(soc: str) -> None:
-    losses = losses_of(run_good(EXAMPLE, "--steps=30", options=[f"--soc={soc}"]))
+    losses = losses_of(run_good(EXAMPLE, f"--steps={30 if NIGHT else 10}", options=[f"--soc={soc}"]))
     assert losses[-1] < 0.8 * losses[0]
