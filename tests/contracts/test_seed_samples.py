@@ -99,15 +99,23 @@ def run_python(
     return workplace.shell(f"{command} python user_program.py", output=output, **options)
 
 
-def run_forked(workplace: Workplace, text: str, warm_python: WarmPython) -> Observation:
+def run_forked(workplace: Workplace, text: str, warm_python: WarmPython, output: Path | None = None) -> Observation:
     """Run a program without a command of the tool; by day it is forked after torch_npu was imported."""
     if NIGHT:
-        return run_python(workplace, text)
+        return run_python(workplace, text, output=output)
     program = workplace.write("user_program.py", text)
-    output = workplace.folder / "memscopeDumpResults"
+    output = output or workplace.folder / "memscopeDumpResults"
     run = tool.warm_run(warm_python, [program], None, output=output, folder=workplace.folder)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     return Observation(run)
+
+
+def words_of(workplace: Workplace, script: str) -> list[str]:
+    """What the lines of a shell say behind the command of the tool, but for the program, which they start with python."""
+    printed = 'msmemscope() { printf \'%s\\0\' "$@"; }\nmsleaks() { msmemscope "$@"; }\n'
+    words = workplace.shell(printed + script).run.stdout.split("\0")
+    place = words.index("python")
+    return words[:place] + words[place + 2 : -1]
 
 
 def run_forked_under_tool(
@@ -115,8 +123,7 @@ def run_forked_under_tool(
 ) -> Observation:
     """Run a program behind `msmemscope OPTIONS`; by day it is forked from one under the tool that has imported torch_npu.
 
-    `script` has the lines of a shell that do it as printed, which count at night. Results go to the default folder unless
-    there is an `output`.
+    `script` has the lines of a shell that do it as printed; by day a shell makes options of them.
     """
     if NIGHT:
         command = script or f"msmemscope {' '.join(options)} python user_program.py"
@@ -125,7 +132,7 @@ def run_forked_under_tool(
     program = workplace.write("user_program.py", text)
     run = warm.run_with_results(
         [program],
-        options,
+        words_of(workplace, script) if script else options,
         output=output or workplace.folder / "memscopeDumpResults",
         variables=workplace.variables,
         modules=WITH_TORCH_NPU,
@@ -177,11 +184,11 @@ def check_collected_database(output: Path, stderr: str) -> None:
     assert all(0 < len(row["Call Stack(C)"].strip('"\n').split("\n")) <= 10 for row, _ in new)
 
 
-def test_collection(workplace: Workplace) -> None:
+def test_collection(workplace: Workplace, warm_python: WarmPython) -> None:
     """config(), start(), stop(): a database with operators and blocks, their owners and both stacks."""
     output = workplace.folder / "results"
     sample = SAMPLES["002 collect"].filled({"/home/projects/output": str(output)})
-    run = run_python(workplace, USER_CODE + sample, output=output).run
+    run = run_forked(workplace, USER_CODE + sample, warm_python, output).run
     check_collected_database(output, run.stderr)
 
 
@@ -391,7 +398,6 @@ def test_exports_before_the_command(workplace: Workplace, key: str) -> None:
 
 def test_comparison_of_two_steps(workplace: Workplace) -> None:
     """Options behind the program are ours: one step each, with its kernels; and a table of where they differ."""
-    workplace.write("user_program.py", STEPS_PROGRAM)
     paths = [workplace.folder / name for name in ("base", "compared")]
     for path, step in zip(paths, ("2", "3"), strict=True):
         placeholders = {
@@ -400,11 +406,7 @@ def test_comparison_of_two_steps(workplace: Workplace) -> None:
             "Required Step": step,
         }
         script = SAMPLES["001 compare-collect"].filled(placeholders)
-        if path.name == "base":
-            seen = workplace.shell(script, output=path)
-        else:
-            options = (f"--steps={step}", "--level=kernel")
-            seen = run_forked_under_tool(workplace, STEPS_PROGRAM, *options, script=script, output=path)
+        seen = run_forked_under_tool(workplace, STEPS_PROGRAM, script=script, output=path)
         assert names_of(seen.of(0, event="MSTX", event_type="Mark")) == ["test"]
         assert seen.of(0, event="KERNEL_LAUNCH", event_type="KERNEL_LAUNCH")
         assert not seen.of(0, event="OP_LAUNCH")
@@ -417,8 +419,8 @@ def test_comparison_of_two_steps(workplace: Workplace) -> None:
 
 def test_events_for_inefficient_memory(workplace: Workplace) -> None:
     """The analysis brings the events that it needs: accesses and operators."""
-    workplace.write("user_program.py", USER_CODE + "train()\n")
-    seen = workplace.shell("Application='python user_program.py'\n" + SAMPLES["001 inefficient"].text)
+    script = "Application='python user_program.py'\n" + SAMPLES["001 inefficient"].text
+    seen = run_forked_under_tool(workplace, USER_CODE + "train()\n", script=script)
     assert {row["Event Type"] for row in seen.of(0, event="ACCESS")} >= {"READ", "WRITE"}
     assert seen.of(0, event="OP_LAUNCH", event_type="ATEN_START")
 
@@ -483,8 +485,6 @@ EXPECTED_CONFIGURATION: Final[dict[str, dict[str, object]]] = {
 """Option to what config.json says of it; the couplings are those of the table."""
 
 OPTIONS: Final = [line for key in ("000 watch-option", "002 options") for line in SAMPLES[key].text.splitlines()]
-
-
 INPUT_ALONE: Final = "--input=/home/projects/input1,/home/projects/input2"
 
 
@@ -578,12 +578,13 @@ def test_watch_from_the_command_line(workplace: Workplace, key: str) -> None:
     """From the end of the first operator to that of the last one, a file of contents for each look."""
     program = "import threading\nimport torch\nimport torch_npu\n"
     program += "test_tensor = torch.arange(1.0, 7.0).npu()\nmade = torch.neg(test_tensor)\nmade.add_(1)\nmade.abs()\nmade.cos()\n"
-    workplace.write("user_program.py", program + 'print(f"thread={threading.get_native_id()}")\n')
+    program += 'print(f"thread={threading.get_native_id()}")\n'
     operators = {"start:outid": "torch._ops.aten.neg.default:0", ",end,": ",torch._ops.aten.abs.default,"}
     if key.startswith("000"):
         operators["<app_name>"] = "python user_program.py"
     folder = workplace.folder / OUTPUT_FOLDERS["msleaks" if key.startswith("000") else "msmemscope"]
-    seen = workplace.shell("Application='python user_program.py'\n" + SAMPLES[key].filled(operators), output=folder)
+    script = "Application='python user_program.py'\n" + SAMPLES[key].filled(operators)
+    seen = run_forked_under_tool(workplace, program, script=script, output=folder)
     thread = seen.run.report["thread"]
     looks = ["neg.default_1-{}_after", "add_.Tensor_1-{}_before", "add_.Tensor_1-{}_after", "abs.default_1-{}_before"]
     looks = [look.format("torch._ops.aten.neg.default_0") for look in [*looks, "abs.default_1-{}_after"]]

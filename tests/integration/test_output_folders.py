@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.launch import ledger
 from tests.support import tool
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from _pytest.mark import ParameterSet
 
     from tests.conftest import RunUnderTool
     from tests.support.targets import Builder
@@ -50,21 +52,37 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("blocks", [FEW, MANY])
+def cases(names: Sequence[str], variants: Sequence[Any], by_day: Sequence[str]) -> list[ParameterSet]:
+    """Each name with each variant: one variant by day, in turns, and the others at night.
+
+    Args:
+        names: Of functions of the program that meddles.
+        variants: What each is tried with.
+        by_day: The names that are tried with the second variant by day; the others are with the first.
+    """
+    return [
+        pytest.param(name, variant, marks=[] if number == int(name in by_day) else nightly, id=f"{name} {number}")
+        for name in names
+        for number, variant in enumerate(variants)
+    ]
+
+
+PLACES = {
+    "remove_root": "the output folder",
+    "move_root": "the output folder",
+    "replace_root": "the output folder",
+    "remove_capture": "_ascend",
+    "remove_log": "_ascend",
+}
+"""What is taken away, to where the summary says that results were."""
+
+
 @pytest.mark.parametrize(
-    ("what", "place"),
-    [
-        ("remove_root", "the output folder"),
-        ("move_root", "the output folder"),
-        ("replace_root", "the output folder"),
-        ("remove_capture", "_ascend"),
-        ("remove_log", "_ascend"),
-    ],
+    ("what", "blocks"), cases([*PLACES], [FEW, MANY], by_day=["remove_root", "replace_root", "remove_log"])
 )
-def test_results_that_are_taken_away(
-    meddle: Callable[..., tool.ToolRun], what: str, place: str, blocks: str, output: Path
-) -> None:
+def test_results_that_are_taken_away(meddle: Callable[..., tool.ToolRun], what: str, blocks: str, output: Path) -> None:
     """The summary says that they were there, and are gone."""
+    place = PLACES[what]
     seen = meddle(what, blocks)
     assert "msmemscope: nothing was recorded" in seen.stderr
     assert f"{place} was removed or moved while the program ran" in words(seen.stderr)
@@ -101,8 +119,14 @@ def test_results_that_are_taken_away_from_a_program_without_launcher(tmp_path: P
     assert f"{tmp_path}/results was removed or moved while the program ran" in line
 
 
-@pytest.mark.parametrize("options", [[], ["--max-size=1M"]], ids=["unbounded", "bounded"])
-@pytest.mark.parametrize("what", ["link_segments", "hard_link_segments", "link_log"])
+@pytest.mark.parametrize(
+    ("what", "options"),
+    cases(
+        ["link_segments", "hard_link_segments", "link_log"],
+        [[], ["--max-size=1M"]],
+        by_day=["link_segments", "link_log"],
+    ),
+)
 def test_links_in_the_place_of_the_event_log(
     meddle: Callable[..., tool.ToolRun], what: str, options: list[str], output: Path
 ) -> None:
