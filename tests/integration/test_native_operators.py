@@ -10,7 +10,15 @@ import pytest
 from msmemscope.model.events import EventKind
 from tests.support.forked import run_forked
 from tests.support.nightly import NIGHT, nightly
-from tests.support.operator_rows import IN_PYTHON, KINDS, NATIVE, OPTIONS, first_difference, rows_by_thread
+from tests.support.operator_rows import (
+    IN_PYTHON,
+    KINDS,
+    NATIVE,
+    OPTIONS,
+    first_difference,
+    rows_by_thread,
+    sizes_freed,
+)
 from tests.support.targets import SOURCES
 from tests.support.warm import run_python
 
@@ -33,7 +41,8 @@ _AT_NIGHT = {"flex_attention", "exported"}
 """Programs that import much: by day higher_order_operator and compiled are what is dispatched in these ways."""
 
 _BY_SEVERAL_THREADS = {"data_parallel_training", "threads_with_operators", "distributed_tensor"}
-"""Programs with threads at work at the same time: which of their blocks is where differs from run to run."""
+"""Programs with threads at work at the same time: which of their blocks is where differs from run to run, and so does which
+thread lets go of a block last, which frees it."""
 
 _RAISING = {"failures", "failing_operators", "tracebacks"}
 """Programs that hold on to errors, and so to the frames of a mode in Python, which hold on to arguments: they are freed
@@ -99,8 +108,10 @@ def test_the_recording_is_that_of_the_mode(runs: dict[str, Runs], name: str) -> 
         assert native.stdout == alone.stdout
     assert len(native.captures) == len(in_python.captures)
     assert native.captures or name in _WITHOUT_MEMORY
-    kinds = KINDS - {EventKind.FREE} if name in _RAISING else KINDS
+    kinds = KINDS - {EventKind.FREE} if name in _RAISING | _BY_SEVERAL_THREADS else KINDS
     for ours, oracle in zip(native.captures, in_python.captures, strict=True):
         found = rows_by_thread(ours, kinds, knows_blocks=name not in _BY_SEVERAL_THREADS)
         expected = rows_by_thread(oracle, kinds, knows_blocks=name not in _BY_SEVERAL_THREADS)
         assert found == expected, first_difference(found, expected)
+        if name in _BY_SEVERAL_THREADS:
+            assert sizes_freed(ours) == sizes_freed(oracle)

@@ -83,6 +83,15 @@ def rows_by_thread(capture: Capture, kinds: frozenset[EventKind], *, knows_block
     return sorted(rows.values())
 
 
+def sizes_freed(capture: Capture) -> list[int]:
+    """The sizes of the blocks that were freed by whichever thread, in bytes and in order."""
+    blocks = events_of(capture)
+    freed = blocks.filter(pl.col("kind") == int(EventKind.FREE)).select("extra")
+    allocated = blocks.filter(pl.col("kind") == int(EventKind.MALLOC)).select("size", extra="sequence")
+    sizes: list[int] = freed.join(allocated, on="extra", how="left")["size"].sort().to_list()
+    return sizes
+
+
 def _plain(text: str) -> str:
     """Without what differs between two runs of one program: ids, and the first lines of the programs."""
     return re.sub(r"'id': \d+|\S*/(native|python)\d*/\S*|\S*\.(native|python)\.py\S*", "", text)
