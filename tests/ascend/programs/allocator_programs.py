@@ -1,12 +1,13 @@
 """Programs of allocations for the caching allocator: random ones, and patterns of real jobs, each a generator of steps.
 
 Those with layers are real training and inference of torch; no operator has to compute for them. The others allocate only.
-They run on a CUDA device with a CUDA build of torch, else on an NPU.
+They run on an NPU where torch_npu can be imported, else on a CUDA device.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     Steps: TypeAlias = Iterator[None]
 
-KIND: Final = "cuda" if torch.version.cuda else "npu"
-"""Of the device. No question to CUDA decides it: a process that has asked cannot be forked."""
+KIND: Final = "npu" if importlib.util.find_spec("torch_npu") else "cuda"
+"""Of the device. Nothing that torch says of CUDA decides it: older versions of torch_npu run with a CUDA build, and a process
+that has asked for a GPU cannot be forked."""
 if KIND == "npu":
     import torch_npu  # noqa: F401 - makes the device npu
 accelerator: Final = getattr(torch, KIND)
