@@ -84,10 +84,10 @@ def rows_by_thread(capture: Capture, kinds: frozenset[EventKind], *, knows_block
 
 
 def sizes_freed(capture: Capture) -> list[int]:
-    """The sizes of the blocks that were freed by whichever thread, in bytes and in order."""
-    blocks = events_of(capture)
-    freed = blocks.filter(pl.col("kind") == int(EventKind.FREE)).select("extra")
-    allocated = blocks.filter(pl.col("kind") == int(EventKind.MALLOC)).select("size", extra="sequence")
+    """The sizes in bytes of the blocks that were freed, by whichever thread; sorted."""
+    events = events_of(capture)
+    freed = events.filter(pl.col("kind") == int(EventKind.FREE)).select("extra")
+    allocated = events.filter(pl.col("kind") == int(EventKind.MALLOC)).select("size", extra="sequence")
     sizes: list[int] = freed.join(allocated, on="extra", how="left")["size"].sort().to_list()
     return sizes
 
