@@ -132,6 +132,32 @@ void claims_race_with_frees() {
     CHECK_EQUAL(claimed.load(), freed_claimed.load());
 }
 
+// A claim that was begun for a block meets the next block of the same place while that one is being put in: it fails,
+// or that block is claimed and known to be.
+void claims_meet_the_next_block_of_a_place() {
+    constexpr int kRounds = 1'000'000;
+    constexpr std::uint64_t kAddress = 7ULL << 32U;
+    std::atomic<bool> stop{false};
+    std::uint64_t freed_claimed = 0;
+    std::uint64_t claimed = 0;
+    std::thread claimer([&] {
+        for (std::uint64_t sequence = 1; !stop; ++sequence) {
+            LiveBlock block{kAddress, 64, 0, Pool::kHost, -2};
+            claimed += table.claim_one(block, sequence) ? 1 : 0;
+        }
+    });
+    for (int round = 0; round < kRounds; ++round) {
+        LiveBlock block{kAddress, 64, 0, Pool::kHost, -2};
+        CHECK(table.insert(block));
+        CHECK(table.remove(Pool::kHost, kAddress, block));
+        freed_claimed += block.sequence != 0 ? 1 : 0;
+    }
+    stop = true;
+    claimer.join();
+    CHECK(claimed > 0);
+    CHECK_EQUAL(claimed, freed_claimed);
+}
+
 }  // namespace
 
 int main() {
@@ -139,5 +165,6 @@ int main() {
     places_keep_the_numbers_of_frees();
     grows_to_many_blocks();
     claims_race_with_frees();
+    claims_meet_the_next_block_of_a_place();
     return 0;
 }

@@ -10,8 +10,11 @@
 namespace msmemscope {
 namespace {
 
-// Stored in Bucket::sequences by the one who removes a block, so that claim_unrecorded() loses the race.
-constexpr std::uint64_t kTaken = ~0ULL;
+// Of Bucket::sequences, see there. Whoever removes a block without a record sets both bits, so that claim_unrecorded()
+// loses the race.
+constexpr std::uint64_t kUnrecorded = 1ULL << 63U;
+constexpr std::uint64_t kTaken = 3ULL << 62U;
+constexpr std::uint64_t kStayMask = ~kTaken;
 constexpr unsigned kDeviceShift = 48;
 constexpr std::uint64_t kSizeMask = (1ULL << kDeviceShift) - 1;
 
@@ -22,6 +25,14 @@ std::uint64_t pack(std::uint64_t size_bytes, format::Device device) noexcept {
 std::uint64_t pack_texts(const LiveBlock& block) noexcept {
     return (static_cast<std::uint64_t>(block.attributes) << 32U) | block.labels;
 }
+
+bool is_taken(std::uint64_t sequence) noexcept { return sequence >= kTaken; }
+
+// The number of the record; 0 if there is none.
+std::uint64_t recorded(std::uint64_t sequence) noexcept { return sequence < kUnrecorded ? sequence : 0; }
+
+// What stands for a block without a record in a place where `before` stood.
+std::uint64_t next_stay(std::uint64_t before) noexcept { return kUnrecorded | ((before + 1) & kStayMask); }
 
 struct BucketPair {
     std::size_t first;
@@ -44,7 +55,7 @@ LiveBlock LiveBlocks::block_in(const Bucket& bucket, unsigned slot, std::uint64_
     block.pool = static_cast<format::Pool>(key >> kPoolShift);
     block.size_bytes = size_and_device & kSizeMask;
     block.device = static_cast<format::Device>(size_and_device >> kDeviceShift);
-    block.sequence = sequence;
+    block.sequence = recorded(sequence);
     block.attributes = static_cast<std::uint32_t>(texts >> 32U);
     block.labels = static_cast<std::uint32_t>(texts);
     return block;
@@ -56,7 +67,11 @@ bool LiveBlocks::insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock&
         if (bucket.keys[slot].load(std::memory_order_relaxed) == 0 &&
             bucket.keys[slot].compare_exchange_strong(expected, kFilling, std::memory_order_acquire)) {
             bucket.sizes_and_devices[slot].store(pack(block.size_bytes, block.device), std::memory_order_relaxed);
-            bucket.sequences[slot].store(block.sequence, std::memory_order_relaxed);
+            // Before the key: whoever reads this and then the key of a block reads that block.
+            bucket.sequences[slot].store(block.sequence != 0
+                                             ? block.sequence
+                                             : next_stay(bucket.sequences[slot].load(std::memory_order_relaxed)),
+                                         std::memory_order_release);
             bucket.texts[slot].store(pack_texts(block), std::memory_order_relaxed);
             bucket.keys[slot].store(key, std::memory_order_release);
             return true;
@@ -121,9 +136,9 @@ bool LiveBlocks::locate(std::uint64_t key, Bucket*& bucket, unsigned& slot) cons
 
 void LiveBlocks::read_removed(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
     std::uint64_t sequence = bucket.sequences[slot].load(std::memory_order_acquire);
-    if (sequence == 0) {
+    if (recorded(sequence) == 0) {
         // Only a block without a record can be claimed meanwhile.
-        sequence = bucket.sequences[slot].exchange(kTaken, std::memory_order_acq_rel);
+        sequence = bucket.sequences[slot].exchange(sequence | kTaken, std::memory_order_acq_rel);
     }
     block = block_in(bucket, slot, bucket.keys[slot].load(std::memory_order_relaxed), sequence);
 }
@@ -140,8 +155,7 @@ std::uint64_t LiveBlocks::latest_number_at(format::Pool pool, std::uint64_t addr
     std::uint64_t latest = 0;
     for (const std::size_t index : {pair.first, pair.second}) {
         for (const auto& number : view.buckets[index].sequences) {
-            const std::uint64_t sequence = number.load(std::memory_order_relaxed);
-            latest = sequence == kTaken ? latest : std::max(latest, sequence);
+            latest = std::max(latest, recorded(number.load(std::memory_order_relaxed)));
         }
     }
     return latest;
@@ -154,8 +168,9 @@ bool LiveBlocks::find(format::Pool pool, std::uint64_t address, LiveBlock& block
     if (!locate(key, bucket, slot)) {
         return false;
     }
-    block = block_in(*bucket, slot, key, bucket->sequences[slot].load(std::memory_order_relaxed));
-    return block.sequence != kTaken;
+    const std::uint64_t sequence = bucket->sequences[slot].load(std::memory_order_relaxed);
+    block = block_in(*bucket, slot, key, sequence);
+    return !is_taken(sequence);
 }
 
 bool LiveBlocks::find_around(std::uint64_t address, LiveBlock& block) const noexcept {
@@ -192,30 +207,25 @@ std::uint64_t LiveBlocks::live_bytes(format::Pool pool, format::Device device) c
 bool LiveBlocks::read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
     const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
     const std::uint64_t sequence = bucket.sequences[slot].load(std::memory_order_acquire);
-    if (key <= kFilling || sequence == kTaken) {
+    if (key <= kFilling || is_taken(sequence)) {
         return false;
     }
     block = block_in(bucket, slot, key, sequence);
     return true;
 }
 
-bool LiveBlocks::read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
-    const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
-    if (key <= kFilling || bucket.sequences[slot].load(std::memory_order_acquire) != 0) {
+bool LiveBlocks::read_unrecorded(const Bucket& bucket, unsigned slot, LiveBlock& block, std::uint64_t& stay) noexcept {
+    stay = bucket.sequences[slot].load(std::memory_order_acquire);
+    if (is_taken(stay) || stay < kUnrecorded) {
         return false;
     }
-    block = block_in(bucket, slot, key, 0);
-    return true;
+    const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
+    block = block_in(bucket, slot, key, stay);
+    return key > kFilling;
 }
 
-bool LiveBlocks::claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept {
-    std::uint64_t expected = 0;
-    if (!bucket.sequences[slot].compare_exchange_strong(expected, block.sequence, std::memory_order_acq_rel)) {
-        return false;
-    }
-    const std::uint64_t key = bucket.keys[slot].load(std::memory_order_acquire);
-    block = block_in(bucket, slot, key, block.sequence);
-    return key > kFilling;
+bool LiveBlocks::claim(Bucket& bucket, unsigned slot, std::uint64_t stay, std::uint64_t sequence) noexcept {
+    return bucket.sequences[slot].compare_exchange_strong(stay, sequence, std::memory_order_acq_rel);
 }
 
 void LiveBlocks::forget_sequences() noexcept {
@@ -225,8 +235,8 @@ void LiveBlocks::forget_sequences() noexcept {
             for (unsigned slot = 0; slot < kSlots; ++slot) {
                 const std::uint64_t key = view.buckets[bucket].keys[slot].load(std::memory_order_acquire);
                 std::uint64_t sequence = view.buckets[bucket].sequences[slot].load(std::memory_order_acquire);
-                if (key > kFilling && sequence != 0 && sequence != kTaken) {
-                    view.buckets[bucket].sequences[slot].compare_exchange_strong(sequence, 0,
+                if (key > kFilling && recorded(sequence) != 0) {
+                    view.buckets[bucket].sequences[slot].compare_exchange_strong(sequence, next_stay(sequence),
                                                                                  std::memory_order_acq_rel);
                 }
             }
@@ -237,10 +247,14 @@ void LiveBlocks::forget_sequences() noexcept {
 bool LiveBlocks::claim_one(LiveBlock& block, std::uint64_t sequence) noexcept {
     Bucket* bucket = nullptr;
     unsigned slot = 0;
-    const LiveBlock wanted = block;
+    const std::uint64_t key = key_of(block.pool, block.address);
+    std::uint64_t stay = 0;
+    if (!locate(key, bucket, slot) || !read_unrecorded(*bucket, slot, block, stay) ||
+        key_of(block.pool, block.address) != key) {
+        return false;
+    }
     block.sequence = sequence;
-    return locate(key_of(wanted.pool, wanted.address), bucket, slot) && claim(*bucket, slot, block) &&
-           block.address == wanted.address;
+    return claim(*bucket, slot, stay, sequence);
 }
 
 std::size_t LiveBlocks::memory_bytes() const noexcept {

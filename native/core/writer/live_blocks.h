@@ -109,7 +109,7 @@ public:
 
     // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. assign returns the
     // sequence number to give it, or 0 to leave the block; it is then claimed for it unless it was freed
-    // meanwhile, and written(block) is called if so.
+    // meanwhile, and written(block) is called exactly if so.
     template <typename Assign, typename Written>
     void claim_unrecorded(Assign assign, Written written) noexcept {
         for (unsigned level = 0; level < kLevels; ++level) {
@@ -120,11 +120,12 @@ public:
             for (std::size_t bucket = 0; bucket < view.count; ++bucket) {
                 for (unsigned slot = 0; slot < kSlots; ++slot) {
                     LiveBlock block{};
-                    if (!read_unrecorded(view.buckets[bucket], slot, block)) {
+                    std::uint64_t stay = 0;
+                    if (!read_unrecorded(view.buckets[bucket], slot, block, stay)) {
                         continue;
                     }
                     block.sequence = assign(block);
-                    if (block.sequence != 0 && claim(view.buckets[bucket], slot, block)) {
+                    if (block.sequence != 0 && claim(view.buckets[bucket], slot, stay, block.sequence)) {
                         written(block);
                     }
                 }
@@ -144,6 +145,9 @@ private:
     static constexpr unsigned kSlots = 8;
 
     // 8 keys, one cache line, then the values. key: 0 free, 1 being filled, else pool << 56 | address.
+    // sequence, by its upper two bits: 0x the number of a record, 10 a block without a record, 11 such a block that is
+    // gone. The other bits of the last two say which stay in this place it is: no two stays that follow each other have
+    // the same, so whoever read a block and then changes its sequence from what it was has changed that block's.
     struct alignas(64) Bucket {
         std::atomic<std::uint64_t> keys[kSlots];
         std::atomic<std::uint64_t> sizes_and_devices[kSlots];
@@ -169,10 +173,10 @@ private:
     static bool insert_into(Bucket& bucket, std::uint64_t key, const LiveBlock& block) noexcept;
     static LiveBlock block_in(const Bucket& bucket, unsigned slot, std::uint64_t key, std::uint64_t sequence) noexcept;
     static bool read_live(const Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
-    static bool read_unrecorded(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    // stay: what claim() must find unchanged to claim this block and no later one.
+    static bool read_unrecorded(const Bucket& bucket, unsigned slot, LiveBlock& block, std::uint64_t& stay) noexcept;
     static void read_removed(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
-    // Reads the block again once it is claimed: the slot may have changed hands since.
-    static bool claim(Bucket& bucket, unsigned slot, LiveBlock& block) noexcept;
+    static bool claim(Bucket& bucket, unsigned slot, std::uint64_t stay, std::uint64_t sequence) noexcept;
     bool locate(std::uint64_t key, Bucket*& bucket, unsigned& slot) const noexcept;
 
     std::atomic<Bucket*> levels_[kLevels];
