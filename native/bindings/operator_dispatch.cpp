@@ -7,6 +7,7 @@
 
 #include "operator_collector.h"
 #include "program_errors.h"
+#include "sources/torch_cpu/dispatch_modes.h"
 
 namespace msmemscope {
 namespace {
@@ -14,13 +15,20 @@ namespace {
 // Static functions of torch that answer for the calling thread. Without arguments, and numbers as results: nothing
 // about calling them depends on how torch was compiled.
 using DispatchDepth = std::int64_t (*)();
+// Returns a reference to a std::shared_ptr of what holds the mode; the bottom of the stack is at 0.
+struct HeldMode {
+    PyObject* mode;
+};
+using ModeAt = HeldMode* const* (*)(std::int64_t);
 using GraphTask = int (*)();
 using GradientsAreOn = bool (*)();
 constexpr const char* kDispatchDepth = "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv";
+constexpr const char* kModeAt = "_ZN3c104impl20TorchDispatchModeTLS12get_stack_atEl";
 constexpr const char* kGraphTask = "_ZN5torch8autograd25get_current_graph_task_idEv";
 constexpr const char* kGradientsAreOn = "_ZN3c108GradMode10is_enabledEv";
 
 DispatchDepth ask_depth = nullptr;
+ModeAt mode_at = nullptr;
 GraphTask ask_graph_task = nullptr;
 GradientsAreOn ask_gradients = nullptr;
 
@@ -33,6 +41,7 @@ struct KnownOperator {
 
 // All of it is used under the GIL only.
 PyTypeObject* overload_type = nullptr;
+PyTypeObject* our_type = nullptr;   // of modes; once it is set it stays
 PyObject* overload_call = nullptr;  // what its class had as `__call__` when it was known to call `_op` alone
 unsigned overload_version = 0;      // of the class, when that was looked at last
 bool calls_directly = false;
@@ -219,6 +228,22 @@ PyObject* dispatch_function(PyObject*, PyObject* mode) {
 }
 
 PyObject* dispatch_depth(PyObject*, PyObject*) { return PyLong_FromLongLong(ask_depth == nullptr ? -1 : ask_depth()); }
+
+PyObject* hide_mode(PyObject*, PyObject* mode) {
+    if (ask_depth == nullptr) {
+        Py_RETURN_FALSE;
+    }
+    if (our_type == nullptr) {
+        mode_at = reinterpret_cast<ModeAt>(find_function("libc10.so", kModeAt));
+        const std::int64_t depth = ask_depth();
+        if (mode_at == nullptr || depth < 1 || (*mode_at(depth - 1))->mode != mode) {
+            Py_RETURN_FALSE;
+        }
+        our_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(mode))));
+        dispatch_modes::set_ours_is_alone([] { return ask_depth() == 1 && Py_TYPE((*mode_at(0))->mode) == our_type; });
+    }
+    return PyBool_FromLong(Py_TYPE(mode) == our_type ? 1 : 0);
+}
 
 PyObject* set_operator_visitor(PyObject*, PyObject* function) {
     keep(operator_visitor, function);

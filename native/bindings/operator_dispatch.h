@@ -19,6 +19,11 @@ PyObject* dispatch_function(PyObject* self, PyObject* mode);
 // METH_NOARGS: dispatch_depth() -> the number of modes on this thread's stack, -1 if torch cannot be asked
 PyObject* dispatch_depth(PyObject* self, PyObject* none);
 
+// METH_O: hide_mode(mode) -> bool. mode: ours, on top of this thread's stack. Where modes of its class are alone on a
+// thread, torch decides as if there were none (sources/torch_cpu/dispatch_modes.h). False if torch cannot be asked
+// which modes there are.
+PyObject* hide_mode(PyObject* self, PyObject* mode);
+
 // METH_O: set_operator_visitor(function) -> None
 // function(): called after an operator; returns after how many operators it is to be called again. Or None.
 PyObject* set_operator_visitor(PyObject* self, PyObject* function);

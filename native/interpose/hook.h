@@ -50,7 +50,7 @@ struct Hook {
     const char* library;
     const char* function;
     HookEntries* entries;
-    // What is observed ("torch_cpu"), for the coverage statement.
+    // What is observed ("torch_cpu"), for the coverage statement; null: it observes nothing.
     const char* source;
     // Without it the source cannot work; an optional one may be missing.
     bool required;

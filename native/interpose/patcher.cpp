@@ -155,6 +155,9 @@ void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& 
         const bool is_named = hook.library != nullptr && is_named_by(image, hook.library);
         const bool found = ((outcome.found >> index) & 1U) != 0;
         const bool refused = ((outcome.refused >> index) & 1U) != 0;
+        if (hook.source == nullptr) {
+            continue;
+        }
         char key[128];
         if (refused || (is_named && hook.required && !found)) {
             std::snprintf(key, sizeof(key), "unobserved.%s", hook.source);
