@@ -31,6 +31,7 @@ from msmemscope.launch.ledger import (
     read_ledger,
     remove_launch_directory,
 )
+from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.program import end_like, run_program
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
@@ -106,8 +107,12 @@ def _observe(
         link_directory = preload.link_directory
         if MUSL in (why_not_observable(program) or ""):
             preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
-        end = run_program(program, arguments, preload.variables)
+        ahead = LoadAhead(
+            lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
+        )
+        end = run_program(program, arguments, preload.variables, ahead.begin)
         with _survivable(config):
+            ahead.end()
             is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
@@ -213,7 +218,7 @@ class _Exported:
 
 
 def _export_captures(config: Config, output: Path, since_ns: int, destination: Destination | None) -> _Exported:
-    # Loaded only now: these start threads and take memory, which the program should not share.
+    # Loaded only now, or by load_ahead.py: most commands under a launch record nothing.
     from msmemscope.launch.captures import (
         captures_of_session,
         finish,

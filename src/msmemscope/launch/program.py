@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msmemscope.errors import EXIT_STATUS_CANNOT_EXECUTE, EXIT_STATUS_NOT_FOUND, LaunchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
 _SHELL = "/bin/sh"
@@ -52,7 +52,9 @@ class ProgramEnd:
         return _SIGNAL_STATUS_BASE + self.signal_number if self.signal_number else self.exit_status
 
 
-def run_program(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> ProgramEnd:
+def run_program(
+    path: str, arguments: Sequence[str], environment: Mapping[str, str], started: Callable[[], None] | None = None
+) -> ProgramEnd:
     """Run a program to its end, with our standard streams and in our process group.
 
     Must be called from the main thread, as it changes how signals are handled; everything
@@ -62,6 +64,7 @@ def run_program(path: str, arguments: Sequence[str], environment: Mapping[str, s
         path: The program's file.
         arguments: Its whole argument list, name included.
         environment: Its whole environment.
+        started: Called when it runs, while signals for it are held back: threads that are started then never get one.
 
     Raises:
         LaunchError: If the system cannot execute it.
@@ -70,6 +73,8 @@ def run_program(path: str, arguments: Sequence[str], environment: Mapping[str, s
     relay.begin()
     try:
         process_id = _spawn(path, arguments, environment, relay)
+        if started is not None:
+            started()
         relay.pass_on_to(process_id)
         # Reaped only after signals are no longer passed on: its process id may belong to another one then.
         os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
