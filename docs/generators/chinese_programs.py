@@ -22,8 +22,7 @@ DIFFERENCES = """
 
 - 观测算子时，从算子中抛出的异常在 traceback 中多一项：`msmemscope/capture/torch_operators.py`，以及 torch 的一项。异常的类型、文本和其他各项都相同。
 - 有 dispatch mode（例如本工具的）时，torch.profiler 对一个算子计数两次：一次在 mode 之前，一次在它运行时。算子、时间和内存都相同。
-- 在任何 dispatch mode 中，算子释放某些内存的时刻与没有 mode 时不同：在一个小型网络的训练中，某一时刻的保留量最多少 6 %、多 3 %，loss 相同。
-  `--events=alloc,free` 不采集算子，也就没有这种影响。
+- 观测算子时，传给算子的一个数会两次变成 8 字节的 CPU 张量。其他内存的申请与释放和不用工具时相同，顺序也相同，CPU 和 NPU 都是如此。
 - 带本地调用栈的 Memray tracker 会写出一行 `Memray WARNING: Correcting symbol for dlopen`，只要预加载的库有自己的 `dlopen` 就会这样。它的记录相同。
 """
 

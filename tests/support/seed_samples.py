@@ -1,4 +1,7 @@
-"""The code samples of the seed documents: where they are kept, how one is filled in, and how one is run."""
+"""The code samples of the seed documents: where they are kept, how one is filled in, and how one is run.
+
+By day programs are forked after torch_npu was imported, where nothing that is looked at depends on how a program starts.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.support import tool
+from tests.support import tool, warm
 from tests.support.ascend import Observation
+from tests.support.nightly import NIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tests.support.warm_process import WarmPython
 
 DOCUMENTS = Path(__file__).parents[1] / "contracts" / "seed_samples"
 
@@ -120,3 +126,89 @@ class Workplace:
                 {**row, "file": path.name} for row in rows if row["FuncInfo"].strip('"').endswith((name, f" {name}"))
             ]
         return found
+
+
+SAMPLES: Final = read_samples()
+
+WITH_TORCH_NPU: Final = ("torch", "torch_npu")
+KEPT_BYTES: Final = 1 << 20
+USER_CODE: Final = f"""\
+import atexit
+import time
+
+import torch
+import torch_npu
+
+atexit.register(time.sleep, 0.3)  # autograd's thread aborts a process that ends right after a backward pass
+kept = []
+
+def train():
+    weight = torch.ones(64, 64, device="npu", requires_grad=True)
+    (weight @ torch.ones(64, device="npu")).sum().backward()
+    kept.append(torch.empty({KEPT_BYTES - 512}, dtype=torch.uint8, device="npu"))
+
+"""
+"""What a program has before a sample; each call of train() keeps KEPT_BYTES, as the caching allocator rounds them."""
+
+
+def run_python(
+    workplace: Workplace, text: str, command: str = "", output: Path | None = None, **options: Any
+) -> Observation:
+    """Run a program, behind a command line of the tool if one is given."""
+    workplace.write("user_program.py", text)
+    return workplace.shell(f"{command} python user_program.py", output=output, **options)
+
+
+def run_forked(workplace: Workplace, text: str, warm_python: WarmPython, output: Path | None = None) -> Observation:
+    """Run a program without a command of the tool; by day it is forked after torch_npu was imported."""
+    if NIGHT:
+        return run_python(workplace, text, output=output)
+    program = workplace.write("user_program.py", text)
+    output = output or workplace.folder / "memscopeDumpResults"
+    run = tool.warm_run(warm_python, [program], None, output=output, folder=workplace.folder)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    return Observation(run)
+
+
+def words_of(workplace: Workplace, script: str) -> list[str]:
+    """What the lines of a shell say behind the command of the tool, but for the program, which they start with python."""
+    printed = 'msmemscope() { printf \'%s\\0\' "$@"; }\nmsleaks() { msmemscope "$@"; }\n'
+    words = workplace.shell(printed + script).run.stdout.split("\0")
+    place = words.index("python")
+    return words[:place] + words[place + 2 : -1]
+
+
+def run_forked_under_tool(
+    workplace: Workplace, text: str, *options: str, script: str = "", output: Path | None = None
+) -> Observation:
+    """Run a program behind `msmemscope OPTIONS`; by day it is forked from one under the tool that has imported torch_npu.
+
+    `script` has the lines of a shell that do it as printed; by day a shell makes options of them.
+    """
+    if NIGHT:
+        command = script or f"msmemscope {' '.join(options)} python user_program.py"
+        workplace.write("user_program.py", text)
+        return workplace.shell(command, output=output)
+    program = workplace.write("user_program.py", text)
+    run = warm.run_with_results(
+        [program],
+        words_of(workplace, script) if script else options,
+        output=output or workplace.folder / "memscopeDumpResults",
+        variables=workplace.variables,
+        modules=WITH_TORCH_NPU,
+        changes={},
+        timeout_s=tool.TIMEOUT_S,
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    return Observation(run)
+
+
+def new_blocks(observation: Observation, device: int = 0) -> list[dict[str, Any]]:
+    """The allocations of torch_npu's pool that happened while events were collected."""
+    rows = observation.of(device, event="MALLOC", event_type="PTA")
+    return [row for row in rows if "shadow" not in row["attributes"]]
+
+
+def names_of(rows: list[dict[str, Any]]) -> list[str]:
+    """Column Name, without the quotation marks of marks."""
+    return [row["Name"].strip('"') for row in rows]

@@ -135,18 +135,15 @@ def memory_on_the_cpu(case: Callable[[], None]) -> list[int]:
 
 
 def memory_on_the_npu(case: Callable[[], None]) -> list[int]:
-    """Return how many allocations there were, their bytes, and the peak over what there was before."""
-    npu: Any = torch.npu  # type: ignore[attr-defined]
-    npu.reset_peak_memory_stats()
-    before = npu.memory_stats()
+    """Return the bytes of whatever the caching allocator did, as it tells it itself; negative ones where it gave back."""
+    memory: Any = torch.npu.memory  # type: ignore[attr-defined]
+    memory._record_memory_history(None)
+    memory._record_memory_history(max_entries=1_000_000, stacks="python", context=None)
     case()
-    npu.synchronize()
-    after = npu.memory_stats()
-    counted = ("allocation.all.allocated", "requested_bytes.all.allocated")
-    return [
-        *(after[name] - before[name] for name in counted),
-        after["requested_bytes.all.peak"] - before["requested_bytes.all.current"],
-    ]
+    torch.npu.synchronize()  # type: ignore[attr-defined]
+    entries = memory._snapshot()["device_traces"][0]
+    gives_back = ("free_requested", "free_completed", "segment_free", "segment_unmap")
+    return [-entry["size"] if entry["action"] in gives_back else entry["size"] for entry in entries]
 
 
 def main() -> None:
