@@ -237,6 +237,10 @@ def main() -> None:
     import msmemscope.analyzer
     import msmemscope.recording  # noqa: F401
 
+    if arguments.run == "exit":  # the launcher has loaded it by the end of a program that runs for seconds
+        from msmemscope.launch.load_ahead import load
+
+        load()
     path = input_path(arguments.form, arguments.events, 0.0)
     other = input_path(arguments.form, arguments.events, arguments.changed)
     if arguments.run in {"inefficient", "exit"}:  # write their results there

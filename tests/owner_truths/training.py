@@ -192,6 +192,8 @@ def _checkpoints(*, reentrant: bool) -> None:
             moment(f"forward {step}", **known, activation=[*model.inputs, *saved], program=held)
             loss.backward()
         held.clear()  # or it would be a cycle: the graph of the loss has the probe
+        # What flows back is summed in the memory that is this gradient in the end: kept over the step it would be the program's.
+        data.grad = None
         optimizer.step()
         optimizer.zero_grad()
         msmemscope.step()

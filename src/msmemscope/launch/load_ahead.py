@@ -58,14 +58,15 @@ class LoadAhead:
                 # What fails here fails once more where it is used, and is told there.
                 with contextlib.suppress(Exception):
                     if self._is_needed():
-                        _load()
+                        load()
                         break
                 wait_s = min(wait_s * _NEXT_LOOK, _LONGEST_WAIT_S)
         finally:
             self._thread_ended.release()
 
 
-def _load() -> None:
+def load() -> None:
+    """Load what results are made with."""
     import msmemscope.launch.captures
     import msmemscope.reports.leaks_report
     import msmemscope.reports.run_summary
