@@ -365,7 +365,7 @@ PyMethodDef kOperatorMethods[] = {
     {"tensor_memory", tensor_memory, METH_O, "What is read of a tensor without Python; None if it is not."},
     {"set_dispatch", set_dispatch, METH_VARARGS,
      "Tells how operators are called; false if they can only be dispatched in Python."},
-    {"hide_mode", hide_mode, METH_O, "Lets torch decide as if there were no mode where this one is alone."},
+    {"hide_mode", hide_mode, METH_VARARGS, "Lets torch decide as if there were no mode where this one is alone."},
     {"dispatch_function", dispatch_function, METH_O, "The dispatch function of a mode."},
     {"dispatch_depth", dispatch_depth, METH_NOARGS, "How many dispatch modes the calling thread has."},
     {"set_operator_visitor", set_operator_visitor, METH_O, "Tells what is called after some operators, or None."},

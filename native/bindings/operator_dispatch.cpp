@@ -28,6 +28,7 @@ constexpr const char* kGraphTask = "_ZN5torch8autograd25get_current_graph_task_i
 constexpr const char* kGradientsAreOn = "_ZN3c108GradMode10is_enabledEv";
 
 DispatchDepth ask_depth = nullptr;
+DispatchDepth count_modes = nullptr;  // the same, also where operators are dispatched in Python
 ModeAt mode_at = nullptr;
 GraphTask ask_graph_task = nullptr;
 GradientsAreOn ask_gradients = nullptr;
@@ -229,18 +230,22 @@ PyObject* dispatch_function(PyObject*, PyObject* mode) {
 
 PyObject* dispatch_depth(PyObject*, PyObject*) { return PyLong_FromLongLong(ask_depth == nullptr ? -1 : ask_depth()); }
 
-PyObject* hide_mode(PyObject*, PyObject* mode) {
-    if (ask_depth == nullptr) {
-        Py_RETURN_FALSE;
+PyObject* hide_mode(PyObject*, PyObject* arguments) {
+    PyObject* mode = nullptr;
+    long long depth = 0;
+    if (PyArg_ParseTuple(arguments, "OL", &mode, &depth) == 0) {
+        return nullptr;
     }
     if (our_type == nullptr) {
+        count_modes = reinterpret_cast<DispatchDepth>(find_function("libc10.so", kDispatchDepth));
         mode_at = reinterpret_cast<ModeAt>(find_function("libc10.so", kModeAt));
-        const std::int64_t depth = ask_depth();
-        if (mode_at == nullptr || depth < 1 || (*mode_at(depth - 1))->mode != mode) {
+        if (count_modes == nullptr || mode_at == nullptr || depth < 1 || count_modes() != depth ||
+            (*mode_at(depth - 1))->mode != mode) {
             Py_RETURN_FALSE;
         }
         our_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(mode))));
-        dispatch_modes::set_ours_is_alone([] { return ask_depth() == 1 && Py_TYPE((*mode_at(0))->mode) == our_type; });
+        dispatch_modes::set_ours_is_alone(
+            [] { return count_modes() == 1 && Py_TYPE((*mode_at(0))->mode) == our_type; });
     }
     return PyBool_FromLong(Py_TYPE(mode) == our_type ? 1 : 0);
 }

@@ -19,10 +19,10 @@ PyObject* dispatch_function(PyObject* self, PyObject* mode);
 // METH_NOARGS: dispatch_depth() -> the number of modes on this thread's stack, -1 if torch cannot be asked
 PyObject* dispatch_depth(PyObject* self, PyObject* none);
 
-// METH_O: hide_mode(mode) -> bool. mode: ours, on top of this thread's stack. Where modes of its class are alone on a
-// thread, torch decides as if there were none (sources/torch_cpu/dispatch_modes.h). False if torch cannot be asked
-// which modes there are.
-PyObject* hide_mode(PyObject* self, PyObject* mode);
+// METH_VARARGS: hide_mode(mode, depth) -> bool. mode: ours, on top of this thread's stack of depth modes, as torch says
+// in Python. Where modes of its class are alone on a thread, torch decides from then on as if there were none
+// (sources/torch_cpu/dispatch_modes.h). False if torch cannot be asked which modes there are.
+PyObject* hide_mode(PyObject* self, PyObject* arguments);
 
 // METH_O: set_operator_visitor(function) -> None
 // function(): called after an operator; returns after how many operators it is to be called again. Or None.

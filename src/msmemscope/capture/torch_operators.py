@@ -194,8 +194,7 @@ class OperatorMode(TorchDispatchMode):
         before = _mode_count()
         super().__enter__()
         self._is_native = self.may_be_native and _native.dispatch_depth() == before + 1
-        if self._is_native:
-            _native.hide_mode(self)
+        _native.hide_mode(self, before + 1)
         self._set_dispatch()
         return self
 
