@@ -50,6 +50,7 @@ PyObject* python_dispatch = nullptr;
 PyObject* make_plan = nullptr;
 PyObject* operator_visitor = nullptr;
 PyObject* text_op = nullptr;
+PyObject* text_shortcut = nullptr;  // null: calls take none
 __thread long operators_left = 0;
 
 std::unordered_map<PyObject*, KnownOperator>& known_operators() {
@@ -84,6 +85,20 @@ bool may_call_directly() {
         overload_version = overload_type->tp_version_tag;
     }
     return calls_directly;
+}
+
+// Whether the call of an operator may do something else than call its `_op`, which the program can change at any time.
+bool takes_shortcut(PyObject* func) {
+    if (text_shortcut == nullptr) {
+        return false;
+    }
+    PyObject* const shortcut = PyObject_GetAttr(func, text_shortcut);
+    if (shortcut == nullptr) {
+        PyErr_Clear();
+        return true;
+    }
+    Py_DECREF(shortcut);
+    return shortcut != Py_None;
 }
 
 // Null with an error set on failure.
@@ -155,7 +170,8 @@ bool visit_operators() {
 PyObject* dispatch(PyObject* mode, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     const bool is_usual = count == 4 && names == nullptr && PyTuple_CheckExact(arguments[1]) &&
                           PyTuple_GET_SIZE(arguments[1]) == 0 && PyTuple_CheckExact(arguments[2]) &&
-                          PyDict_CheckExact(arguments[3]) && ask_depth() == 0 && may_call_directly();
+                          PyDict_CheckExact(arguments[3]) && ask_depth() == 0 && may_call_directly() &&
+                          !takes_shortcut(arguments[0]);
     if (!is_usual) {
         return dispatch_in_python(mode, arguments, count, names);
     }
@@ -193,11 +209,12 @@ PyObject* set_dispatch(PyObject*, PyObject* arguments) {
     PyObject* in_python = nullptr;
     PyObject* plan_maker = nullptr;
     int is_direct = 0;
+    const char* shortcut = nullptr;
     long long depth = 0;
     int graph_task = 0;
     int gradients = 0;
-    if (PyArg_ParseTuple(arguments, "O!pOOLip", &PyType_Type, &type, &is_direct, &in_python, &plan_maker, &depth,
-                         &graph_task, &gradients) == 0) {
+    if (PyArg_ParseTuple(arguments, "O!psOOLip", &PyType_Type, &type, &is_direct, &shortcut, &in_python, &plan_maker,
+                         &depth, &graph_task, &gradients) == 0) {
         return nullptr;
     }
     ask_depth = reinterpret_cast<DispatchDepth>(find_function("libc10.so", kDispatchDepth));
@@ -210,8 +227,9 @@ PyObject* set_dispatch(PyObject*, PyObject* arguments) {
     }
     overload_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
     text_op = PyUnicode_InternFromString("_op");
+    text_shortcut = *shortcut == '\0' ? nullptr : PyUnicode_InternFromString(shortcut);
     PyObject* const call = PyObject_GetAttrString(type, "__call__");
-    if (text_op == nullptr || call == nullptr) {
+    if (text_op == nullptr || call == nullptr || (*shortcut != '\0' && text_shortcut == nullptr)) {
         return nullptr;
     }
     overload_call = call;

@@ -7,10 +7,12 @@
 
 namespace msmemscope {
 
-// METH_VARARGS: set_dispatch(overload_type, calls_directly, in_python, make_plan, depth, graph_task, gradients_on) ->
-// bool overload_type: the class of operators. calls_directly: whether calling one does nothing but call its `_op`.
-// in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of its plan,
-// negative for none. The rest: what torch says of this thread now in Python. False if torch cannot be asked from here.
+// METH_VARARGS: set_dispatch(overload_type, calls_directly, shortcut, in_python, make_plan, depth, graph_task,
+// gradients_on) -> bool. overload_type: the class of operators. calls_directly: whether calling one does nothing but
+// call its `_op`. shortcut: it does so where this attribute of the operator is None; empty if there is no such
+// attribute. in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of its
+// plan, negative for none. The rest: what torch says of this thread now in Python. False if torch cannot be asked from
+// here.
 PyObject* set_dispatch(PyObject* self, PyObject* arguments);
 
 // METH_O: dispatch_function(mode) -> what is to be the mode's `__torch_dispatch__`

@@ -33,7 +33,7 @@ AREAS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "allocator events": ("allocator_trace_npu",),
         "replay": ("replay_npu",),
         "snapshots of torch": ("snapshots_npu", "memory_history_npu"),
-        "operators and launches": ("operators_npu", "native_operators_npu"),
+        "operators and launches": ("operators_npu", "native_operators_npu", "choices_of_torch_npu"),
         "steps and summaries": ("summaries_npu", "online_analyses_npu"),
         "several processes": ("cluster_npu", "ranks_of_torchrun"),
     },

@@ -85,12 +85,20 @@ native_is_wanted = True
 """Whether operators are dispatched and tensors read in native code, where this torch lets us. Tests compare."""
 
 
+_CALL_WITH_SHORTCUT = (
+    "_pyobj_dispatcher", "torch", "_C", "_peek_should_skip_torch_function", "_cpp_dispatch_handle", "_op",
+)  # fmt: skip
+"""The names that the call of an operator uses since torch 2.14: it may have a dispatcher of Python's in front."""
+
+
 def _native_dispatch_is_possible() -> bool:
     # Calling an operator must be calling what it holds, and no more.
-    calls_directly = OpOverload.__call__.__code__.co_names == ("_op",)
+    names = OpOverload.__call__.__code__.co_names
+    calls_directly = names in {("_op",), _CALL_WITH_SHORTCUT}
+    shortcut = _CALL_WITH_SHORTCUT[0] if names == _CALL_WITH_SHORTCUT else ""
     state = (_mode_count(), _graph_task(), _gradients_are_on())
     dispatch = OperatorMode.__torch_dispatch__
-    is_possible: bool = _native.set_dispatch(OpOverload, calls_directly, dispatch, _make_plan, *state)
+    is_possible: bool = _native.set_dispatch(OpOverload, calls_directly, shortcut, dispatch, _make_plan, *state)
     return is_possible
 
 
