@@ -47,7 +47,7 @@ def launcher(request: pytest.FixtureRequest, output: Path) -> Iterator[subproces
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
         yield process
-        process.kill()
+        process.send_signal(signal.SIGTERM)  # passed on: the program ends, too
 
 
 def has_loaded_polars(process_id: int) -> bool:
@@ -78,3 +78,18 @@ def test_nothing_is_loaded_for_a_program_that_records_nothing(launcher: subproce
     launcher.send_signal(signal.SIGTERM)
     _, words = launcher.communicate(timeout=60)
     assert launcher.returncode == 7, words
+
+
+def test_nothing_is_loaded_where_memory_is_limited(output: Path) -> None:
+    """OpenBLAS ends a process that cannot load it: the launcher outlives the program, whose status it returns."""
+    line = [*TOOL, "--device=cpu", f"--output={output}", "--", sys.executable, "-c", RECORDS]
+    limited = ["bash", "-c", 'ulimit -v 350000; exec "$@"', "bash", *map(str, line)]
+    with subprocess.Popen(
+        limited, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        time.sleep(FIRST_LOOK_S + 2)
+        assert process.poll() is None
+        assert not has_loaded_polars(process.pid)
+        process.send_signal(signal.SIGTERM)  # passed on: the program ends, too

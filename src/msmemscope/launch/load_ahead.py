@@ -1,13 +1,15 @@
 """Loads what results are made with while the program still runs.
 
 It takes most of a second, and many where packages lie on a network: at the end of a program somebody waits, or a job that is
-being ended from outside has little time left. A program that records nothing, or is over at once, is not loaded for.
+being ended from outside has little time left. A program that records nothing, or is over at once, is not loaded for; nor is
+anything where memory is limited: libraries that get none may end the process, which must outlive the program.
 """
 
 from __future__ import annotations
 
 import _thread  # not threading: most commands end before anything is loaded
 import contextlib
+import resource
 import signal
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ FIRST_LOOK_S: Final = 2.0
 _NEXT_LOOK: Final = 1.25
 """How many times as long the next wait is, but for a minute at most."""
 _LONGEST_WAIT_S: Final = 60.0
+_MEMORY_LIMITS: Final = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
 
 
 class LoadAhead:
@@ -36,6 +39,8 @@ class LoadAhead:
 
     def begin(self) -> None:
         """Start the thread. Signals that the main thread handles must be held back: what is started here never gets them."""
+        if any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in _MEMORY_LIMITS):
+            return
         self._program_ended.acquire()
         self._thread_ended.acquire()
         try:
@@ -56,11 +61,14 @@ class LoadAhead:
             wait_s = FIRST_LOOK_S
             while not self._program_ended.acquire(timeout=wait_s):
                 # What fails here fails once more where it is used, and is told there.
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(BaseException):
                     if self._is_needed():
-                        load()
                         break
                 wait_s = min(wait_s * _NEXT_LOOK, _LONGEST_WAIT_S)
+            else:
+                return  # the program has ended
+            with contextlib.suppress(BaseException):
+                load()
         finally:
             self._thread_ended.release()
 
