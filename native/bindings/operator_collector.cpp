@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "boxed_calls.h"
+#include "boxed_dispatch.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/recorder.h"
 #include "operator_dispatch.h"
@@ -15,28 +17,6 @@
 #include "watch_operands.h"
 
 namespace msmemscope {
-namespace {
-
-struct KeywordUse {
-    PyObject* name;  // interned
-    Use use;
-};
-
-}  // namespace
-
-struct OperatorPlan {
-    std::string name;
-    std::vector<Use> inputs;  // by position; further positions are not touched
-    std::vector<KeywordUse> keyword_inputs;
-    std::vector<Use> outputs;  // by position of the schema's returns
-    // For the watch: what of the arguments may be written, also where the schema does not say it.
-    WrittenArguments written;
-    std::uint64_t calls = 0;  // of outermost ones
-    // Valid in one epoch.
-    std::uint64_t epoch = 0;
-    std::uint32_t name_id = 0;
-};
-
 namespace {
 
 // Looked up and extended under the GIL only. Python runs in the middle of an operator, where it is watched, and another
@@ -58,6 +38,7 @@ Use keyword_use(const OperatorPlan& plan, PyObject* name) {
 // What the records of one moment of an operator have in common.
 struct Moment {
     std::uint64_t timestamp_ns;
+    std::uint32_t name_id;
     std::uint32_t python_stack_id;
     std::uint8_t flags;
 };
@@ -67,24 +48,35 @@ std::uint32_t stack_for_columns(const RecordingScope& scope) {
     return settings.write_python_stack ? take_python_stack(scope, settings.python_stack_depth) : 0;
 }
 
-Event event_of(format::EventKind kind, format::Device device, const OperatorPlan& plan, const Moment& moment) {
+std::uint32_t name_id_of(const RecordingScope& scope, OperatorPlan& plan) {
+    constexpr unsigned kHalf = 32;
+    const std::uint64_t epoch = recorder::epoch() << kHalf;
+    const std::uint64_t known = plan.name_in_epoch.load(std::memory_order_relaxed);
+    if (epoch == known >> kHalf << kHalf && known != 0) {
+        return static_cast<std::uint32_t>(known);
+    }
+    const std::uint32_t id = recorder::intern_string(scope, plan.name.data(), plan.name.size());
+    plan.name_in_epoch.store(epoch | id, std::memory_order_relaxed);
+    return id;
+}
+
+Event event_of(format::EventKind kind, format::Device device, const Moment& moment) {
     Event event{kind};
     event.device = device;
     event.flags = moment.flags;
-    event.name_id = plan.name_id;
+    event.name_id = moment.name_id;
     event.python_stack_id = moment.python_stack_id;
     event.timestamp_ns = moment.timestamp_ns;
     return event;
 }
 
-void write_accesses(const RecordingScope& scope, const OperatorPlan& plan, const std::vector<Access>& accesses,
-                    const Moment& moment) {
+void write_accesses(const RecordingScope& scope, const std::vector<Access>& accesses, const Moment& moment) {
     for (const Access& access : accesses) {
         if (access.use == Use::kNone) {
             continue;
         }
         const auto kind = access.use == Use::kWrite ? format::EventKind::kAccessWrite : format::EventKind::kAccessRead;
-        Event event = event_of(kind, access.device, plan, moment);
+        Event event = event_of(kind, access.device, moment);
         event.pool = access.device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
         event.address = access.address;
         event.size = access.size_bytes;
@@ -105,15 +97,14 @@ struct RunningOperator {
 constexpr std::uint32_t kDeepestOperator = 64;
 __thread RunningOperator running[kDeepestOperator];
 
-// What operators of this thread have begun and not ended. Owned: coroutines of the program may switch within operators,
-// which end in another order then.
-struct BegunOperator {
-    PyObject* func;
-    PyObject* args;
-};
+// What operators of this thread have begun and not ended. Coroutines of the program may switch within operators, which
+// end in another order then.
 __thread BegunOperator begun[kDeepestOperator];
+__thread std::uint8_t ending_flags = 0;
 
-WatchedCall watched_call(const OperatorPlan& plan) { return WatchedCall{&plan.name, plan.calls}; }
+WatchedCall watched_call(const OperatorPlan& plan) {
+    return WatchedCall{&plan.name, plan.calls.load(std::memory_order_relaxed)};
+}
 
 // Several results of the schema come as a tuple; a single one comes as it is, also when it is a list.
 void gather_results(const OperatorPlan& plan, PyObject* result, std::vector<Access>& accesses) {
@@ -146,36 +137,88 @@ OperatorPlan* plan_of(PyObject* number) {
     return &plans()[static_cast<std::size_t>(index)];
 }
 
-void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject* kwargs, recorder::Pass pass) {
+Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorder::Pass pass) {
     const std::uint32_t depth = operator_depth++;
     if (depth < kDeepestOperator) {
-        begun[depth] = BegunOperator{Py_NewRef(func), Py_NewRef(args)};
+        begun[depth] = called;
+        if (called.args != nullptr) {
+            Py_INCREF(called.func);
+            Py_INCREF(called.args);
+        }
+        running[depth].written = false;
     }
     {
         const RecordingScope scope(false);  // also makes a forked child's state ready
         if (!scope) {
-            return;
+            return {false, false};
         }
-        if (plan.epoch != recorder::epoch()) {
-            plan.name_id = recorder::intern_string(scope, plan.name.data(), plan.name.size());
-            plan.epoch = recorder::epoch();
+        if (depth == 0) {
+            recorder::set_current_operator(name_id_of(scope, plan));
         }
     }
     if (depth == 0) {
-        recorder::set_current_operator(plan.name_id);
         recorder::set_pass(pass);
-    }
-    if (depth < kDeepestOperator) {
-        running[depth].written = false;
-    }
-    if (depth == 0) {
-        ++plan.calls;
-        if (__builtin_expect(watch::is_active(), 0)) {
-            watch_operator_begins(watched_call(plan), plan.written, args, kwargs);
-        }
+        plan.calls.fetch_add(1, std::memory_order_relaxed);
     }
     const bool with_access = recorder::is_selected(kSelectAccess);
-    if (!with_access && !recorder::is_selected(kSelectLaunch)) {
+    return {with_access || recorder::is_selected(kSelectLaunch), with_access};
+}
+
+void record_beginning(OperatorPlan& plan, format::Device device, const std::vector<Access>& accesses) {
+    const std::uint32_t depth = operator_depth - 1;
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    const Moment moment{recorder::now_ns(), name_id_of(scope, plan), stack_for_columns(scope), recorder::pass_flags()};
+    if (recorder::is_selected(kSelectLaunch)) {
+        recorder::append(scope, event_of(format::EventKind::kAtenStart, device, moment));
+    }
+    if (depth < kDeepestOperator) {
+        running[depth] = RunningOperator{device, true, moment.python_stack_id, recorder::epoch()};
+    }
+    if (recorder::is_selected(kSelectAccess)) {
+        write_accesses(scope, accesses, moment);
+    }
+}
+
+Recorded leave_operator() {
+    if (operator_depth > 0 && --operator_depth < kDeepestOperator && begun[operator_depth].args != nullptr) {
+        Py_DECREF(begun[operator_depth].args);
+        Py_DECREF(begun[operator_depth].func);
+    }
+    // Records of the end of this operator still belong to it.
+    ending_flags = recorder::pass_flags();
+    if (operator_depth == 0) {
+        recorder::set_current_operator(0);
+        recorder::set_pass(recorder::Pass::kForward);
+    }
+    const bool is_recorded = operator_depth < kDeepestOperator && running[operator_depth].written;
+    return {is_recorded, is_recorded && recorder::is_selected(kSelectAccess)};
+}
+
+void record_end(OperatorPlan& plan, const std::vector<Access>& accesses) {
+    const std::uint8_t flags = ending_flags;
+    const RunningOperator& ending = running[operator_depth];
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    const bool has_stack = ending.epoch == recorder::epoch();
+    const Moment moment{recorder::now_ns(), name_id_of(scope, plan),
+                        has_stack ? ending.python_stack_id : stack_for_columns(scope), flags};
+    write_accesses(scope, accesses, moment);
+    if (recorder::is_selected(kSelectLaunch)) {
+        recorder::append(scope, event_of(format::EventKind::kAtenEnd, ending.device, moment));
+    }
+}
+
+void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject* kwargs, recorder::Pass pass) {
+    const Recorded recorded = enter_operator(plan, BegunOperator{func, args, nullptr, 0}, pass);
+    if (operator_depth == 1 && __builtin_expect(watch::is_active(), 0)) {
+        watch_operator_begins(watched_call(plan), plan.written, args, kwargs);
+    }
+    if (!recorded.beginning) {
         return;
     }
     std::vector<Access>& accesses = accesses_of_thread();
@@ -183,73 +226,37 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
     for (Py_ssize_t index = 0; index < args_count; ++index) {
         const auto position = static_cast<std::size_t>(index);
         const Use use = position < plan.inputs.size() ? plan.inputs[position] : Use::kNone;
-        gather(PyTuple_GET_ITEM(args, index), use, with_access, accesses);
+        gather(PyTuple_GET_ITEM(args, index), use, recorded.accesses, accesses);
     }
     if (kwargs != Py_None && !plan.keyword_inputs.empty()) {
         PyObject* name = nullptr;
         PyObject* value = nullptr;
         Py_ssize_t place = 0;
         while (PyDict_Next(kwargs, &place, &name, &value) != 0) {
-            gather(value, keyword_use(plan, name), with_access, accesses);
+            gather(value, keyword_use(plan, name), recorded.accesses, accesses);
         }
     }
     const int device = accesses.empty() ? device_argument(kwargs) : accesses.front().device;
-    if (device == kNotObserved) {
-        return;
-    }
-    const RecordingScope scope(true);
-    if (!scope) {
-        return;
-    }
-    const Moment moment{recorder::now_ns(), stack_for_columns(scope), recorder::pass_flags()};
-    if (recorder::is_selected(kSelectLaunch)) {
-        recorder::append(scope,
-                         event_of(format::EventKind::kAtenStart, static_cast<format::Device>(device), plan, moment));
-    }
-    if (depth < kDeepestOperator) {
-        running[depth] =
-            RunningOperator{static_cast<format::Device>(device), true, moment.python_stack_id, recorder::epoch()};
-    }
-    if (with_access) {
-        write_accesses(scope, plan, accesses, moment);
+    if (device != kNotObserved) {
+        record_beginning(plan, static_cast<format::Device>(device), accesses);
     }
 }
 
 void end_operator(OperatorPlan& plan, PyObject* result) {
-    if (operator_depth > 0 && --operator_depth < kDeepestOperator) {
-        Py_DECREF(begun[operator_depth].args);
-        Py_DECREF(begun[operator_depth].func);
-    }
-    const std::uint32_t depth = operator_depth;
-    if (depth == 0) {
-        recorder::set_current_operator(0);
-    }
-    // Records of the end of this operator still belong to it.
-    const std::uint8_t flags = recorder::pass_flags();
-    if (depth == 0) {
-        recorder::set_pass(recorder::Pass::kForward);
-    }
-    if (depth == 0 && __builtin_expect(watch::is_active(), 0)) {
+    const Recorded recorded = leave_operator();
+    const std::uint8_t flags = ending_flags;
+    if (operator_depth == 0 && __builtin_expect(watch::is_active(), 0)) {
         watch_operator_ends(watched_call(plan), plan.written, plan.outputs, result);
     }
-    if (depth >= kDeepestOperator || !running[depth].written) {
+    if (!recorded.beginning) {
         return;
     }
     std::vector<Access>& accesses = accesses_of_thread();
-    if (recorder::is_selected(kSelectAccess)) {
+    if (recorded.accesses) {
         gather_results(plan, result, accesses);
     }
-    const RecordingScope scope(true);
-    if (!scope) {
-        return;
-    }
-    const bool has_stack = running[depth].epoch == recorder::epoch();
-    const Moment moment{recorder::now_ns(), has_stack ? running[depth].python_stack_id : stack_for_columns(scope),
-                        flags};
-    write_accesses(scope, plan, accesses, moment);
-    if (recorder::is_selected(kSelectLaunch)) {
-        recorder::append(scope, event_of(format::EventKind::kAtenEnd, running[depth].device, plan, moment));
-    }
+    ending_flags = flags;  // Python may have run operators meanwhile
+    record_end(plan, accesses);
 }
 
 namespace {
@@ -272,7 +279,11 @@ PyObject* running_operators(PyObject*, PyObject*) {
     const std::uint32_t count = std::min(operator_depth, kDeepestOperator);
     PyObject* const all = PyTuple_New(static_cast<Py_ssize_t>(count));
     for (std::uint32_t depth = 0; all != nullptr && depth < count; ++depth) {
-        PyObject* const each = PyTuple_Pack(2, begun[depth].func, begun[depth].args);
+        const BegunOperator& one = begun[depth];
+        PyObject* const args =
+            one.args != nullptr ? Py_NewRef(one.args) : boxed_arguments(one.values, one.values_count);
+        PyObject* const each = args == nullptr ? nullptr : PyTuple_Pack(2, one.func, args);
+        Py_XDECREF(args);
         if (each == nullptr) {
             Py_DECREF(all);
             return nullptr;
@@ -323,15 +334,16 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
                          &written_later) == 0) {
         return nullptr;
     }
-    OperatorPlan plan;
-    plan.name = name;
-    plan.written.come_later = written_later != 0;
-    if (!read_written(written_positions, written_names, plan.written)) {
+    std::vector<Use> input_uses;
+    std::vector<Use> output_uses;
+    WrittenArguments written;
+    written.come_later = written_later != 0;
+    if (!read_written(written_positions, written_names, written) || !read_uses(inputs, input_uses) ||
+        !read_uses(outputs, output_uses)) {
         return nullptr;
     }
-    if (!read_uses(inputs, plan.inputs) || !read_uses(outputs, plan.outputs)) {
-        return nullptr;
-    }
+    std::vector<KeywordUse> keyword_uses;
+    int device_position = -1;
     PyObject* key = nullptr;
     PyObject* value = nullptr;
     Py_ssize_t place = 0;
@@ -340,11 +352,20 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
             PyErr_SetString(PyExc_TypeError, "names of arguments are strings");
             return nullptr;
         }
+        if (PyUnicode_CompareWithASCIIString(key, "device") == 0) {
+            device_position = static_cast<int>(keyword_uses.size());
+        }
         Py_INCREF(key);
         PyUnicode_InternInPlace(&key);  // kept for ever, as the plan is
-        plan.keyword_inputs.push_back(KeywordUse{key, static_cast<Use>(PyLong_AsLong(value))});
+        keyword_uses.push_back(KeywordUse{key, static_cast<Use>(PyLong_AsLong(value))});
     }
-    plans().push_back(std::move(plan));
+    OperatorPlan& plan = plans().emplace_back();
+    plan.name = name;
+    plan.inputs = std::move(input_uses);
+    plan.keyword_inputs = std::move(keyword_uses);
+    plan.outputs = std::move(output_uses);
+    plan.device_position = device_position;
+    plan.written = std::move(written);
     return PyLong_FromSize_t(plans().size() - 1);
 }
 
@@ -368,6 +389,10 @@ PyMethodDef kOperatorMethods[] = {
     {"hide_mode", hide_mode, METH_VARARGS, "Lets torch decide as if there were no mode where this one is alone."},
     {"dispatch_function", dispatch_function, METH_O, "The dispatch function of a mode."},
     {"dispatch_depth", dispatch_depth, METH_NOARGS, "How many dispatch modes the calling thread has."},
+    {"teach_boxed_call", teach_boxed_call, METH_VARARGS,
+     "Learns from the next call of a mode how torch hands operators over to it."},
+    {"end_boxed_lessons", end_boxed_lessons, METH_NOARGS, "Whether boxed calls are understood."},
+    {"dispatch_boxed", dispatch_boxed, METH_O, "Whether operators are dispatched before they come to Python."},
     {"set_operator_visitor", set_operator_visitor, METH_O, "Tells what is called after some operators, or None."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -7,16 +7,37 @@
 
 #include <Python.h>
 
+#include <vector>
+
 #include "core/writer/recorder.h"
+#include "operator_plan.h"
 
 namespace msmemscope {
 
-struct OperatorPlan;
+// An operator as it was called, kept until it ends: either in Python, or boxed (see boxed_calls.h).
+struct BegunOperator {
+    PyObject* func;  // owned while it runs, unless it is boxed: those are kept for ever
+    PyObject* args;  // owned, null where it is boxed
+    const void* values;
+    std::size_t values_count;
+};
 
-// The plan that define_operator gave this number. Null with an error set if there is none.
-OperatorPlan* plan_of(PyObject* number);
+// What both ways of calling an operator have in common. An operator begins by enter_operator, then what it reads and
+// writes is gathered, then record_beginning; its end is leave_operator, then record_end with what it returned. All on
+// one thread. Never leave an error; none may be set.
+// Whether its beginning and its end are to be recorded, and what it reads and writes.
+struct Recorded {
+    bool beginning;
+    bool accesses;
+};
+Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorder::Pass pass);
+void record_beginning(OperatorPlan& plan, format::Device device, const std::vector<Access>& accesses);
 
-// Record the start of an operator, and its end, on the calling thread. Never leave an error; none may be set.
+// Whether the end is to be recorded, and what it returned.
+Recorded leave_operator();
+void record_end(OperatorPlan& plan, const std::vector<Access>& accesses);
+
+// Record the start of an operator that is called in Python, and its end. Never leave an error; none may be set.
 // func, args: what is called, and its positional arguments; kept until the operator ends. kwargs: a dict or None.
 // result: what it returned, None if it failed.
 void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject* kwargs, recorder::Pass pass);
@@ -27,7 +48,7 @@ void end_operator(OperatorPlan& plan, PyObject* result);
 //   operator_begins(plan, func, args, kwargs, pass) -> None
 //   operator_ends(plan, result) -> None
 //   running_operators() -> ((func, args), ...)
-//   and those of tensor_reader.h, tensor_layout.h and operator_dispatch.h
+//   and those of tensor_reader.h, tensor_layout.h, operator_dispatch.h and boxed_dispatch.h
 extern PyMethodDef kOperatorMethods[];
 
 }  // namespace msmemscope

@@ -1,37 +1,16 @@
 #include "operator_dispatch.h"
 
-#include <dlfcn.h>
-
+#include <atomic>
 #include <cstdint>
 #include <unordered_map>
 
+#include "dispatch_stack.h"
 #include "operator_collector.h"
 #include "program_errors.h"
 #include "sources/torch_cpu/dispatch_modes.h"
 
 namespace msmemscope {
 namespace {
-
-// Static functions of torch that answer for the calling thread. Without arguments, and numbers as results: nothing
-// about calling them depends on how torch was compiled.
-using DispatchDepth = std::int64_t (*)();
-// Returns a reference to a std::shared_ptr of what holds the mode; the bottom of the stack is at 0.
-struct HeldMode {
-    PyObject* mode;
-};
-using ModeAt = HeldMode* const* (*)(std::int64_t);
-using GraphTask = int (*)();
-using GradientsAreOn = bool (*)();
-constexpr const char* kDispatchDepth = "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv";
-constexpr const char* kModeAt = "_ZN3c104impl20TorchDispatchModeTLS12get_stack_atEl";
-constexpr const char* kGraphTask = "_ZN5torch8autograd25get_current_graph_task_idEv";
-constexpr const char* kGradientsAreOn = "_ZN3c108GradMode10is_enabledEv";
-
-DispatchDepth ask_depth = nullptr;
-DispatchDepth count_modes = nullptr;  // the same, also where operators are dispatched in Python
-ModeAt mode_at = nullptr;
-GraphTask ask_graph_task = nullptr;
-GradientsAreOn ask_gradients = nullptr;
 
 // How an operator is called and recorded. Operators and what they are called by are kept for ever: there is one of
 // each.
@@ -42,13 +21,13 @@ struct KnownOperator {
 
 // All of it is used under the GIL only.
 PyTypeObject* overload_type = nullptr;
-PyTypeObject* our_type = nullptr;   // of modes; once it is set it stays
 PyObject* overload_call = nullptr;  // what its class had as `__call__` when it was known to call `_op` alone
 unsigned overload_version = 0;      // of the class, when that was looked at last
 bool calls_directly = false;
 PyObject* python_dispatch = nullptr;
 PyObject* make_plan = nullptr;
-PyObject* operator_visitor = nullptr;
+PyObject* find_operator = nullptr;
+std::atomic<PyObject*> operator_visitor{nullptr};
 PyObject* text_op = nullptr;
 PyObject* text_shortcut = nullptr;  // null: calls take none
 __thread long operators_left = 0;
@@ -62,17 +41,6 @@ void keep(PyObject*& place, PyObject* value) {
     PyObject* const before = place;
     place = value == Py_None ? nullptr : Py_NewRef(value);
     Py_XDECREF(before);
-}
-
-// Of a library that is loaded; null if it is not, or has no such function.
-void* find_function(const char* library, const char* name) {
-    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) {
-        return nullptr;
-    }
-    void* const found = dlsym(handle, name);
-    dlclose(handle);  // torch itself keeps it loaded
-    return found;
 }
 
 // The program may put a function of its own in its place at any time.
@@ -123,14 +91,6 @@ const KnownOperator* know_operator(PyObject* func) {
     return &place->second;
 }
 
-recorder::Pass pass_of_thread() {
-    if (ask_graph_task() < 0) {
-        return recorder::Pass::kForward;
-    }
-    // A backward pass makes its gradients with gradients off; what a checkpoint runs again is a forward pass.
-    return ask_gradients() ? recorder::Pass::kRecomputation : recorder::Pass::kBackward;
-}
-
 PyObject* dispatch_in_python(PyObject* mode, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     PyObject* all[8];
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -153,10 +113,11 @@ void end_failed(OperatorPlan& plan) {
 
 // False with an error set where the program's own code raised meanwhile.
 bool visit_operators() {
-    if (operator_visitor == nullptr || --operators_left >= 0) {
+    PyObject* const known = operator_visitor.load(std::memory_order_relaxed);
+    if (known == nullptr || --operators_left >= 0) {
         return true;
     }
-    PyObject* const visitor = Py_NewRef(operator_visitor);
+    PyObject* const visitor = Py_NewRef(known);
     PyObject* const answer = PyObject_CallNoArgs(visitor);
     Py_DECREF(visitor);
     if (answer == nullptr) {
@@ -170,7 +131,7 @@ bool visit_operators() {
 PyObject* dispatch(PyObject* mode, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
     const bool is_usual = count == 4 && names == nullptr && PyTuple_CheckExact(arguments[1]) &&
                           PyTuple_GET_SIZE(arguments[1]) == 0 && PyTuple_CheckExact(arguments[2]) &&
-                          PyDict_CheckExact(arguments[3]) && ask_depth() == 0 && may_call_directly() &&
+                          PyDict_CheckExact(arguments[3]) && count_modes() == 0 && may_call_directly() &&
                           !takes_shortcut(arguments[0]);
     if (!is_usual) {
         return dispatch_in_python(mode, arguments, count, names);
@@ -204,25 +165,50 @@ PyMethodDef kDispatch = {"__torch_dispatch__", reinterpret_cast<PyCFunction>(rei
 
 }  // namespace
 
+OperatorPlan* plan_of_named(const char* name, const char* overload, PyObject*& func) {
+    OperatorPlan* plan = nullptr;
+    PyObject* const found = PyObject_CallFunction(find_operator, "ss", name, overload);
+    if (found != nullptr) {
+        const auto place = known_operators().find(found);
+        const KnownOperator* const known = place == known_operators().end() ? know_operator(found) : &place->second;
+        plan = known == nullptr ? nullptr : known->plan;
+        func = found;  // one that has a plan is kept
+        Py_DECREF(found);
+    }
+    end_exception();
+    return plan;
+}
+
+void operator_ran() {
+    if (operator_visitor.load(std::memory_order_relaxed) == nullptr || --operators_left >= 0) {
+        return;
+    }
+    operators_left = 0;
+    const PyGILState_STATE state = PyGILState_Ensure();
+    {
+        const HeldException exception;
+        if (!visit_operators()) {
+            end_exception();
+        }
+    }
+    PyGILState_Release(state);
+}
+
 PyObject* set_dispatch(PyObject*, PyObject* arguments) {
     PyObject* type = nullptr;
     PyObject* in_python = nullptr;
     PyObject* plan_maker = nullptr;
+    PyObject* finder = nullptr;
     int is_direct = 0;
     const char* shortcut = nullptr;
     long long depth = 0;
     int graph_task = 0;
     int gradients = 0;
-    if (PyArg_ParseTuple(arguments, "O!psOOLip", &PyType_Type, &type, &is_direct, &shortcut, &in_python, &plan_maker,
-                         &depth, &graph_task, &gradients) == 0) {
+    if (PyArg_ParseTuple(arguments, "O!psOOOLip", &PyType_Type, &type, &is_direct, &shortcut, &in_python, &plan_maker,
+                         &finder, &depth, &graph_task, &gradients) == 0) {
         return nullptr;
     }
-    ask_depth = reinterpret_cast<DispatchDepth>(find_function("libc10.so", kDispatchDepth));
-    ask_gradients = reinterpret_cast<GradientsAreOn>(find_function("libc10.so", kGradientsAreOn));
-    ask_graph_task = reinterpret_cast<GraphTask>(find_function("libtorch_cpu.so", kGraphTask));
-    if (is_direct == 0 || ask_depth == nullptr || ask_gradients == nullptr || ask_graph_task == nullptr ||
-        ask_depth() != depth || ask_graph_task() != graph_task || ask_gradients() != (gradients != 0)) {
-        ask_depth = nullptr;
+    if (is_direct == 0 || !learn_thread_state({depth, graph_task, gradients != 0})) {
         Py_RETURN_FALSE;
     }
     overload_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
@@ -235,6 +221,7 @@ PyObject* set_dispatch(PyObject*, PyObject* arguments) {
     overload_call = call;
     keep(python_dispatch, in_python);
     keep(make_plan, plan_maker);
+    keep(find_operator, finder);
     Py_RETURN_TRUE;
 }
 
@@ -246,7 +233,7 @@ PyObject* dispatch_function(PyObject*, PyObject* mode) {
     return PyCFunction_New(&kDispatch, mode);
 }
 
-PyObject* dispatch_depth(PyObject*, PyObject*) { return PyLong_FromLongLong(ask_depth == nullptr ? -1 : ask_depth()); }
+PyObject* dispatch_depth(PyObject*, PyObject*) { return PyLong_FromLongLong(count_modes()); }
 
 PyObject* hide_mode(PyObject*, PyObject* arguments) {
     PyObject* mode = nullptr;
@@ -254,22 +241,16 @@ PyObject* hide_mode(PyObject*, PyObject* arguments) {
     if (PyArg_ParseTuple(arguments, "OL", &mode, &depth) == 0) {
         return nullptr;
     }
-    if (our_type == nullptr) {
-        count_modes = reinterpret_cast<DispatchDepth>(find_function("libc10.so", kDispatchDepth));
-        mode_at = reinterpret_cast<ModeAt>(find_function("libc10.so", kModeAt));
-        if (count_modes == nullptr || mode_at == nullptr || depth < 1 || count_modes() != depth ||
-            (*mode_at(depth - 1))->mode != mode) {
-            Py_RETURN_FALSE;
-        }
-        our_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(mode))));
-        dispatch_modes::set_ours_is_alone(
-            [] { return count_modes() == 1 && Py_TYPE((*mode_at(0))->mode) == our_type; });
+    const bool is_known = learn_our_mode(mode, depth);
+    if (is_known) {
+        dispatch_modes::set_ours_is_alone(&ours_is_alone);
     }
-    return PyBool_FromLong(Py_TYPE(mode) == our_type ? 1 : 0);
+    return PyBool_FromLong(is_known ? 1 : 0);
 }
 
 PyObject* set_operator_visitor(PyObject*, PyObject* function) {
-    keep(operator_visitor, function);
+    PyObject* const before = operator_visitor.exchange(function == Py_None ? nullptr : Py_NewRef(function));
+    Py_XDECREF(before);
     Py_RETURN_NONE;
 }
 

@@ -7,12 +7,14 @@
 
 namespace msmemscope {
 
-// METH_VARARGS: set_dispatch(overload_type, calls_directly, shortcut, in_python, make_plan, depth, graph_task,
-// gradients_on) -> bool. overload_type: the class of operators. calls_directly: whether calling one does nothing but
-// call its `_op`. shortcut: it does so where this attribute of the operator is None; empty if there is no such
-// attribute. in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of its
-// plan, negative for none. The rest: what torch says of this thread now in Python. False if torch cannot be asked from
-// here.
+struct OperatorPlan;
+
+// METH_VARARGS: set_dispatch(overload_type, calls_directly, shortcut, in_python, make_plan, find_operator, depth,
+// graph_task, gradients_on) -> bool. overload_type: the class of operators. calls_directly: whether calling one does
+// nothing but call its `_op`. shortcut: it does so where this attribute of the operator is None; empty if there is no
+// such attribute. in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of
+// its plan, negative for none. find_operator(name, overload): the operator. The rest: what torch says of this thread
+// now in Python. False if torch cannot be asked from here.
 PyObject* set_dispatch(PyObject* self, PyObject* arguments);
 
 // METH_O: dispatch_function(mode) -> what is to be the mode's `__torch_dispatch__`
@@ -25,6 +27,13 @@ PyObject* dispatch_depth(PyObject* self, PyObject* none);
 // in Python. Where modes of its class are alone on a thread, torch decides from then on as if there were none
 // (sources/torch_cpu/dispatch_modes.h). False if torch cannot be asked which modes there are.
 PyObject* hide_mode(PyObject* self, PyObject* arguments);
+
+// For operators that do not come here. The plan of the one of this name; null if it is left to Python. Needs the GIL,
+// and never leaves an error. func: the operator in Python; kept for ever if it has a plan.
+OperatorPlan* plan_of_named(const char* name, const char* overload, PyObject*& func);
+
+// Such an operator has run on this thread, which does not hold the GIL.
+void operator_ran();
 
 // METH_O: set_operator_visitor(function) -> None
 // function(): called after an operator; returns after how many operators it is to be called again. Or None.

@@ -1,6 +1,7 @@
 #include "tensor_layout.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -11,13 +12,16 @@ namespace {
 
 // Shorter than the tensors of every torch that is observed; their storages are longer, too.
 constexpr std::size_t kSearchedBytes = 168;
+constexpr std::size_t kSearchedKeyBytes = 184;
 constexpr std::size_t kSearchedStorageBytes = 40;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-// torch keeps sizes and strides of few dimensions behind their number, side by side, then these fields.
+// torch keeps sizes and strides of few dimensions behind their number, side by side, then these fields. In their place
+// is the address of both where there are more dimensions.
+constexpr std::uint32_t kInlineDimensions = 5;
 constexpr std::size_t kSizes = kWord;
-constexpr std::size_t kStrides = kSizes + kMostDimensions * kWord;
-constexpr std::size_t kOffset = kStrides + kMostDimensions * kWord;
+constexpr std::size_t kStrides = kSizes + kInlineDimensions * kWord;
+constexpr std::size_t kOffset = kStrides + kInlineDimensions * kWord;
 constexpr std::size_t kElements = kOffset + kWord;
 constexpr std::size_t kType = kElements + kWord;
 constexpr std::size_t kDevice = kType + sizeof(std::uint16_t);
@@ -29,17 +33,21 @@ constexpr int kMostLessons = 64;
 constexpr std::size_t kTypeCodes = 256;
 
 struct Layout {
-    bool is_known;
     std::size_t handle;           // in the Python object: address of the tensor
     std::size_t storage;          // in the tensor: address of its storage
     std::size_t shape;            // in the tensor: number of dimensions, and what follows it
+    std::size_t keys;             // in the tensor: its dispatch keys
     std::size_t storage_address;  // in the storage
 };
 
+// Of every torch that was seen, it is the same in all of a process: once it is known it stays, and is read by any
+// thread.
 Layout layout{};
-PyTypeObject* read_classes[kMostClasses] = {};  // of Python
-const void* plain_tables[kMostClasses] = {};    // of virtual functions: classes of C++
-std::uint8_t item_bytes_of[kTypeCodes] = {};
+std::atomic<bool> is_known{false};
+std::uint64_t own_dispatch_key = 0;
+PyTypeObject* read_classes[kMostClasses] = {};             // of Python
+std::atomic<const void*> plain_tables[kMostClasses] = {};  // of virtual functions: classes of C++
+std::atomic<std::uint8_t> item_bytes_of[kTypeCodes] = {};
 int lessons_left = 0;
 
 template <typename Value>
@@ -59,12 +67,26 @@ bool is_read_class(PyTypeObject* type) {
 }
 
 bool is_plain(const void* table) {
-    for (const void* const known : plain_tables) {
-        if (known == table) {
+    for (const std::atomic<const void*>& known : plain_tables) {
+        if (known.load(std::memory_order_acquire) == table) {
             return table != nullptr;
         }
     }
     return false;
+}
+
+struct Shape {
+    const std::int64_t* sizes;
+    const std::int64_t* strides;
+};
+
+Shape shape_at(const char* place, std::uint64_t dimensions) {
+    if (dimensions > kInlineDimensions) {
+        const auto* const sizes = read_at<const std::int64_t*>(place, kSizes);
+        return {sizes, sizes + dimensions};
+    }
+    return {reinterpret_cast<const std::int64_t*>(place + kSizes),
+            reinterpret_cast<const std::int64_t*>(place + kStrides)};
 }
 
 // All but the bytes of an element. False if it has no storage, or dimensions that lie elsewhere.
@@ -76,8 +98,8 @@ bool read_fields(const char* tensor, TensorMemory& memory) {
         return false;
     }
     memory.dimensions = static_cast<std::uint32_t>(dimensions);
-    memory.sizes = reinterpret_cast<const std::int64_t*>(shape + kSizes);
-    memory.strides = reinterpret_cast<const std::int64_t*>(shape + kStrides);
+    memory.sizes = shape_at(shape, dimensions).sizes;
+    memory.strides = shape_at(shape, dimensions).strides;
     memory.offset = read_at<std::int64_t>(shape, kOffset);
     memory.elements = read_at<std::int64_t>(shape, kElements);
     memory.type_code = read_at<std::uint16_t>(shape, kType);
@@ -111,6 +133,7 @@ struct Sample {
     long type;
     long device_kind;
     long device;
+    std::uint64_t keys;
 };
 
 bool read_numbers(PyObject* tuple, std::vector<std::int64_t>& numbers) {
@@ -127,16 +150,18 @@ bool read_sample(PyObject* described, Sample& sample) {
     long long offset = 0;
     long long elements = 0;
     unsigned int item_bytes = 0;
+    unsigned long long keys = 0;
     PyObject* sizes = nullptr;
     PyObject* strides = nullptr;
     if (PyTuple_Check(described) == 0 ||
-        PyArg_ParseTuple(described, "OKKKLLIO!O!lll", &sample.object, &tensor, &storage, &address, &offset, &elements,
+        PyArg_ParseTuple(described, "OKKKLLIO!O!lllK", &sample.object, &tensor, &storage, &address, &offset, &elements,
                          &item_bytes, &PyTuple_Type, &sizes, &PyTuple_Type, &strides, &sample.type, &sample.device_kind,
-                         &sample.device) == 0) {
+                         &sample.device, &keys) == 0) {
         return false;
     }
     sample.tensor = reinterpret_cast<const char*>(tensor);
     sample.storage = storage;
+    sample.keys = keys;
     sample.told = ToldTensor{address, offset, elements, item_bytes, {}};
     return read_numbers(sizes, sample.told.sizes) && read_numbers(strides, sample.strides);
 }
@@ -160,14 +185,16 @@ bool has_shape_at(const Sample& sample, std::size_t place) {
     if (dimensions > kMostDimensions || read_at<std::uint64_t>(shape, 0) != dimensions) {
         return false;
     }
-    for (std::size_t index = 0; index < dimensions; ++index) {
-        if (read_at<std::int64_t>(shape, kSizes + index * kWord) != sample.told.sizes[index] ||
-            read_at<std::int64_t>(shape, kStrides + index * kWord) != sample.strides[index]) {
-            return false;
-        }
+    if (read_at<std::int64_t>(shape, kOffset) != sample.told.offset ||
+        read_at<std::int64_t>(shape, kElements) != sample.told.elements) {
+        return false;
     }
-    return read_at<std::int64_t>(shape, kOffset) == sample.told.offset &&
-           read_at<std::int64_t>(shape, kElements) == sample.told.elements;
+    if (dimensions > kInlineDimensions) {
+        return true;  // what lies elsewhere is only looked at once the place is known from the other samples
+    }
+    const Shape there = shape_at(shape, dimensions);
+    return std::equal(sample.told.sizes.begin(), sample.told.sizes.end(), there.sizes) &&
+           std::equal(sample.strides.begin(), sample.strides.end(), there.strides);
 }
 
 template <typename Fits>
@@ -213,7 +240,12 @@ bool find_layout(const std::vector<Sample>& samples, Layout& found) {
                    }),
                    found.storage);
     const bool has_shape = find_place(kWord, kSearchedBytes, kShapeBytes, everywhere(has_shape_at), found.shape);
-    if (!has_handle || !has_storage || !has_shape) {
+    const bool has_keys =
+        find_place(kWord, kSearchedKeyBytes, kWord, everywhere([](const Sample& sample, std::size_t place) {
+                       return read_at<std::uint64_t>(sample.tensor, place) == sample.keys;
+                   }),
+                   found.keys);
+    if (!has_handle || !has_storage || !has_shape || !has_keys) {
         return false;
     }
     return find_place(kWord, kSearchedStorageBytes, kWord, everywhere([](const Sample& sample, std::size_t place) {
@@ -236,13 +268,16 @@ bool check_codes(const std::vector<Sample>& samples) {
             read_at<const void*>(sample.tensor, 0) != table) {
             return false;
         }
-        std::uint8_t& item_bytes = item_bytes_of[memory.type_code];
+        if (!std::equal(sample.strides.begin(), sample.strides.end(), memory.strides)) {
+            return false;
+        }
+        std::atomic<std::uint8_t>& item_bytes = item_bytes_of[memory.type_code];
         if (item_bytes != 0 && item_bytes != sample.told.item_bytes) {
             return false;
         }
         item_bytes = static_cast<std::uint8_t>(sample.told.item_bytes);
     }
-    plain_tables[0] = table;
+    plain_tables[0].store(table, std::memory_order_release);
     return types.size() > 1 && kinds.size() > 1;
 }
 
@@ -255,24 +290,39 @@ PyObject* tuple_of(const std::int64_t* numbers, std::uint32_t count) {
 }
 
 void forget() {
-    layout = Layout{};
-    std::memset(plain_tables, 0, sizeof(plain_tables));
-    std::memset(item_bytes_of, 0, sizeof(item_bytes_of));
+    is_known = false;
+    for (std::atomic<const void*>& table : plain_tables) {
+        table = nullptr;
+    }
+    for (std::atomic<std::uint8_t>& item_bytes : item_bytes_of) {
+        item_bytes = 0;
+    }
     lessons_left = 0;
 }
 
 }  // namespace
 
 bool read_tensor(PyObject* tensor, TensorMemory& memory) {
-    if (!layout.is_known || !is_read_class(Py_TYPE(tensor))) {
+    return is_known.load(std::memory_order_acquire) && is_read_class(Py_TYPE(tensor)) &&
+           read_tensor_at(tensor_of(tensor), memory);
+}
+
+bool read_tensor_at(const void* tensor, TensorMemory& memory) {
+    const auto* const place = static_cast<const char*>(tensor);
+    if (!is_known.load(std::memory_order_acquire) || place == nullptr || !is_plain(read_at<const void*>(place, 0)) ||
+        !read_fields(place, memory)) {
         return false;
     }
-    const char* const place = tensor_of(tensor);
-    if (place == nullptr || !is_plain(read_at<const void*>(place, 0)) || !read_fields(place, memory)) {
-        return false;
-    }
-    memory.item_bytes = item_bytes_of[memory.type_code];
+    memory.item_bytes = item_bytes_of[memory.type_code].load(std::memory_order_relaxed);
     return memory.item_bytes != 0;
+}
+
+bool has_own_dispatch(const void* tensor) {
+    return (read_at<std::uint64_t>(static_cast<const char*>(tensor), layout.keys) & own_dispatch_key) != 0;
+}
+
+const void* place_of_tensor(PyObject* tensor) {
+    return is_known.load(std::memory_order_acquire) && is_read_class(Py_TYPE(tensor)) ? tensor_of(tensor) : nullptr;
 }
 
 bool may_learn_from(PyObject* tensor) { return lessons_left > 0 && is_read_class(Py_TYPE(tensor)); }
@@ -284,16 +334,16 @@ void learn_from(PyObject* tensor, const ToldTensor& told) {
     if (place == nullptr || !read_fields(place, memory) || !reads_as(memory, told) || told.storage_address == 0) {
         return;
     }
-    std::uint8_t& item_bytes = item_bytes_of[memory.type_code];
+    std::atomic<std::uint8_t>& item_bytes = item_bytes_of[memory.type_code];
     if (item_bytes != 0 && item_bytes != told.item_bytes) {
         forget();
         return;
     }
     const void* const table = read_at<const void*>(place, 0);
-    for (const void*& known : plain_tables) {
+    for (std::atomic<const void*>& known : plain_tables) {
         if (known == table || known == nullptr) {
-            known = table;
             item_bytes = static_cast<std::uint8_t>(told.item_bytes);
+            known.store(table, std::memory_order_release);
             return;
         }
     }
@@ -302,7 +352,8 @@ void learn_from(PyObject* tensor, const ToldTensor& told) {
 PyObject* learn_tensor_layout(PyObject*, PyObject* arguments) {
     PyObject* classes = nullptr;
     PyObject* described = nullptr;
-    if (PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &classes, &PyTuple_Type, &described) == 0) {
+    unsigned long long own_dispatch = 0;
+    if (PyArg_ParseTuple(arguments, "O!O!K", &PyTuple_Type, &classes, &PyTuple_Type, &described, &own_dispatch) == 0) {
         return nullptr;
     }
     forget();
@@ -324,9 +375,10 @@ PyObject* learn_tensor_layout(PyObject*, PyObject* arguments) {
     Layout found{};
     if (find_layout(samples, found)) {
         layout = found;
-        layout.is_known = check_codes(samples);
+        own_dispatch_key = own_dispatch;
+        is_known = own_dispatch != 0 && check_codes(samples);
     }
-    if (!layout.is_known) {
+    if (!is_known) {
         forget();
         Py_RETURN_FALSE;
     }

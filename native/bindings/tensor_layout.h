@@ -2,7 +2,8 @@
 //
 // Where torch keeps what is found out once, on tensors that are made for it, and is believed only if every one of them
 // reads as Python says. A class of tensors in C++ is read so once a tensor of it has read as Python says; everything
-// else is left to Python. All of it needs the GIL.
+// else is left to Python. Learning needs the GIL, and reading objects of Python; reading where torch keeps a tensor
+// does not.
 #pragma once
 
 #include <Python.h>
@@ -13,7 +14,7 @@
 namespace msmemscope {
 
 // The most dimensions of a tensor that is read here.
-inline constexpr std::uint32_t kMostDimensions = 5;
+inline constexpr std::uint32_t kMostDimensions = 64;
 
 struct TensorMemory {
     std::uint64_t storage_address;  // where its storage begins; 0: it has no memory
@@ -30,6 +31,15 @@ struct TensorMemory {
 // False if the tensor must be read through Python.
 bool read_tensor(PyObject* tensor, TensorMemory& memory);
 
+// The same of a tensor where torch keeps it: of what an object of Python stands for. Needs no GIL.
+bool read_tensor_at(const void* tensor, TensorMemory& memory);
+
+// Whether its class in Python has a dispatch of its own. Only of a tensor that was read.
+bool has_own_dispatch(const void* tensor);
+
+// Where torch keeps the tensor of an object of Python; null if that is not known.
+const void* place_of_tensor(PyObject* tensor);
+
 // What Python says of a tensor.
 struct ToldTensor {
     std::uint64_t storage_address;
@@ -43,12 +53,12 @@ struct ToldTensor {
 bool may_learn_from(PyObject* tensor);
 void learn_from(PyObject* tensor, const ToldTensor& told);
 
-// METH_VARARGS: learn_tensor_layout(classes, samples) -> bool
+// METH_VARARGS: learn_tensor_layout(classes, samples, own_dispatch) -> bool
 // classes: tuple of the classes whose tensors may be read here; subclasses have ways of their own.
 // samples: tuple of (tensor, address of the tensor, address of its storage, where the storage's bytes begin, offset,
 // elements, bytes of an element, sizes, strides, number of the dtype, number of the device's kind, number of the
-// device); numbers of dtypes and kinds may be any, if they are equal where those are; no sample is of another kind of
-// tensor.
+// device, its dispatch keys); numbers of dtypes and kinds may be any, if they are equal where those are; no sample is
+// of another kind of tensor. own_dispatch: the bit of dispatch keys that tensors have whose class dispatches by itself.
 PyObject* learn_tensor_layout(PyObject* self, PyObject* arguments);
 
 // METH_NOARGS: tensors are read through Python from now on.

@@ -1,6 +1,9 @@
 #include "tensor_reader.h"
 
 #include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstring>
 #include <iterator>
 
 #include "code_table.h"
@@ -29,8 +32,42 @@ PyObject* text_itemsize = nullptr;
 PyObject* text_storage_offset = nullptr;
 bool failure_was_noted = false;
 
-__thread std::vector<Access>* gathered = nullptr;
+// Attribute ids by torch's own numbers, the latest of each place.
+struct KnownAttribute {
+    std::uint64_t epoch;
+    std::uint32_t id;
+    std::uint16_t type_code;
+    std::uint16_t dimensions;
+    std::int64_t sizes[5];
+};
+constexpr std::size_t kKnownAttributes = 256;
+constexpr std::uint32_t kMostKnownDimensions = 5;
+
+struct ThreadState {
+    std::vector<Access> gathered;
+    KnownAttribute attributes[kKnownAttributes]{};
+
+    ThreadState() { gathered.reserve(64); }
+};
+__thread ThreadState* state = nullptr;
 __thread bool met_unobserved = false;  // a tensor, since the list was emptied
+
+// Ends with its thread; where operators run even later, they make themselves another one, which stays.
+struct StateOwner {
+    ~StateOwner() {
+        delete state;
+        state = nullptr;
+    }
+};
+thread_local StateOwner state_owner;
+
+ThreadState& state_of_thread() {
+    if (__builtin_expect(state == nullptr, 0)) {
+        state = new ThreadState();
+        static_cast<void>(&state_owner);
+    }
+    return *state;
+}
 
 // The program must not see an exception of ours.
 void swallow_error() {
@@ -109,40 +146,77 @@ std::uint32_t attribute_id(PyObject* dtype, PyObject* shape) {
     return id;
 }
 
-// Attribute ids by torch's own numbers, the latest of each place.
-struct KnownAttribute {
-    std::uint64_t epoch;
-    std::uint32_t id;
-    std::uint16_t type_code;
-    std::uint16_t dimensions;
-    std::int64_t sizes[kMostDimensions];
-};
-constexpr std::size_t kKnownAttributes = 1024;
-KnownAttribute known_attributes[kKnownAttributes];
+// Texts of dtypes by torch's own numbers, as Python has them; each is kept for ever.
+constexpr std::size_t kTypeTexts = 256;
+std::atomic<const char*> type_texts[kTypeTexts] = {};
 
-// 0 with an error possibly set on failure.
-std::uint32_t attribute_of(PyObject* tensor, const TensorMemory& memory) {
+// Under the GIL. Errors may be set afterwards.
+void learn_type_text(std::uint16_t type_code, PyObject* dtype) {
+    if (type_code >= kTypeTexts || type_texts[type_code].load(std::memory_order_relaxed) != nullptr) {
+        return;
+    }
+    PyObject* const text = PyObject_Str(dtype);
+    const char* const characters = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+    if (characters != nullptr) {
+        type_texts[type_code].store(strdup(characters), std::memory_order_release);
+    }
+    Py_XDECREF(text);
+}
+
+// As Python has it: torch.Size([2, 3]).
+std::uint32_t intern_shape(const RecordingScope& scope, const TensorMemory& memory) {
+    constexpr std::size_t kLongestNumber = 22;  // with what separates it
+    char text[16 + kMostDimensions * kLongestNumber] = "torch.Size([";
+    char* end = text + std::strlen(text);
+    for (std::uint32_t place = 0; place < memory.dimensions; ++place) {
+        if (place > 0) {
+            *end++ = ',';
+            *end++ = ' ';
+        }
+        end = std::to_chars(end, text + sizeof(text), memory.sizes[place]).ptr;
+    }
+    *end++ = ']';
+    *end++ = ')';
+    return recorder::intern_string(scope, text, static_cast<std::size_t>(end - text));
+}
+
+// False if the text of its dtype is not known. An id of 0: none could be made.
+bool attribute_of(const TensorMemory& memory, std::uint32_t& id) {
     std::uint64_t hash = memory.type_code + 31U * memory.dimensions;
     for (std::uint32_t place = 0; place < memory.dimensions; ++place) {
         hash = (hash ^ static_cast<std::uint64_t>(memory.sizes[place])) * 0x9E3779B97F4A7C15ULL;
     }
-    KnownAttribute& known = known_attributes[hash >> 32U & (kKnownAttributes - 1)];
-    if (known.epoch == recorder::epoch() && known.id != 0 && known.type_code == memory.type_code &&
-        known.dimensions == memory.dimensions &&
+    KnownAttribute& known = state_of_thread().attributes[hash >> 32U & (kKnownAttributes - 1)];
+    if (known.id != 0 && known.epoch == recorder::epoch() && known.type_code == memory.type_code &&
+        known.dimensions == memory.dimensions && memory.dimensions <= kMostKnownDimensions &&
         std::equal(memory.sizes, memory.sizes + memory.dimensions, known.sizes)) {
-        return known.id;
+        id = known.id;
+        return true;
     }
-    PyObject* shape = PyObject_GetAttr(tensor, text_shape);
-    PyObject* dtype = shape == nullptr ? nullptr : PyObject_GetAttr(tensor, text_dtype);
-    const std::uint32_t id = dtype == nullptr ? 0 : attribute_id(dtype, shape);
-    Py_XDECREF(dtype);
-    Py_XDECREF(shape);
-    known.epoch = recorder::epoch();
-    known.id = id;
-    known.type_code = memory.type_code;
-    known.dimensions = static_cast<std::uint16_t>(memory.dimensions);
-    std::copy(memory.sizes, memory.sizes + memory.dimensions, known.sizes);
-    return id;
+    const char* const type_text =
+        memory.type_code < kTypeTexts ? type_texts[memory.type_code].load(std::memory_order_acquire) : nullptr;
+    if (type_text == nullptr) {
+        return false;
+    }
+    const RecordingScope scope(false);
+    if (!scope) {
+        id = 0;
+        return true;
+    }
+    const format::Attribute pairs[] = {
+        {format::AttributeKey::kDtype, format::ValueKind::kString, 0,
+         recorder::intern_string(scope, type_text, std::strlen(type_text))},
+        {format::AttributeKey::kShape, format::ValueKind::kString, 0, intern_shape(scope, memory)},
+    };
+    id = recorder::intern_attributes(scope, pairs, std::size(pairs));
+    if (memory.dimensions <= kMostKnownDimensions) {
+        known.epoch = recorder::epoch();
+        known.id = id;
+        known.type_code = memory.type_code;
+        known.dimensions = static_cast<std::uint16_t>(memory.dimensions);
+        std::copy(memory.sizes, memory.sizes + memory.dimensions, known.sizes);
+    }
+    return true;
 }
 
 // Numbers of devices by torch's own.
@@ -151,11 +225,14 @@ struct KnownDevice {
     int number;
 };
 constexpr std::size_t kKnownDevices = 32;
+// Read by any thread, extended under the GIL.
 KnownDevice known_devices[kKnownDevices];
-std::size_t known_device_count = 0;
+std::atomic<std::size_t> known_device_count{0};
+constexpr std::uint16_t kCpuCode = 0xFF00;  // the first kind of device, without a number
 
 const KnownDevice* find_device(std::uint16_t code) {
-    for (std::size_t place = 0; place < known_device_count; ++place) {
+    const std::size_t count = known_device_count.load(std::memory_order_acquire);
+    for (std::size_t place = 0; place < count; ++place) {
         if (known_devices[place].code == code) {
             return &known_devices[place];
         }
@@ -168,16 +245,13 @@ void learn_device(PyObject* tensor, PyObject* device, int number) {
     TensorMemory memory{};
     if (known_device_count < kKnownDevices && read_tensor(tensor, memory) &&
         find_device(memory.device_code) == nullptr && PyDict_GetItemWithError(device_numbers, device) != nullptr) {
-        known_devices[known_device_count++] = KnownDevice{memory.device_code, number};
+        known_devices[known_device_count] = KnownDevice{memory.device_code, number};
+        known_device_count.fetch_add(1, std::memory_order_release);
     }
 }
 
-// A tensor that is read where torch keeps it; false if it must be read through Python. An error may be set afterwards.
-bool gather_directly(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
-    TensorMemory memory{};
-    if (!read_tensor(tensor, memory)) {
-        return false;
-    }
+// A tensor that is read where torch keeps it; false if it must be read through Python.
+bool gather_read(const TensorMemory& memory, Use use, bool with_access, std::vector<Access>& accesses) {
     const KnownDevice* const device = find_device(memory.device_code);
     if (device == nullptr) {
         return false;
@@ -191,14 +265,21 @@ bool gather_directly(PyObject* tensor, Use use, bool with_access, std::vector<Ac
     if (memory.storage_address == 0 || !with_access) {
         access.use = with_access ? Use::kNone : use;
     } else if (use != Use::kNone) {
+        if (!attribute_of(memory, access.attribute_id)) {
+            return false;
+        }
         access.size_bytes = memory.elements * memory.item_bytes;
         access.address = memory.storage_address + static_cast<std::uint64_t>(memory.offset) * memory.item_bytes;
-        access.attribute_id = attribute_of(tensor, memory);
         access.block_sequence = recorder::live_block_sequence(
             number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, memory.storage_address);
     }
     accesses.push_back(access);
     return true;
+}
+
+bool gather_directly(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
+    TensorMemory memory{};
+    return read_tensor(tensor, memory) && gather_read(memory, use, with_access, accesses);
 }
 
 // Where the tensor's storage begins, which for most is where a block begins. 0 if it has none; errors may be set.
@@ -283,6 +364,9 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
             access.size_bytes = PyLong_AsLongLong(bytes);
             access.attribute_id = attribute_id(dtype, shape);
             access.address = storage + offset;
+            if (TensorMemory memory{}; read_tensor(tensor, memory)) {
+                learn_type_text(memory.type_code, dtype);
+            }
             if (may_learn_from(tensor) && PyErr_Occurred() == nullptr) {
                 learn(tensor, shape, storage, offset, access.size_bytes);
             }
@@ -326,13 +410,21 @@ void keep(PyObject*& place, PyObject* value) {
 }  // namespace
 
 std::vector<Access>& accesses_of_thread() {
-    if (gathered == nullptr) {
-        gathered = new std::vector<Access>();  // one small vector per thread that runs operators
-        gathered->reserve(64);
-    }
-    gathered->clear();
+    std::vector<Access>& gathered = state_of_thread().gathered;
+    gathered.clear();
     met_unobserved = false;
-    return *gathered;
+    return gathered;
+}
+
+Gathered gather_at(const void* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
+    TensorMemory memory{};
+    if (!read_tensor_at(tensor, memory)) {
+        return Gathered::kNotReadable;
+    }
+    if (has_own_dispatch(tensor)) {
+        return Gathered::kOwnDispatch;
+    }
+    return gather_read(memory, use, with_access, accesses) ? Gathered::kDone : Gathered::kNotReadable;
 }
 
 void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses) {
@@ -379,6 +471,16 @@ int device_argument(PyObject* kwargs) {
         return format::kDeviceNone;
     }
     return number;
+}
+
+bool device_of_code(const std::uint16_t* code, int& number) {
+    if (code == nullptr && met_unobserved) {
+        number = kNotObserved;
+        return true;
+    }
+    const KnownDevice* const device = find_device(code == nullptr ? kCpuCode : *code);
+    number = device == nullptr ? kNotObserved : device->number;
+    return device != nullptr;
 }
 
 PyObject* set_tensor_access(PyObject*, PyObject* arguments) {

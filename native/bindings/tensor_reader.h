@@ -2,7 +2,7 @@
 // Python for attributes, and the blocks they lie in.
 //
 // Python runs in here, and with it possibly the garbage collector, which frees tensors: no recording
-// scope may be open, or those frees would be missed. All of it needs the GIL.
+// scope may be open, or those frees would be missed. It needs the GIL, but for what is read where torch keeps it.
 #pragma once
 
 #include <Python.h>
@@ -33,6 +33,12 @@ inline constexpr int kNotObserved = -128;
 // The calling thread's list, emptied.
 std::vector<Access>& accesses_of_thread();
 
+// What became of a tensor that was to be read without Python.
+enum class Gathered : std::uint8_t { kDone, kOwnDispatch, kNotReadable };
+
+// Appends the access of a tensor where torch keeps it, if it can be read there. Needs no GIL.
+Gathered gather_at(const void* tensor, Use use, bool with_access, std::vector<Access>& accesses);
+
 // Appends an access per tensor: the value is a tensor, or lists of lists of them, or anything else,
 // which is passed over. Without with_access, only the device of each is read. Never leaves an error.
 void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& accesses);
@@ -46,6 +52,10 @@ int number_of_device(PyObject* tensor);
 // Where an operator works of whose tensor arguments none was gathered: its `device` argument, else the cpu;
 // kNotObserved where its tensors are on devices that are not recorded. Never leaves an error.
 int device_argument(PyObject* kwargs);
+
+// The same without Python. code: torch's numbers of the device that an argument names; null: it names none. False if it
+// has to be asked in Python.
+bool device_of_code(const std::uint16_t* code, int& number);
 
 // METH_VARARGS: set_tensor_access(tensor_type, storage_address, describe_device, cpu) -> None
 // storage_address(tensor): where the bytes of its storage begin, 0 or an error if it has none.

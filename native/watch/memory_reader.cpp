@@ -28,24 +28,13 @@ bool copy_through_file(void* target, std::uint64_t source, std::size_t bytes) no
     return got == static_cast<ssize_t>(bytes);
 }
 
-bool copy_by_kernel(void* target, std::uint64_t source, std::size_t bytes) noexcept {
-    iovec local{target, bytes};
-    iovec remote{reinterpret_cast<void*>(source), bytes};
-    const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-    if (got == static_cast<ssize_t>(bytes)) {
-        return true;
-    }
-    // Containers may forbid the call.
-    return got < 0 && (errno == EPERM || errno == ENOSYS) && copy_through_file(target, source, bytes);
-}
-
 bool copy(void* target, std::uint64_t source, std::size_t bytes, const Reading& reading) noexcept {
     switch (reading.way) {
         case Reading::kDirect:
             std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
             return true;
         case Reading::kAsked:
-            return copy_by_kernel(target, source, bytes);
+            return copy_if_readable(target, source, bytes);
         case Reading::kDevice:
             return reading.support->copy_to_host(target, source, bytes);
     }
@@ -93,6 +82,17 @@ private:
 };
 
 }  // namespace
+
+bool copy_if_readable(void* target, std::uint64_t source, std::size_t bytes) noexcept {
+    iovec local{target, bytes};
+    iovec remote{reinterpret_cast<void*>(source), bytes};
+    const ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (got == static_cast<ssize_t>(bytes)) {
+        return true;
+    }
+    // Containers may forbid the call.
+    return got < 0 && (errno == EPERM || errno == ENOSYS) && copy_through_file(target, source, bytes);
+}
 
 std::uint64_t Content::bytes() const noexcept {
     std::uint64_t total = run_bytes;

@@ -58,6 +58,9 @@ void synchronize_devices() noexcept;
 // Takes pieces one after the other; each but the last is a multiple of kSegmentBytes.
 using TakePiece = void (*)(void* context, const void* bytes, std::size_t count);
 
+// Copies memory of the host that may not be there. False if it is not.
+bool copy_if_readable(void* target, std::uint64_t source, std::size_t bytes) noexcept;
+
 // False if the memory cannot be read (any more); some pieces may have been taken.
 bool read_content(const Content& content, Reading reading, TakePiece take, void* context) noexcept;
 

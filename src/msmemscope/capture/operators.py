@@ -75,6 +75,7 @@ class OperatorCollector:
         for mode in list(self._modes):
             mode.wake()
         self._enter()
+        torch_operators.dispatch_boxed(is_on=True)
         self._watch_new_threads()
         _native.note_fact(f"observed.{_SOURCE}", f"torch {version}")
 
@@ -85,6 +86,9 @@ class OperatorCollector:
         if not self._is_enabled:
             return
         self._is_enabled = False
+        from msmemscope.capture.torch_operators import dispatch_boxed
+
+        dispatch_boxed(is_on=False)
         threading.Thread._bootstrap_inner = self._original_bootstrap  # type: ignore[attr-defined] # noqa: SLF001
         self._leave()
         for mode in list(self._modes):

@@ -23,6 +23,8 @@ _SHAPES: Final = (
     ((2, 1, 3, 2), (31, 13, 7, 2), 33),
     ((2, 1, 2, 1, 2), (37, 29, 11, 5, 3), 41),
     ((0, 4), (4, 1), 13),
+    ((2, 1, 1, 2, 1, 2), (19, 17, 13, 11, 7, 3), 43),
+    ((1, 2, 1, 1, 2, 1, 1, 2), (31, 29, 23, 19, 17, 13, 11, 5), 47),
 )
 """Shape, strides and offset of samples, in elements."""
 _DTYPES: Final = (
@@ -50,12 +52,21 @@ def learn_tensor_layout() -> bool:
     # Modes and transforms of the program would see how samples are made.
     if private._len_torch_dispatch_stack() or private._functorch.maybe_current_level() is not None:  # noqa: SLF001
         return False
-    if private._get_tracing_state() is not None or not hasattr(private, "_data_address"):  # noqa: SLF001
+    if private._get_tracing_state() is not None:  # noqa: SLF001
+        return False
+    if not hasattr(private, "_data_address") or not hasattr(private.DispatchKeySet, "raw_repr"):
         return False
     with private.DisableTorchFunction():
         samples = tuple(_samples())
-        is_known: bool = _native.learn_tensor_layout((torch.Tensor, torch.nn.Parameter), tuple(map(_describe, samples)))
+        is_known: bool = _native.learn_tensor_layout(
+            (torch.Tensor, torch.nn.Parameter), tuple(map(_describe, samples)), _own_dispatch_key()
+        )
     return is_known
+
+
+def _own_dispatch_key() -> int:
+    key: int = torch._C.DispatchKeySet(torch._C.DispatchKey.Python).raw_repr()  # noqa: SLF001 - no public names
+    return key
 
 
 def _samples() -> Iterator[torch.Tensor]:
@@ -81,4 +92,5 @@ def _describe(tensor: torch.Tensor) -> tuple[Any, ...]:
         _DTYPES.index(tensor.dtype),
         ("cpu", "meta").index(tensor.device.type),
         -1 if tensor.device.index is None else tensor.device.index,
+        torch._C._dispatch_keys(tensor).raw_repr(),  # noqa: SLF001
     )

@@ -10,6 +10,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from msmemscope import _native
+from msmemscope.capture.boxed_calls import learn_boxed_calls
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.operator_facts import operator_facts
@@ -77,8 +78,20 @@ def prepare(config: Config) -> None:
         # Once: programs may begin and end collection around each of their steps.
         OperatorMode.tensors_are_known = OperatorMode.tensors_are_known or learn_tensor_layout()
         OperatorMode.may_be_native = OperatorMode.may_be_native or _native_dispatch_is_possible()
+        OperatorMode.may_be_boxed = OperatorMode.may_be_boxed or (
+            OperatorMode.tensors_are_known and OperatorMode.may_be_native and learn_boxed_calls()
+        )
     _native.set_watch_synchronize(_synchronize_npus)
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
+
+
+def dispatch_boxed(*, is_on: bool) -> None:
+    """Record operators before they come to Python, where this torch lets us; or no more.
+
+    Args:
+        is_on: Some thread has an `OperatorMode`, and those that are there do not rest.
+    """
+    _native.dispatch_boxed(is_on and OperatorMode.may_be_boxed)
 
 
 native_is_wanted = True
@@ -98,7 +111,8 @@ def _native_dispatch_is_possible() -> bool:
     shortcut = _CALL_WITH_SHORTCUT[0] if names == _CALL_WITH_SHORTCUT else ""
     state = (_mode_count(), _graph_task(), _gradients_are_on())
     dispatch = OperatorMode.__torch_dispatch__
-    is_possible: bool = _native.set_dispatch(OpOverload, calls_directly, shortcut, dispatch, _make_plan, *state)
+    ways = (dispatch, _make_plan, _operator_named)
+    is_possible: bool = _native.set_dispatch(OpOverload, calls_directly, shortcut, *ways, *state)
     return is_possible
 
 
@@ -152,6 +166,11 @@ def _make_plan(operator: Any) -> int:
     return _plans.setdefault(operator, number)
 
 
+def _operator_named(name: str, overload: str) -> Any:
+    namespace, _, base_name = name.partition("::")
+    return getattr(getattr(getattr(torch.ops, namespace), base_name), overload or "default")
+
+
 # Tuples of argument types -> whether one of them dispatches by itself.
 _own_dispatch: dict[tuple[type, ...], bool] = {}
 
@@ -181,6 +200,8 @@ class OperatorMode(TorchDispatchMode):
     """Whether this torch can be asked from native code what the dispatch must know."""
     tensors_are_known: ClassVar = False
     """Whether native code knows where this torch keeps what of a tensor."""
+    may_be_boxed: ClassVar = False
+    """Whether native code knows how this torch hands operators over."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -267,5 +288,5 @@ class OperatorMode(TorchDispatchMode):
 
 
 if _skip_code is not None:
-    for _function in (OperatorMode.__torch_dispatch__, _make_plan, _has_own_dispatch, _is_tracing):
+    for _function in (OperatorMode.__torch_dispatch__, _make_plan, _operator_named, _has_own_dispatch, _is_tracing):
         _skip_code(_function.__code__)

@@ -38,8 +38,8 @@ def said_by_python(tensor: Any) -> tuple[Any, ...]:
 
 
 @given(
-    shape=st.lists(st.integers(0, 4), max_size=5),
-    strides=st.lists(st.integers(0, 20), min_size=5, max_size=5),
+    shape=st.lists(st.integers(0, 4), max_size=8),
+    strides=st.lists(st.integers(0, 15), min_size=8, max_size=8),
     offset=st.integers(0, 30),
     dtype=st.sampled_from(DTYPES),
     is_parameter=st.booleans(),
@@ -71,7 +71,7 @@ def test_what_changes_is_read_anew() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # torch says that it is not yet sure of some of them
 def test_other_tensors_are_left_to_python() -> None:
-    """Such that have no plain memory, more dimensions than are read, or a class of their own; and what is no tensor."""
+    """Such that have no plain memory, or a class of their own; and what is no tensor."""
 
     class Own(torch.Tensor):  # type: ignore[name-defined] # torch may be missing
         pass
@@ -80,7 +80,6 @@ def test_other_tensors_are_left_to_python() -> None:
         torch.eye(3).to_sparse(),
         torch.eye(3).to_sparse_csr(),
         torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
-        torch.ones((1,) * 6),
         torch.ones(3).as_subclass(Own),
         torch.nn.UninitializedParameter(),
         torch.Size([1]),
@@ -99,7 +98,7 @@ def test_reading_copies_nothing() -> None:
     assert memory[0] == torch._C._data_address(tensor) == torch._C._data_address(copy)
 
 
-@pytest.mark.parametrize("field", range(1, 12))
+@pytest.mark.parametrize("field", range(1, 13))
 def test_a_layout_that_does_not_fit_is_not_believed(field: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sample of which one number is wrong is enough: all tensors are read through Python then."""
     described = tensor_layout._describe

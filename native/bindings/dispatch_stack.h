@@ -1,0 +1,55 @@
+// The dispatch modes of the calling thread, and what torch says of what it is doing. Needs no GIL, but for learning.
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+
+#include "core/writer/recorder.h"
+
+namespace msmemscope {
+
+// What torch keeps of a mode (c10/core/SafePyObject.h); there is more behind it.
+struct HeldMode {
+    PyObject* mode;
+    void* interpreter;  // whose functions the dispatcher calls for it
+};
+
+// Whether torch can be asked which modes there are, and be told: as far as that shows before there is one.
+bool find_mode_functions();
+
+// What torch says of this thread in Python, to compare. False if it cannot be asked from here.
+struct ToldState {
+    std::int64_t depth;
+    int graph_task;
+    bool gradients_are_on;
+};
+bool learn_thread_state(const ToldState& told);
+
+// mode: ours, on top of depth modes, as torch says in Python. False if torch cannot be asked which modes there are.
+bool learn_our_mode(PyObject* mode, std::int64_t depth);
+bool our_mode_is_known();
+
+// The number of modes of this thread; -1 if torch cannot be asked.
+std::int64_t count_modes();
+// The mode at a place, the bottom of the stack is at 0. Only after find_mode_functions.
+HeldMode* mode_at(std::int64_t place);
+// Whether the only mode of this thread is ours. Only after learn_our_mode.
+bool ours_is_alone();
+
+// Which pass what runs on this thread belongs to. Only after learn_thread_state.
+recorder::Pass pass_of_thread();
+
+// The thread has no mode meanwhile. It has one when this begins. Only after learn_our_mode.
+class WithoutMode {
+public:
+    WithoutMode();
+    ~WithoutMode();
+    WithoutMode(const WithoutMode&) = delete;
+    WithoutMode& operator=(const WithoutMode&) = delete;
+
+private:
+    std::shared_ptr<HeldMode> mode_;
+};
+
+}  // namespace msmemscope
