@@ -24,8 +24,8 @@ struct BoxedOperator {
     PyObject* func;      // of one with a plan
 };
 
-// Operators by what stands for them in torch; looked up without the GIL, extended under it. Where torch has put another
-// operator in the place of one that is gone, the name says so.
+// Operators by what stands for them in torch; looked up without the GIL, extended under it. Those that have a plan stay
+// registered. Where torch has put another operator in the place of one that is gone, the name says so.
 struct Place {
     std::atomic<const void*> registered{nullptr};
     std::atomic<const BoxedOperator*> known{nullptr};

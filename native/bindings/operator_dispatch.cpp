@@ -168,13 +168,13 @@ PyMethodDef kDispatch = {"__torch_dispatch__", reinterpret_cast<PyCFunction>(rei
 OperatorPlan* plan_of_named(const char* name, const char* overload, PyObject*& func) {
     OperatorPlan* plan = nullptr;
     PyObject* const found = PyObject_CallFunction(find_operator, "ss", name, overload);
-    if (found != nullptr) {
+    if (found != nullptr && found != Py_None) {
         const auto place = known_operators().find(found);
         const KnownOperator* const known = place == known_operators().end() ? know_operator(found) : &place->second;
         plan = known == nullptr ? nullptr : known->plan;
         func = found;  // one that has a plan is kept
-        Py_DECREF(found);
     }
+    Py_XDECREF(found);
     end_exception();
     return plan;
 }

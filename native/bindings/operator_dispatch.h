@@ -13,7 +13,8 @@ struct OperatorPlan;
 // graph_task, gradients_on) -> bool. overload_type: the class of operators. calls_directly: whether calling one does
 // nothing but call its `_op`. shortcut: it does so where this attribute of the operator is None; empty if there is no
 // such attribute. in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of
-// its plan, negative for none. find_operator(name, overload): the operator. The rest: what torch says of this thread
+// its plan, negative for none. find_operator(name, overload): the operator, or None
+// where there may be another one of that name later. The rest: what torch says of this thread
 // now in Python. False if torch cannot be asked from here.
 PyObject* set_dispatch(PyObject* self, PyObject* arguments);
 

@@ -71,10 +71,8 @@ _STACKS_ARE_ITS_OWN = {"replaced_call"}
 class Runs(NamedTuple):
     """One program, observed in several ways."""
 
-    native: ToolRun
-    dispatched: ToolRun
-    in_python: ToolRun
-    """By the mode that is written in Python."""
+    observed: dict[str, ToolRun]
+    """By where its operators are dispatched."""
     alone: ToolRun | None
     """Without the tool; by day not those programs of which test_torch_features.py compares that."""
 
@@ -92,7 +90,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Runs]:
     observed = run_forked(both, tmp_path_factory.mktemp("observed"), OPTIONS)
     compared = {name: programs[name] for file, name in PROGRAMS if NIGHT or file != "torch_features"}
     alone = _run_alone(compared, tmp_path_factory.mktemp("alone"))
-    return {name: Runs(*(observed[f"{name}.{way}"] for way in WAYS), alone.get(name)) for name in programs}
+    return {name: Runs({way: observed[f"{name}.{way}"] for way in WAYS}, alone.get(name)) for name in programs}
 
 
 def _without_stacks(threads: list[list[tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
@@ -112,8 +110,8 @@ def _run_alone(programs: dict[str, str], folder: Path) -> dict[str, ToolRun]:
 )
 def test_the_recording_is_that_of_the_mode(runs: dict[str, Runs], name: str, way: str) -> None:
     """Row by row, apart from times and addresses; and the results are those of the program alone, to the bit."""
-    in_python, alone = runs[name].in_python, runs[name].alone
-    native: ToolRun = getattr(runs[name], way)
+    observed, alone = runs[name]
+    native, in_python = observed[way], observed["python"]
     assert native.returncode == 0, native.stderr
     assert in_python.returncode == 0, in_python.stderr
     assert in_python.stdout == native.stdout or name == "tracebacks"  # the mode in Python is in them

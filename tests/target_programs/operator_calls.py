@@ -129,11 +129,18 @@ def custom_operators() -> Any:
         except ValueError as error:
             results.append(repr(error))
         results.append(into)
-    for turn in range(2):
+    passing: list[tuple[str, Callable[..., Any], int]] = [
+        ("Tensor x", lambda x: x * 2, 1),
+        ("Tensor x", lambda x: x * 3, 1),
+        ("Tensor(a!) x", lambda x: x.mul_(4) + 1, 1),
+        ("Tensor x, Tensor(b!) y", lambda x, y: x * y.add_(1), 2),
+    ]
+    for arguments, function, count in passing:
         with torch.library._scoped_library("passing", "FRAGMENT") as library:
-            library.define("twice(Tensor x) -> Tensor")
-            library.impl("twice", lambda x, factor=turn + 2: x * factor, "CompositeExplicitAutograd")
-            results.append(torch.ops.passing.twice(torch.ones(2)))
+            library.define(f"twice({arguments}) -> Tensor")
+            library.impl("twice", function, "CompositeExplicitAutograd")
+            results.append(torch.ops.passing.twice(*(torch.ones(2) for _ in range(count))))
+            results.append(torch.ops.passing.twice(*(torch.ones(3) for _ in range(count))))
         delattr(torch.ops, "passing")
         gc.collect()
     return results

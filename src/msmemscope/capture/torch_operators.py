@@ -167,7 +167,11 @@ def _make_plan(operator: Any) -> int:
 
 
 def _operator_named(name: str, overload: str) -> Any:
+    """The operator of torch, if there will never be another one of its name; else None."""
     namespace, _, base_name = name.partition("::")
+    defined = getattr(torch.library, "_defs", None)  # what Python has defined can be taken away, and defined anew
+    if (namespace != "aten" and defined is None) or (f"{name}.{overload}" if overload else name) in (defined or ()):
+        return None
     return getattr(getattr(getattr(torch.ops, namespace), base_name), overload or "default")
 
 
