@@ -11,8 +11,7 @@ namespace msmemscope {
 namespace {
 
 // Shorter than the tensors of every torch that is observed; their storages are longer, too.
-constexpr std::size_t kSearchedBytes = 168;
-constexpr std::size_t kSearchedKeyBytes = 184;
+constexpr std::size_t kSearchedBytes = 184;
 constexpr std::size_t kSearchedStorageBytes = 40;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
@@ -240,11 +239,10 @@ bool find_layout(const std::vector<Sample>& samples, Layout& found) {
                    }),
                    found.storage);
     const bool has_shape = find_place(kWord, kSearchedBytes, kShapeBytes, everywhere(has_shape_at), found.shape);
-    const bool has_keys =
-        find_place(kWord, kSearchedKeyBytes, kWord, everywhere([](const Sample& sample, std::size_t place) {
-                       return read_at<std::uint64_t>(sample.tensor, place) == sample.keys;
-                   }),
-                   found.keys);
+    found.keys = (found.shape + kShapeBytes + kWord - 1) / kWord * kWord;  // next to it
+    const bool has_keys = has_shape && holds_for_all(samples, [&found](const Sample& sample) {
+                              return read_at<std::uint64_t>(sample.tensor, found.keys) == sample.keys;
+                          });
     if (!has_handle || !has_storage || !has_shape || !has_keys) {
         return false;
     }
