@@ -22,7 +22,7 @@ DIFFERENCES = """
 
 - 观测算子时，从算子中抛出的异常在 traceback 中多一项：`msmemscope/capture/torch_operators.py`，以及 torch 的一项。异常的类型、文本和其他各项都相同。
 - 有 dispatch mode（例如本工具的）时，torch.profiler 对一个算子计数两次：一次在 mode 之前，一次在它运行时。算子、时间和内存都相同。
-- 观测算子时，传给算子的一个数会两次变成 8 字节的 CPU 张量。其他内存的申请与释放和不用工具时相同，顺序也相同，CPU 和 NPU 都是如此。
+- 算子要经过 Python 时（参数中有稀疏张量或自带 dispatch 的类的张量、监视了内存，或 torch 早于 2.4），传给它的一个数会两次变成 8 字节的 CPU 张量。其他内存的申请与释放和不用工具时相同，顺序也相同，CPU 和 NPU 都是如此。
 - 带本地调用栈的 Memray tracker 会写出一行 `Memray WARNING: Correcting symbol for dlopen`，只要预加载的库有自己的 `dlopen` 就会这样。它的记录相同。
 """
 

@@ -40,8 +40,9 @@ DIFFERENCES = """
   text and the other entries are the same.
 - torch.profiler counts an operator twice where a dispatch mode sees it, as the tool's does: once before the mode, once when
   it runs. The operators, their times and their memory are the same.
-- A number that an operator is given becomes a CPU tensor of 8 bytes twice where operators are observed. All other memory is
-  allocated and freed as without the tool, in the same order, on the CPU and on NPUs.
+- A number that an operator is given becomes a CPU tensor of 8 bytes twice where an operator comes to Python: a tensor among
+  its arguments is sparse or of a class with a dispatch of its own, memory is watched, or torch is older than 2.4. All other
+  memory is allocated and freed as without the tool, in the same order, on the CPU and on NPUs.
 - Memray's tracker with native traces writes the line `Memray WARNING: Correcting symbol for dlopen`, as it does wherever a
   preloaded library has a `dlopen` of its own. Its recording is the same.
 """
