@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmemscope.cli.main import main
+from msmemscope.cli.main import command
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command()

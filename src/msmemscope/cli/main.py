@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
 from msmemscope.cli.commands import VERBS
@@ -70,6 +71,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         messages.error(_fault(error, send="this command line, the files that it reads"))
         _forget_stdout()
         return EXIT_STATUS_FAILURE
+
+
+def command() -> NoReturn:
+    """Run the command line of this process, and end it.
+
+    The interpreter does not take apart all that was loaded, which takes longer than most commands: the system does.
+    """
+    status = main()
+    if len(sys._current_frames()) > 1:  # noqa: SLF001 - without importing threading for it
+        sys.exit(status)  # whoever is at work still is waited for
+    atexit._run_exitfuncs()  # noqa: SLF001 - no public name
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(status)  # the interpreter says what cannot be written
+    os._exit(status)
 
 
 def _fault(error: BaseException, *, send: str) -> MsmemscopeError:

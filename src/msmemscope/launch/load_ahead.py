@@ -1,8 +1,9 @@
 """Loads what results are made with while the program still runs.
 
 It takes most of a second, and many where packages lie on a network: at the end of a program somebody waits, or a job that is
-being ended from outside has little time left. A program that records nothing, or is over at once, is not loaded for; nor is
-anything where memory is limited: libraries that get none may end the process, which must outlive the program.
+being ended from outside has little time left. What every summary needs is loaded at once, which takes some milliseconds; for a
+program that records nothing, or is over soon, nothing more is. Nothing is loaded ahead where memory is limited: libraries that
+get none may end the process, which must outlive the program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MEMORY_LIMITS: Final = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
 
 
 class LoadAhead:
-    """Loads in a thread of its own, once something has been recorded."""
+    """Loads in a thread of its own; the large libraries once something has been recorded."""
 
     def __init__(self, is_needed: Callable[[], bool]) -> None:
         """Prepare it.
@@ -58,9 +59,11 @@ class LoadAhead:
     def _run(self) -> None:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            # What fails here fails once more where it is used, and is told there.
+            with contextlib.suppress(BaseException):
+                load_summary()
             wait_s = FIRST_LOOK_S
             while not self._program_ended.acquire(timeout=wait_s):
-                # What fails here fails once more where it is used, and is told there.
                 with contextlib.suppress(BaseException):
                     if self._is_needed():
                         break
@@ -73,11 +76,16 @@ class LoadAhead:
             self._thread_ended.release()
 
 
+def load_summary() -> None:
+    """Load what every summary is made with, also where nothing was recorded."""
+    import msmemscope.reports.run_summary
+    import msmemscope.reports.terminal  # noqa: F401 - for whoever asks for them next
+
+
 def load() -> None:
     """Load what results are made with."""
+    load_summary()
     import msmemscope.launch.captures
     import msmemscope.reports.leaks_report
-    import msmemscope.reports.run_summary
     import msmemscope.reports.summary_screen
-    import msmemscope.reports.terminal
     import msmemscope.reports.watch_report  # noqa: F401 - for whoever asks for them next
