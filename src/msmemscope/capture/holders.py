@@ -1,9 +1,9 @@
 """Who holds it: for blocks that outlive the step after their own, and the largest ones, the chain of references to them.
 
-Looked for at the end of steps 4, 8, 16 and so on, at `stop()` and at the end of the process, and only where more blocks
-have outlived the step after their own than at the time before; in a program without steps, at its end only, and where blocks are
-left that its second half allocated. Each search has a limit of time, and takes as long as a collection of garbage; a program
-that stops collection again and again spends a small part of its time on them. A search keeps nothing alive and changes nothing:
+Looked for at the end of step 4, of one twice as far and so on, at `stop()` and at the end of the process, and only where more
+blocks have outlived the step after their own than at the time before; in a program without steps, at its end only, and where
+blocks are left that its second half allocated. Each search has a limit of time, and takes as long as a collection of garbage; a
+program of short steps, or one that stops collection again and again, spends a small part of its time on them. A search keeps nothing alive and changes nothing:
 blocks that are found are recorded with their chain.
 """
 
@@ -37,7 +37,7 @@ _MOST_NODES = 200_000
 _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
 _PAUSE = 50
-"""After a search, the next `stop()` that searches comes after so many times what that took."""
+"""After a search, the next step or `stop()` that searches comes after so many times what that took."""
 _NUMBERS = re.compile(r"\d+")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded here
 
@@ -66,8 +66,8 @@ class HolderSearches:
         if self._steps == _WARM_UP_STEPS:
             self._after_warm_up = end
         self._latest_ends = (self._latest_ends[1], end)
-        if self._steps >= self._next:
-            self._next *= 2
+        if self._steps >= self._next and monotonic_ns() >= self._rests_until_ns:
+            self._next = 2 * self._steps
             self._look(self._after_warm_up, self._latest_ends[0], least=1)
 
     def collection_stops(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 LESSONS = """
-import json
+import json, sys
 import torch
 from msmemscope import _native
 from msmemscope.capture import boxed_calls
@@ -49,7 +49,9 @@ def taught(folder: Path, change: str) -> list[bool]:
     """Return whether calls were understood after lessons that were changed, and after the true ones."""
     text = f"""{LESSONS}
 {change}
+loaded = set(sys.modules)
 first = boxed_calls.learn_boxed_calls()
+assert set(sys.modules) == loaded  # not torch's compiler, above all
 boxed_calls._native = _native
 print(json.dumps([first, boxed_calls.learn_boxed_calls(), boxed_calls.learn_boxed_calls()]))
 print(*lessons)
