@@ -56,7 +56,11 @@ bool is_named(const void* registered, const BoxedOperator& known) {
            std::strcmp(overload_of_operator(registered), known.overload.c_str()) == 0;
 }
 
+// Null if that is not possible now.
 const BoxedOperator* learn(const void* registered) {
+    if (Py_IsInitialized() == 0) {  // it has ended, and the program not yet
+        return nullptr;
+    }
     const PyGILState_STATE state = PyGILState_Ensure();
     auto learned = std::make_unique<BoxedOperator>(
         BoxedOperator{name_of_operator(registered), overload_of_operator(registered), nullptr, nullptr});
@@ -67,7 +71,10 @@ const BoxedOperator* learn(const void* registered) {
     // Python has run meanwhile, and other threads with it: one of them may have been first.
     Place& place = *place_of(registered);
     const BoxedOperator* known = place.known.load(std::memory_order_relaxed);
-    if (known_count < kMostKnown && (known == nullptr || !is_named(registered, *known))) {
+    if (known != nullptr && !is_named(registered, *known)) {
+        known = nullptr;
+    }
+    if (known == nullptr && known_count < kMostKnown) {
         known = learned.release();
         place.known.store(known, std::memory_order_release);
         known_count += place.registered.exchange(registered, std::memory_order_release) == nullptr ? 1 : 0;
@@ -76,13 +83,13 @@ const BoxedOperator* learn(const void* registered) {
     return known;
 }
 
-// Null if there are too many.
+// Null if there are too many of them, or Python has ended.
 const BoxedOperator* know(const void* registered) {
     const BoxedOperator* const known = place_of(registered)->known.load(std::memory_order_acquire);
     return known != nullptr && is_named(registered, *known) ? known : learn(registered);
 }
 
-// Appends accesses of a value, of a list of them too.
+// Appends accesses of a value: of a tensor, or of lists of lists of them.
 Gathered gather_value(const BoxedValue& value, Use use, bool with_access, std::vector<Access>& accesses) {
     const BoxedKind kind = kind_of(value);
     if (kind == BoxedKind::kTensor) {
@@ -93,15 +100,12 @@ Gathered gather_value(const BoxedValue& value, Use use, bool with_access, std::v
     }
     const BoxedList elements = elements_of(value);
     for (const BoxedValue* each = elements.begin; each != elements.end; ++each) {
-        const BoxedKind inner = kind_of(*each);
-        if (inner == BoxedKind::kTensor) {
-            const Gathered gathered =
-                gather_at(reinterpret_cast<const void*>(each->payload), use, with_access, accesses);
-            if (gathered != Gathered::kDone) {
-                return gathered;
-            }
-        } else if (inner != BoxedKind::kNothing) {
+        if (kind_of(*each) == BoxedKind::kOther) {
             break;  // a list of numbers
+        }
+        const Gathered gathered = gather_value(*each, use, with_access, accesses);
+        if (gathered != Gathered::kDone) {
+            return gathered;
         }
     }
     return Gathered::kDone;
@@ -118,11 +122,10 @@ bool gather_arguments(const OperatorPlan& plan, const BoxedValue* values, bool w
     return true;
 }
 
-// Where the operator works: on the device of its first tensor, else on the one that it was told. False if only Python
-// can tell.
+// Where the operator works: where its tensors are, else where it was told. False if only Python can tell.
 bool find_device(const OperatorPlan& plan, const BoxedValue* values, const std::vector<Access>& accesses, int& device) {
     if (!accesses.empty()) {
-        device = accesses.front().device;
+        device = device_of(accesses);
         return true;
     }
     if (plan.device_position >= 0 && kind_of(values[plan.device_position]) == BoxedKind::kDevice) {

@@ -236,7 +236,7 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
             gather(value, keyword_use(plan, name), recorded.accesses, accesses);
         }
     }
-    const int device = accesses.empty() ? device_argument(kwargs) : accesses.front().device;
+    const int device = accesses.empty() ? device_argument(kwargs) : device_of(accesses);
     if (device != kNotObserved) {
         record_beginning(plan, static_cast<format::Device>(device), accesses);
     }

@@ -184,6 +184,9 @@ void operator_ran() {
         return;
     }
     operators_left = 0;
+    if (Py_IsInitialized() == 0) {  // it has ended, and the program not yet
+        return;
+    }
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const HeldException exception;

@@ -25,6 +25,7 @@ PyObject* cpu_device = nullptr;
 PyObject* attribute_numbers = nullptr;  // (dtype, shape) -> attribute id, of attribute_epoch
 std::uint64_t attribute_epoch = 0;
 PyObject* text_shape = nullptr;
+PyObject* text_dimensions = nullptr;
 PyObject* text_dtype = nullptr;
 PyObject* text_device = nullptr;
 PyObject* text_nbytes = nullptr;
@@ -261,7 +262,8 @@ bool gather_read(const TensorMemory& memory, Use use, bool with_access, std::vec
         met_unobserved = true;
         return true;
     }
-    Access access{use, static_cast<format::Device>(number), 0, 0, 0, 0};
+    Access access{
+        use, static_cast<format::Device>(number), number == format::kDeviceCpu && memory.dimensions == 0, 0, 0, 0, 0};
     if (memory.storage_address == 0 || !with_access) {
         access.use = with_access ? Use::kNone : use;
     } else if (use != Use::kNone) {
@@ -330,6 +332,14 @@ void learn(PyObject* tensor, PyObject* shape, std::uint64_t storage, std::uint64
     }
 }
 
+// Errors may be set afterwards.
+bool is_number(PyObject* tensor) {
+    PyObject* const dimensions = PyObject_GetAttr(tensor, text_dimensions);
+    const bool has_none = dimensions != nullptr && PyLong_AsLong(dimensions) == 0;
+    Py_XDECREF(dimensions);
+    return has_none;
+}
+
 // Appends the tensor's access. An error may be set afterwards. Python runs here, and with it possibly
 // the garbage collector, which frees tensors: no recording scope may be open, or those would be missed.
 void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
@@ -346,7 +356,8 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
         met_unobserved = true;
         return;
     }
-    Access access{use, static_cast<format::Device>(number), 0, 0, 0, 0};
+    Access access{use, static_cast<format::Device>(number), number == format::kDeviceCpu && is_number(tensor), 0, 0, 0,
+                  0};
     std::uint64_t storage = 0;
     if (with_access && use != Use::kNone) {
         storage = storage_address(tensor);
@@ -414,6 +425,12 @@ std::vector<Access>& accesses_of_thread() {
     gathered.clear();
     met_unobserved = false;
     return gathered;
+}
+
+format::Device device_of(const std::vector<Access>& accesses) {
+    const auto first =
+        std::find_if(accesses.begin(), accesses.end(), [](const Access& access) { return !access.is_number; });
+    return first == accesses.end() ? accesses.front().device : first->device;
 }
 
 Gathered gather_at(const void* tensor, Use use, bool with_access, std::vector<Access>& accesses) {
@@ -500,6 +517,7 @@ PyObject* set_tensor_access(PyObject*, PyObject* arguments) {
         device_numbers = PyDict_New();
         attribute_numbers = PyDict_New();
         text_shape = PyUnicode_InternFromString("shape");
+        text_dimensions = PyUnicode_InternFromString("ndim");
         text_dtype = PyUnicode_InternFromString("dtype");
         text_device = PyUnicode_InternFromString("device");
         text_nbytes = PyUnicode_InternFromString("nbytes");

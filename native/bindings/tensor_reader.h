@@ -21,11 +21,15 @@ enum class Use : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2 };
 struct Access {
     Use use;
     format::Device device;
+    bool is_number;  // without dimensions, on the host: it does not say where an operator works
     std::uint64_t address;
     std::int64_t size_bytes;
     std::uint32_t attribute_id;
     std::uint64_t block_sequence;
 };
+
+// Where an operator works that has these: on the device of its first tensor that is more than a number. Some of them.
+format::Device device_of(const std::vector<Access>& accesses);
 
 // What describe_device answers for meta tensors and for devices that are not recorded.
 inline constexpr int kNotObserved = -128;

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.ascend import NotInstalledError, torch_npu_release
 from tests.support.forked import run_forked
 from tests.support.nightly import NIGHT
 from tests.support.operator_rows import IN_PYTHON, KINDS, NATIVE, OPTIONS, first_difference, rows_by_thread
@@ -18,18 +17,7 @@ if TYPE_CHECKING:
     from tests.support.tool import ToolRun
 
 
-def _more_than_a_call() -> bool:
-    """Whether calling an operator of this torch does more than call what it holds; then the mode in Python is used."""
-    try:
-        return torch_npu_release() >= (2, 14)
-    except NotInstalledError:
-        return False
-
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(_more_than_a_call(), reason="operators of this torch are dispatched by the mode in Python"),
-]
+pytestmark = pytest.mark.slow
 
 _ON_THE_NPU: Final = """
 import os, runpy, sys
@@ -46,7 +34,7 @@ torch.manual_seed(0)
 importlib.import_module('tests.owner_truths.{file}').{name}()
 """
 _WAYS: Final = {
-    "operator_calls": ("training", "lifetimes", *(("recomputation", "arguments") if NIGHT else ())),
+    "operator_calls": ("training", "lifetimes", "numbers", *(("recomputation", "arguments") if NIGHT else ())),
     "torch_features": ("fused_optimizers", "memory_formats") if NIGHT else (),
 }
 _TRUTHS: Final = {
@@ -95,3 +83,17 @@ def test_the_recording_is_that_of_the_mode(runs: tuple[dict[str, ToolRun], dict[
     expected = rows_by_thread(oracle, KINDS, knows_blocks=True)
     assert any(row[3] == 0 and row[0].startswith("ACCESS") for rows in found for row in rows)
     assert found == expected, first_difference(found, expected)
+
+
+def test_an_operator_works_where_more_than_a_number_is(runs: tuple[dict[str, ToolRun], dict[str, ToolRun]]) -> None:
+    """Not on the host, where its first argument is."""
+    for each in runs:
+        (capture,) = each["operator_calls.numbers"].captures
+        devices = {
+            (row[1].rpartition("torch._ops.aten.")[2], row[3])
+            for rows in rows_by_thread(capture, KINDS, knows_blocks=False)
+            for row in rows
+            if row[0] == "ATEN_START"
+        }
+        assert ("sub.Tensor", 0) in devices
+        assert not {name for name, device in devices if name.startswith("sub") and device != 0}

@@ -78,6 +78,25 @@ def arguments() -> Any:
 
 
 @way
+def numbers() -> Any:
+    """Numbers, and tensors on the host without dimensions, in front of tensors of the device."""
+    x, host = torch.ones(4, 4), torch.tensor(3.0, device="cpu")
+    return [2.0 - x, 1 / x, 2**x, host - x, x.sum() * host, x.add_(5), host.mul(x.sum()), host + 1]
+
+
+@way
+def nested_lists() -> Any:
+    """Collectives take lists of lists of tensors."""
+    from torch import distributed
+
+    distributed.init_process_group("gloo", rank=0, world_size=1, store=distributed.HashStore())
+    gathered = [torch.zeros(8, device="cpu")]
+    distributed.all_gather(gathered, torch.ones(8, device="cpu"))
+    distributed.destroy_process_group()
+    return gathered
+
+
+@way
 def failures() -> Any:
     """Operators that raise: their errors, the tensors that they leave behind, and what follows."""
     messages = []
