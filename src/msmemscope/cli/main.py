@@ -80,13 +80,13 @@ def command() -> NoReturn:
     """
     status = main()
     if len(sys._current_frames()) > 1:  # noqa: SLF001 - without importing threading for it
-        sys.exit(status)  # whoever is at work still is waited for
+        raise SystemExit(status)  # whoever is at work still is waited for
     atexit._run_exitfuncs()  # noqa: SLF001 - no public name
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except (OSError, ValueError):
-        sys.exit(status)  # the interpreter says what cannot be written
+        raise SystemExit(status) from None  # the interpreter says what cannot be written
     os._exit(status)
 
 
