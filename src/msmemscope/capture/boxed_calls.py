@@ -37,6 +37,8 @@ def learn_boxed_calls() -> bool:
     private = torch._C  # noqa: SLF001 - no public names
     if private._len_torch_dispatch_stack() or private._functorch.maybe_current_level() is not None:  # noqa: SLF001
         return False
+    if private._get_tracing_state() is not None:  # noqa: SLF001 - the program's graph would have the operators
+        return False
     with private.DisableTorchFunction():
         first, second = (torch.empty(1, device="meta") for _ in range(2))
         with _Lesson(first) as mode:

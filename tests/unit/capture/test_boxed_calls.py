@@ -110,8 +110,8 @@ msmemscope.stop()
     assert run.captures
 
 
-def test_a_mode_of_the_program_is_not_taught(tmp_path: Path) -> None:
-    """Where the program has a mode already, nothing is tried."""
+def test_nothing_is_tried_where_the_program_would_see_it(tmp_path: Path) -> None:
+    """Modes and transforms of the program, and graphs that it traces."""
     text = """
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -126,6 +126,12 @@ class Mode(TorchDispatchMode):
 with Mode():
     assert not learn_boxed_calls()
 assert torch.func.vmap(lambda x: x * (2 - learn_boxed_calls()))(torch.ones(3)).tolist() == [2, 2, 2]
+
+def traced(x):
+    assert not learn_boxed_calls()
+    return x + 1
+
+assert "stack" not in str(torch.jit.trace(traced, torch.ones(3), check_trace=False).graph)
 assert learn_boxed_calls()
 """
     run = run_python(["-c", text], output=tmp_path, variables={})
