@@ -103,8 +103,8 @@ _TEXTS = _PROGRAMS | {
     ),
     f"0, or at least 1M; {_SIZE}": f"0，或至少 1M；{_CHINESE_SIZE}",
     "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
-    "where memory outlives steps, at steps 4, 8, 16 and so on, and at the end. 0: none.": (
-        "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4、8、16……步和结束时查找。0 表示不查找。"
+    "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. 0: none.": (
+        "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4 步、其后每次约两倍远的一步和结束时查找。0 表示不查找。"
     ),
     "a number from 0 to 600000": "0 至 600000 的数",
     "When the program has ended, in whatever way, also write each capture as one compact file to where those of all hosts "

@@ -137,6 +137,9 @@ bool find_device(const OperatorPlan& plan, const BoxedValue* values, const std::
 
 // Results of classes of tensors that are new here: Python knows how to read them.
 void gather_in_python(const BoxedValue& value, Use use, std::vector<Access>& accesses) {
+    if (Py_IsInitialized() == 0) {  // it has ended, and the program not yet
+        return;
+    }
     const PyGILState_STATE state = PyGILState_Ensure();
     {
         const HeldException exception;
@@ -178,7 +181,7 @@ public:
     RunningBoxed& operator=(const RunningBoxed&) = delete;
 
     void begin(int device, const std::vector<Access>& accesses) {
-        if (recorded_.beginning && device != kNotObserved) {
+        if (recorded_.is_recorded && device != kNotObserved) {
             record_beginning(plan_, static_cast<format::Device>(device), accesses);
         }
     }
@@ -186,7 +189,7 @@ public:
     void end(bool has_results) {
         has_ended_ = true;
         const Recorded recorded = leave_operator();
-        if (!recorded.beginning) {
+        if (!recorded.is_recorded) {
             return;
         }
         std::vector<Access>& accesses = accesses_of_thread();
@@ -194,7 +197,7 @@ public:
         if (recorded.accesses && results != nullptr) {
             gather_results(plan_, results, accesses);
         }
-        record_end(plan_, accesses);
+        record_end(plan_, recorded.flags, accesses);
     }
 
 private:

@@ -100,7 +100,6 @@ __thread RunningOperator running[kDeepestOperator];
 // What operators of this thread have begun and not ended. Coroutines of the program may switch within operators, which
 // end in another order then.
 __thread BegunOperator begun[kDeepestOperator];
-__thread std::uint8_t ending_flags = 0;
 
 WatchedCall watched_call(const OperatorPlan& plan) {
     return WatchedCall{&plan.name, plan.calls.load(std::memory_order_relaxed)};
@@ -150,7 +149,7 @@ Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorde
     {
         const RecordingScope scope(false);  // also makes a forked child's state ready
         if (!scope) {
-            return {false, false};
+            return {false, false, 0};
         }
         if (depth == 0) {
             recorder::set_current_operator(name_id_of(scope, plan));
@@ -161,7 +160,7 @@ Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorde
         plan.calls.fetch_add(1, std::memory_order_relaxed);
     }
     const bool with_access = recorder::is_selected(kSelectAccess);
-    return {with_access || recorder::is_selected(kSelectLaunch), with_access};
+    return {with_access || recorder::is_selected(kSelectLaunch), with_access, 0};
 }
 
 void record_beginning(OperatorPlan& plan, format::Device device, const std::vector<Access>& accesses) {
@@ -188,17 +187,16 @@ Recorded leave_operator() {
         Py_DECREF(begun[operator_depth].func);
     }
     // Records of the end of this operator still belong to it.
-    ending_flags = recorder::pass_flags();
+    const std::uint8_t flags = recorder::pass_flags();
     if (operator_depth == 0) {
         recorder::set_current_operator(0);
         recorder::set_pass(recorder::Pass::kForward);
     }
     const bool is_recorded = operator_depth < kDeepestOperator && running[operator_depth].written;
-    return {is_recorded, is_recorded && recorder::is_selected(kSelectAccess)};
+    return {is_recorded, is_recorded && recorder::is_selected(kSelectAccess), flags};
 }
 
-void record_end(OperatorPlan& plan, const std::vector<Access>& accesses) {
-    const std::uint8_t flags = ending_flags;
+void record_end(OperatorPlan& plan, std::uint8_t flags, const std::vector<Access>& accesses) {
     const RunningOperator& ending = running[operator_depth];
     const RecordingScope scope(true);
     if (!scope) {
@@ -218,7 +216,7 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
     if (operator_depth == 1 && __builtin_expect(watch::is_active(), 0)) {
         watch_operator_begins(watched_call(plan), plan.written, args, kwargs);
     }
-    if (!recorded.beginning) {
+    if (!recorded.is_recorded) {
         return;
     }
     std::vector<Access>& accesses = accesses_of_thread();
@@ -244,19 +242,17 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
 
 void end_operator(OperatorPlan& plan, PyObject* result) {
     const Recorded recorded = leave_operator();
-    const std::uint8_t flags = ending_flags;
     if (operator_depth == 0 && __builtin_expect(watch::is_active(), 0)) {
         watch_operator_ends(watched_call(plan), plan.written, plan.outputs, result);
     }
-    if (!recorded.beginning) {
+    if (!recorded.is_recorded) {
         return;
     }
     std::vector<Access>& accesses = accesses_of_thread();
     if (recorded.accesses) {
         gather_results(plan, result, accesses);
     }
-    ending_flags = flags;  // Python may have run operators meanwhile
-    record_end(plan, accesses);
+    record_end(plan, recorded.flags, accesses);
 }
 
 namespace {

@@ -22,20 +22,20 @@ struct BegunOperator {
     std::size_t values_count;
 };
 
+// Whether the beginning or the end of an operator is to be recorded, and what it reads and writes.
+struct Recorded {
+    bool is_recorded;
+    bool accesses;
+    std::uint8_t flags;  // of the pass that it belongs to, for the records of its end
+};
+
 // What both ways of calling an operator have in common. An operator begins by enter_operator, then what it reads and
 // writes is gathered, then record_beginning; its end is leave_operator, then record_end with what it returned. All on
-// one thread. Never leave an error; none may be set.
-// Whether its beginning and its end are to be recorded, and what it reads and writes.
-struct Recorded {
-    bool beginning;
-    bool accesses;
-};
+// one thread.
 Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorder::Pass pass);
 void record_beginning(OperatorPlan& plan, format::Device device, const std::vector<Access>& accesses);
-
-// Whether the end is to be recorded, and what it returned.
 Recorded leave_operator();
-void record_end(OperatorPlan& plan, const std::vector<Access>& accesses);
+void record_end(OperatorPlan& plan, std::uint8_t flags, const std::vector<Access>& accesses);
 
 // Record the start of an operator that is called in Python, and its end. Never leave an error; none may be set.
 // func, args: what is called, and its positional arguments; kept until the operator ends. kwargs: a dict or None.
