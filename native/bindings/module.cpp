@@ -157,12 +157,13 @@ bool note_holder(std::uint64_t address, const std::string& chain) {
     return recorder::note_holder(address, chain.data(), chain.size());
 }
 
-// Blocks that are alive and have a record, as (address, bytes, sequence of the MALLOC).
+// Blocks of pools that are alive and have a record, as (address, bytes, sequence of the MALLOC). What the driver handed
+// out is left out: pools hand it out in parts.
 std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> recorded_live_blocks() {
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> found;
     recorder::visit_live_blocks(
         [](void* into, const LiveBlock& block) {
-            if (block.sequence != 0) {
+            if (block.sequence != 0 && block.pool != format::Pool::kHal) {
                 static_cast<decltype(found)*>(into)->emplace_back(block.address, block.size_bytes, block.sequence);
             }
         },

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msmemscope import _native
 from msmemscope.capture.device_figures import accelerators_of_process
+from msmemscope.capture.holders import record_holders_at_failure
 from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.saved_tensors import label_saved_tensors
@@ -99,6 +100,7 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
             module_labels.find_all()
             module_labels.look()
             label_saved_tensors()
+        record_holders_at_failure(config.holder_time)
     except Exception as error:  # noqa: BLE001 - see above
         warn_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
 

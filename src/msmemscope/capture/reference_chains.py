@@ -16,48 +16,63 @@ from msmemscope import _native
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-UNREACHABLE = "no variable leads to it: a reference cycle that waits for the garbage collector, or code in C holds it"
 _LONGEST_KEY = 40
 _MOST_BITS = 128
 _LONGEST_CHAIN = 300
-_PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref")
+_PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref", "numpy")
 """Whose objects are parts of a chain, and not what one would name as the holder."""
 _NAMELESS = object()
 _PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
 """How modules of torch keep what the program calls their attributes."""
 
 
-def chain_text(path: Sequence[Any], module_names: dict[int, str]) -> str:
-    """Say what refers to the last object of a path.
+def chain_text(path: Sequence[Any], root_names: dict[int, str]) -> str:
+    """Write what refers to the last object of a path: the object nearest to it that has a name, and the way to that one.
 
     Args:
         path: Objects, each referring to the next; the first a frame, the globals of a module, or anything else.
-        module_names: Names of modules by the id of their globals.
+        root_names: Names of first objects by their id.
     """
-    holder, text = "", _beginning(path[0], module_names)
+    text = whole = _beginning(path[0], root_names)
+    holder = ""
     place, last = 0, len(path) - 1
     while place < last:
         parent = path[place]
         if place and _is_worth_naming(parent):
-            holder, text = holder or text, _type_name(parent)
+            holder, text = whole, _type_name(parent)
         step, taken = _step(path, place)
         text += step
+        whole += step
         place += taken
-    text = _PARTS_OF_MODULES.sub(r".\1", text)
-    chain = f"{text}, from {holder}" if holder and holder != text else text
+    text, holder = (_PARTS_OF_MODULES.sub(r".\1", one) for one in (text, holder))
+    return _cut(f"{text}, from {holder}" if holder and holder != text else text)
+
+
+def cycle_text(cycle: Sequence[Any]) -> str:
+    """Write the way from an object back to itself, from one that has a name: `Adam.step.__self__`."""
+    ring = list(cycle[:-1])
+    first = next((place for place, one in enumerate(ring) if _is_worth_naming(one)), 0)
+    ring = ring[first:] + ring[:first]
+    return chain_text([*ring, ring[0]], {}) if ring else ""
+
+
+def with_end(chain: str, end: str) -> str:
+    """Add what the last object of a chain holds: its gradient, its graph."""
+    way, separator, holder = chain.partition(", from ") if end.startswith(".") else (chain, "", "")
+    return f"{way}{end}{separator}{holder}"
+
+
+def _cut(chain: str) -> str:
     return (
         chain if len(chain) <= _LONGEST_CHAIN else f"{chain[: _LONGEST_CHAIN // 2]}...{chain[-_LONGEST_CHAIN // 2 :]}"
     )
 
 
-def _beginning(root: Any, module_names: dict[int, str]) -> str:
+def _beginning(root: Any, root_names: dict[int, str]) -> str:
     if _is(root, types.FrameType):
         function: str = root.f_code.co_name
         return function
-    name = module_names.get(id(root))
-    if name is not None:
-        return name
-    return _type_name(root)
+    return root_names.get(id(root)) or _type_name(root)
 
 
 def _is_worth_naming(value: Any) -> bool:
@@ -153,6 +168,8 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
         for name, member in _items(vars(kind)):
             if _is(member, types.MemberDescriptorType) and _slot(member, parent) is child:
                 return f".{name}", 1
+    if type(parent).__module__ == "numpy":
+        return ".base", 1
     if type(parent).__name__ == "_lru_cache_wrapper":
         return "(cache)", 1
     return " -> ", 1

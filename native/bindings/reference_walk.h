@@ -1,0 +1,101 @@
+// The walk along references that both searches share: which objects were met, and from which one.
+//
+// References are read with tp_traverse, as the garbage collector reads them. Nothing that was met is referenced: the
+// collector must rest, and nothing may be freed, while a walk is in use. All of it needs the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace msmemscope {
+
+constexpr std::size_t kNowhere = SIZE_MAX;
+
+// Objects that were met, each with the place of the one it was met from. A hash table with open addressing: a process
+// with torch has half a million objects, and a node per object would take more time than following the references.
+class Met {
+public:
+    Met() : slots_(1U << 16U, 0) {}
+
+    std::size_t size() const { return objects_.size(); }
+    PyObject* object(std::size_t place) const { return objects_[place]; }
+    // kNowhere for a root.
+    std::size_t parent(std::size_t place) const { return parents_[place] == UINT32_MAX ? kNowhere : parents_[place]; }
+
+    // The place of an object, kNowhere if it was not met.
+    std::size_t find(PyObject* object) const;
+    // False if it was met before.
+    bool add(PyObject* object, std::size_t parent);
+
+private:
+    std::size_t hash(PyObject* object) const {
+        const auto bits = reinterpret_cast<std::uintptr_t>(object) >> 4U;
+        return (bits * 0x9E3779B97F4A7C15ULL >> 20U) & (slots_.size() - 1);
+    }
+    void grow();
+
+    std::vector<PyObject*> objects_;
+    std::vector<std::uint32_t> parents_;
+    std::vector<std::uint32_t> slots_;
+};
+
+// What is looked for, and what a walk must know of objects that are none of the garbage collector's.
+struct Wanted {
+    // Of things that have memory (tensors, storages): their type, and a function of C that returns where it begins.
+    struct Memory {
+        PyTypeObject* type;
+        PyObject* address;
+    };
+    // Of things that the collector does not follow (arrays of NumPy): the attribute that refers to another object.
+    struct Reference {
+        PyTypeObject* type;
+        PyObject* descriptor;
+    };
+    std::vector<Memory> memories;
+    std::vector<Reference> references;
+    std::vector<PyTypeObject*> late;  // types of things that refer to what is another's, as optimizers to weights
+    PyObject* addresses = nullptr;    // dict: its keys are addresses of memory
+    PyObject* objects = nullptr;      // set: ids of objects
+
+    // False with an exception where the arguments are not lists of pairs, and a tuple of types.
+    bool read_kinds(PyObject* memory_kinds, PyObject* reference_kinds, PyObject* late_kinds);
+    bool is_late(PyObject* object) const;
+    bool has_memory(PyObject* object) const;
+    bool is_wanted(PyObject* object) const;
+};
+
+using Visit = void (*)(void* context, PyObject* object);
+
+// Calls with each object that another one refers to and that a walk may follow, the local variables of frames among
+// them.
+void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void* context);
+
+// Of the processor: on a busy machine a search is no shorter than on an idle one.
+std::int64_t thread_time_ns();
+
+class Deadline {
+public:
+    explicit Deadline(std::int64_t limit_ns) : ends_ns_(thread_time_ns() + limit_ns) {}
+
+    // Looks at the clock now and then.
+    bool is_over() {
+        if (asked_++ % kQuestionsPerLook == 0) {
+            is_over_ = is_over_ || thread_time_ns() > ends_ns_;
+        }
+        return is_over_;
+    }
+
+private:
+    static constexpr std::size_t kQuestionsPerLook = 512;
+    std::int64_t ends_ns_;
+    std::size_t asked_ = 0;
+    bool is_over_ = false;
+};
+
+// A new list of the objects from the root of a walk to the one at a place; null with an exception.
+PyObject* path_from_root(const Met& met, std::size_t place);
+
+}  // namespace msmemscope

@@ -1,0 +1,261 @@
+"""One search for what holds blocks: from the variables of the program along references, graphs and gradients to tensors.
+
+What outlives more comes first: globals of the program, local variables of its functions from the outermost on, exceptions
+that are being handled, then functions and globals of libraries. Where two lead to a block, the first is named.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import types
+from time import thread_time_ns
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.reference_chains import chain_text, cycle_text, with_end
+from msmemscope.model.holders import AUTOGRAD_GRAPH, HANDLED_EXCEPTION, HELD_BY_C, IN_CYCLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NANOSECONDS_PER_MS = 1_000_000
+_MOST_NODES = 200_000
+_GRADIENT = ".grad"
+_LEAST_CYCLE = 2
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded here
+_LIBRARIES = ("/site-packages/", "/dist-packages/", f"/python{sys.version_info[0]}.{sys.version_info[1]}/")
+
+
+class HolderSearch:
+    """One search, with its limit of time.
+
+    Args:
+        limit_ms: Milliseconds of processor time.
+        process_ends: Whether an error that nobody caught has ended the functions whose variables the traceback keeps: they
+            are looked at as if the functions still ran. In a program that goes on, the traceback is what holds them.
+    """
+
+    def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
+        self._until = thread_time_ns() + limit_ms * _NANOSECONDS_PER_MS
+        self._process_ends = process_ends
+        self._root_names: dict[int, str] = {}
+        self._tensor = sys.modules["torch"].Tensor
+        self._address_of = storage_address_function()
+        self._memory_kinds = [(self._tensor, self._address_of)]
+        self._reference_kinds = _array_bases()
+        self._late_kinds = _optimizers()
+
+    def chains(self, wanted: dict[int, Any], *, most_paths: int) -> list[tuple[int, str]]:
+        """Find chains to blocks.
+
+        Args:
+            wanted: Addresses, as keys.
+            most_paths: Chains to one tensor.
+
+        Returns:
+            Address and chain; several of one block only if they differ.
+        """
+        roots = list(self._roots())
+        paths, tensors, is_complete = self._references(roots, wanted, set(), most_paths)
+        found = [(self._address_of(path[-1]), self._text(path)) for path in paths]
+        del paths
+        missing = wanted.keys() - {address for address, _ in found}
+        if missing:
+            behind = self._behind(tensors, missing)
+            for path in self._references(roots, {}, set(behind), 1)[0] if behind else ():
+                reached = behind[id(path[-1])]
+                text = self._text(path)
+                found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
+                missing -= reached.keys()
+                del path
+        if missing and is_complete and self._left_ns() > 0:
+            found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
+        del tensors, roots
+        return list(dict.fromkeys(found))
+
+    def _in_cycles(self, roots: list[Any], missing: set[int], reached: set[int]) -> Iterator[tuple[int, str]]:
+        """Blocks that wait for the garbage collector, and those that nothing of Python refers to."""
+        everything = gc.get_objects()
+        kinds = _with_subclasses(self._tensor)
+        unreached = [one for one in everything if type(one) in kinds and id(one) not in reached]
+        behind = self._behind(unreached, missing)
+        del unreached
+        found, is_complete = _native.find_cycles(
+            roots, self._memory_kinds, self._reference_kinds, self._late_kinds, dict.fromkeys(missing), set(behind), everything, self._left_ns()
+        )
+        del everything
+        for path, cycle in found:
+            # The dictionary of an object's attributes says less than the object.
+            if type(path[0]) is dict and len(cycle) > _LEAST_CYCLE:
+                path.insert(0, cycle[-2])
+            text, behind_it = self._text(path), f"{IN_CYCLE}{cycle_text(cycle)}"
+            address = self._address_of(path[-1])
+            held = behind.get(id(path[-1]), {}) | ({address: ""} if address in missing else {})
+            yield from ((one, f"{with_end(text, suffix)}{behind_it}") for one, suffix in held.items())
+            missing -= held.keys()
+        del found
+        if is_complete:
+            yield from ((address, HELD_BY_C) for address in missing)
+
+    def _text(self, path: list[Any]) -> str:
+        return chain_text(path, self._root_names)
+
+    def _left_ns(self) -> int:
+        return max(self._until - thread_time_ns(), 0)
+
+    def _references(
+        self, roots: list[Any], addresses: dict[int, Any], objects: set[int], most_paths: int
+    ) -> tuple[list[list[Any]], list[Any], bool]:
+        paths, tensors, is_complete = _native.find_references(
+            roots, self._memory_kinds, self._reference_kinds, self._late_kinds, addresses, objects, self._left_ns(), most_paths
+        )
+        return paths, tensors, is_complete
+
+    def _roots(self) -> Iterator[Any]:
+        imported: list[Any] = list(sys.modules.values())
+        modules = [module for module in imported if issubclass(type(module), types.ModuleType)]
+        for module in reversed(modules):
+            self._root_names[id(vars(module))] = module.__name__
+        main = sys.modules.get("__main__")
+        if main is not None:
+            self._root_names[id(vars(main))] = "__main__"
+            yield vars(main)
+        frames = list(self._frames())
+        is_of_library = [any(part in frame.f_code.co_filename for part in _LIBRARIES) for frame in frames]
+        yield from (frame for frame, is_library in zip(frames, is_of_library, strict=True) if not is_library)
+        for error in _handled_exceptions():
+            self._root_names[id(error)] = HANDLED_EXCEPTION
+            yield error
+        yield from (frame for frame, is_library in zip(frames, is_of_library, strict=True) if is_library)
+        for module in modules:
+            if module is not main:
+                yield vars(module)
+
+    def _frames(self) -> Iterator[types.FrameType]:
+        """Those of all threads, of each from the outermost on."""
+        frames = sys._current_frames()  # noqa: SLF001 - the only way to see the other threads
+        threads = [threading.main_thread().ident, threading.get_ident(), *frames]
+        chains = [list(_frames_from(frames.get(thread or 0))) for thread in dict.fromkeys(threads)]
+        # One of them is the frame that stands here. Frames that refer to themselves would be kept until the next garbage
+        # collection, with those that they were called from, and what these held when they ended.
+        frames.clear()
+        for chain in chains:
+            yield from reversed(chain)
+        if self._process_ends:
+            yield from _frames_that_failed()
+
+    def _behind(self, tensors: Iterable[Any], missing: set[int]) -> dict[int, dict[int, str]]:
+        """Tensors that hold one of the blocks where no reference of Python shows it: as gradient, or in their graph.
+
+        Returns:
+            By the id of a tensor, the addresses that it holds, each with the end of its chain.
+        """
+        torch = sys.modules["torch"]
+        left = set(missing)
+        seen: dict[int, Any] = {}  # keeps the nodes while this runs: their ids are theirs alone so long
+        names_of: dict[type[Any], list[str]] = {}
+        plain = (self._tensor, torch.nn.Parameter)
+        found: dict[int, dict[int, str]] = {}
+        for tensor in tensors:
+            if type(tensor) not in plain:
+                continue
+            if not left or not self._left_ns():
+                break
+            mine: dict[int, str] = {}
+            node = tensor.grad_fn
+            if node is None:
+                gradient = tensor.grad
+                address = 0 if gradient is None else self._address_of(gradient)
+                del gradient
+                if address in left:
+                    mine[address] = _GRADIENT
+            pending = [] if node is None else [node]
+            while pending and len(seen) < _MOST_NODES and self._left_ns():
+                node = pending.pop()
+                if id(node) in seen:
+                    continue
+                seen[id(node)] = node
+                for saved in _saved_by(node, self._tensor, names_of):
+                    address = self._address_of(saved)
+                    if address in left:
+                        mine[address] = AUTOGRAD_GRAPH
+                pending.extend(after for after, _ in node.next_functions if after is not None)
+            if mine:
+                left -= mine.keys()
+                found[id(tensor)] = mine
+        return found
+
+
+def _saved_by(node: Any, kind: type[Any], names_of: dict[type[Any], list[str]]) -> Iterator[Any]:
+    """The tensors that a node has saved, as they are: no hook of the program that would make them anew is called."""
+    names = names_of.get(type(node))
+    if names is None:
+        names = names_of[type(node)] = [name for name in dir(type(node)) if name.startswith("_raw_saved_")]
+    for name in names:
+        try:
+            saved = getattr(node, name)
+        except RuntimeError:
+            continue  # a backward has run, and let go of it
+        for one in saved if isinstance(saved, (tuple, list)) else (saved,):
+            data = getattr(one, "data", None)
+            if issubclass(type(data), kind):
+                yield data
+
+
+def _frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
+    """Frames of the program, the innermost first."""
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            yield frame
+        frame = frame.f_back
+
+
+def _frames_that_failed() -> Iterator[types.FrameType]:
+    """Frames of the program in the traceback of an error that nobody caught, the outermost first."""
+    traceback = getattr(sys, "last_traceback", None)
+    while type(traceback) is types.TracebackType:  # isinstance() would ask the program's objects for their class
+        if not traceback.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            yield traceback.tb_frame
+        traceback = traceback.tb_next
+
+
+def _handled_exceptions() -> Iterator[BaseException]:
+    """Exceptions that an except clause of some thread handles at this moment."""
+    current = getattr(sys, "_current_exceptions", None)
+    handled = [sys.exc_info()[1], *(current().values() if current is not None else ())]
+    # Before Python 3.12 each is a triple.
+    errors = [one[1] if type(one) is tuple else one for one in handled]
+    yield from {id(error): error for error in errors if error is not None}.values()
+
+
+def _array_bases() -> list[tuple[type[Any], Any]]:
+    """Arrays of NumPy refer to what has their memory, and the garbage collector does not know them."""
+    numpy = sys.modules.get("numpy")
+    array = getattr(numpy, "ndarray", None)
+    base = None if array is None else vars(array).get("base")
+    return [] if base is None else [(array, base)]
+
+
+def _optimizers() -> tuple[type[Any], ...]:
+    """They refer to weights, which are the model's."""
+    optimizer = getattr(sys.modules.get("torch.optim"), "Optimizer", None)
+    return () if optimizer is None else (optimizer,)
+
+
+def _with_subclasses(kind: type[Any]) -> set[type[Any]]:
+    found, pending = {kind}, [kind]
+    while pending:
+        for one in type.__subclasses__(pending.pop()):
+            if one not in found:
+                found.add(one)
+                pending.append(one)
+    return found
+
+
+def storage_address_function() -> Any:
+    """Return the function of C that says where a tensor's memory begins."""
+    private = sys.modules["torch"]._C  # noqa: SLF001 - see labels._storage_address
+    return getattr(private, "_data_address", None) or sys.modules["torch"].Tensor.data_ptr

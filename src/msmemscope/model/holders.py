@@ -1,0 +1,16 @@
+"""The words of chains of references that say more than a path: the observed process writes them, analyses read them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AUTOGRAD_GRAPH: Final = " -> autograd graph"
+"""End of a chain: a graph of torch holds the block, and what stands before it the graph."""
+HANDLED_EXCEPTION: Final = "exception being handled"
+"""Begin of a chain: an exception in an except clause that has not ended, and the frames of its traceback."""
+TRACEBACK: Final = ".__traceback__ -> "
+"""Within a chain: frames of functions that have ended hold the block, because something refers to their exception."""
+IN_CYCLE: Final = ", in a reference cycle through "
+"""Within a chain: no variable leads to the block, it waits for the garbage collector. What follows is the cycle."""
+HELD_BY_C: Final = "C++: no Python variable leads to it"
+"""The whole chain where the search was complete and no object of Python refers to the block."""
