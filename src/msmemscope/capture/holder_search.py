@@ -84,7 +84,14 @@ class HolderSearch:
         behind = self._behind(unreached, missing)
         del unreached
         found, is_complete = _native.find_cycles(
-            roots, self._memory_kinds, self._reference_kinds, self._late_kinds, dict.fromkeys(missing), set(behind), everything, self._left_ns()
+            roots,
+            self._memory_kinds,
+            self._reference_kinds,
+            self._late_kinds,
+            dict.fromkeys(missing),
+            set(behind),
+            everything,
+            self._left_ns(),
         )
         del everything
         for path, cycle in found:
@@ -110,7 +117,14 @@ class HolderSearch:
         self, roots: list[Any], addresses: dict[int, Any], objects: set[int], most_paths: int
     ) -> tuple[list[list[Any]], list[Any], bool]:
         paths, tensors, is_complete = _native.find_references(
-            roots, self._memory_kinds, self._reference_kinds, self._late_kinds, addresses, objects, self._left_ns(), most_paths
+            roots,
+            self._memory_kinds,
+            self._reference_kinds,
+            self._late_kinds,
+            addresses,
+            objects,
+            self._left_ns(),
+            most_paths,
         )
         return paths, tensors, is_complete
 
@@ -234,9 +248,9 @@ def _handled_exceptions() -> Iterator[BaseException]:
 def _array_bases() -> list[tuple[type[Any], Any]]:
     """Arrays of NumPy refer to what has their memory, and the garbage collector does not know them."""
     numpy = sys.modules.get("numpy")
-    array = getattr(numpy, "ndarray", None)
+    array: type[Any] | None = getattr(numpy, "ndarray", None)
     base = None if array is None else vars(array).get("base")
-    return [] if base is None else [(array, base)]
+    return [] if array is None or base is None else [(array, base)]
 
 
 def _optimizers() -> tuple[type[Any], ...]:

@@ -154,7 +154,7 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     parent, child = path[place], path[place + 1]
     own = _attributes_of(parent)
     if _is(child, types.TracebackType):
-        return ".__traceback__", 1
+        return (".__traceback__" if place else ""), 1
     if _is(parent, type) and type(child) is dict:
         own = child  # what its __dict__ only shows
     if child is own and place + 2 < len(path):

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from msmemscope.analysis.peak.out_of_memory import FAILURE_KINDS, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
 from msmemscope.configuration import Config
 from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.formats.event_log.archive.contents import is_archive
-from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING
+from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING, recording_of_capture
 from msmemscope.launch import messages
 from msmemscope.launch.analyses import (
     SUMMARY_KINDS,
@@ -33,6 +34,7 @@ from msmemscope.launch.analyses import (
     kinds_in_memory,
 )
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.model.events import EventKind
 from msmemscope.model.place import Place
 from msmemscope.model.sources import is_asked_for
 from msmemscope.reports.html import HTML_REPORT_FILE
@@ -290,7 +292,9 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         finally:
             leaked = analyses.leaks.leaked_sequences if analyses.leaks is not None else None
             read = first.recordings.of_memory() if first.recordings is not None else None
-            overview = memory_overview(capture.restricted_to(SUMMARY_KINDS), leaked=leaked, read=read)
+            overview = memory_overview(
+                capture.restricted_to(SUMMARY_KINDS), leaked=leaked, read=read, out_of_memory=failures_of(capture)
+            )
     devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,
@@ -318,6 +322,13 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
     )
+
+
+def failures_of(capture: Capture) -> OutOfMemoryResult | None:
+    """Returns what `analyze oom` finds; None where no allocation failed."""
+    if EventKind.OOM not in capture.kind_counts():
+        return None
+    return analyze_out_of_memory(recording_of_capture(capture, capture.directory, FAILURE_KINDS))
 
 
 def program_text(arguments: tuple[str, ...], executables: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -9,10 +10,14 @@ import polars as pl
 from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from msmemscope.recording.recording import Recording
 
 HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String()})
 """One row per block whose holder was looked for and found. held_by: `LossTrainer.history[412], from main.trainer`."""
+
+_INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
 def block_holders(recording: Recording) -> pl.DataFrame:
@@ -27,6 +32,11 @@ def block_holders(recording: Recording) -> pl.DataFrame:
     )
 
 
+def container_of(chain: pl.Expr) -> pl.Expr:
+    """Return what chains have in common that differ in indices, keys and numbers only."""
+    return chain.str.replace_all(r"\[[^\[\]]*\]", "[...]").str.replace_all(r"\d+", "#")
+
+
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     """Return what holds most of the blocks of each group.
 
@@ -36,12 +46,12 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         key: Columns that tell the groups.
 
     Returns:
-        One row per group with a known holder: the key and `held_by`, the newest of those chains that differ in numbers
+        One row per group with a known holder: the key and `held_by`, the newest of those chains that differ in indices
         only and hold the most.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (
-        known.with_columns(alike=pl.col("held_by").str.replace_all(r"\d+", "#"))
+        known.with_columns(alike=container_of(pl.col("held_by")))
         .sort("malloc_sequence")
         .group_by(*key, "alike", maintain_order=True)
         .agg(pl.col("size").sum(), pl.col("held_by").last())
@@ -49,3 +59,33 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         .unique(key, keep="first", maintain_order=True)
         .select(*key, "held_by")
     )
+
+
+def main_holder(blocks: pl.DataFrame) -> str:
+    """Return what holds most of some blocks: what the chains that hold them have in common; empty where none is known.
+
+    Args:
+        blocks: `malloc_sequence`, `size` and `held_by`.
+    """
+    known = blocks.drop_nulls("held_by").with_columns(alike=container_of(pl.col("held_by")))
+    if known.is_empty():
+        return ""
+    sums = known.group_by("alike").agg(pl.col("size").sum()).sort("size", "alike", descending=[True, False])
+    return common_chain(known.filter(pl.col("alike") == sums["alike"][0])["held_by"].unique().sort().to_list())
+
+
+def common_chain(chains: Sequence[str]) -> str:
+    """Write chains of one container as one: `Trainer.metrics[...]['preds']`, with the indices that all of them have.
+
+    Args:
+        chains: At least one; they differ in indices, keys and numbers only.
+    """
+    parts = [_INDEX.findall(chain) for chain in chains]
+    shared = [first if all(other == first for other in same) else "" for first, *same in zip(*parts, strict=False)]
+    indices = iter(shared)
+
+    def index(match: re.Match[str]) -> str:
+        one = next(indices, match[0])
+        return one or ("[...]" if match[0].startswith("[") else "#")
+
+    return _INDEX.sub(index, chains[0])

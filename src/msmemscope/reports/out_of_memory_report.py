@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
-from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, sentence_of, verdict_of
+from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, others_of, sentence_of, verdict_of
 from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
@@ -112,6 +112,7 @@ def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool =
     """
     if failure.cause is not None:
         yield _sentence(failure.cause)
+        yield from others_of(failure.cause.candidates, failure.cause.figures, short_site)
         yield failure.cause.advice
         if with_command and failure.cause.next_command:
             yield f"next: {failure.cause.next_command}"
@@ -133,12 +134,12 @@ def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool =
 
 def verdict(cause: OutOfMemoryCause) -> str:
     """Write the cause in one clause, with its line as seen from the current directory."""
-    return verdict_of(cause.cause, cause.figures, cause.step, short_site(cause.site))
+    return verdict_of(cause.candidates[0], cause.figures, cause.step, short_site)
 
 
 def _sentence(cause: OutOfMemoryCause) -> str:
     figures = dataclasses.replace(cause.figures, outside_site=short_site(cause.figures.outside_site))
-    return sentence_of(cause.cause, figures, cause.comparison)
+    return sentence_of(cause.candidates[0], figures, cause.comparison)
 
 
 def fullness(failure: OutOfMemory) -> str:

@@ -44,6 +44,8 @@ def _device(writer: ReportWriter, device: DevicePeak) -> None:
     _heading(writer, device)
     if device.cause is not None:
         writer.sentence(device.cause.sentence, indent=2)
+        for other in device.cause.others:
+            writer.sentence(other, indent=2)
         writer.sentence(device.cause.advice, indent=2, style=QUIET)
         if device.cause.next_command:
             writer.sentence(f"next: {device.cause.next_command}", indent=2)

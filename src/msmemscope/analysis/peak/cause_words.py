@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.model.devices import device_name, names_of
+from msmemscope.model.holders import AUTOGRAD_GRAPH
 from msmemscope.recording.failed_allocations import is_in_pieces
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msmemscope.analysis.peak.candidates import Candidate
     from msmemscope.analysis.peak.comparison import StepComparison
+    from msmemscope.analysis.peak.figures import MemoryFigures
 
 
 class Cause(str, Enum):
     """Why memory ran out. See `cause` for how it is decided."""
 
     LEAK = "leak"
+    KEPT = "kept by the program"
+    FAILED_ATTEMPT = "kept by an exception"
+    CYCLES = "reference cycles"
     KV_CACHE = "KV cache"
     BATCH_JUMP = "batch jump"
     OPTIMIZER_STATE = "optimizer state"
     CHECKPOINT = "checkpoint"
     WORKSPACE = "workspace"
     MODEL_TOO_LARGE = "model too large"
+    SECOND_MODEL = "second model"
     SPLIT = "fragmentation by splitting"
     PINNED_SEGMENTS = "fragmentation by pinning"
     OTHER_STREAM = "memory of another stream"
@@ -31,6 +39,7 @@ class Cause(str, Enum):
     LIMIT = "configured limit"
     OTHER_PROCESS = "other process"
     OUTSIDE_FRAMEWORK = "growth outside the framework"
+    OUTSIDE_POOL = "memory outside of the pool"
     PINNED_HOST = "pinned host memory"
     REAL_SHORTAGE = "real shortage"
     UNKNOWN = "unknown"
@@ -46,6 +55,9 @@ class Remedy(str, Enum):
     """What to do about it."""
 
     RELEASE_KEPT = "release what steps keep"
+    LEAVE_EXCEPTION = "retry behind the except clause"
+    COLLECT_GARBAGE = "break the cycle or collect garbage"
+    RELEASE_MODEL = "release the other model first"
     BOUND_CACHE = "bound the cache"
     SMALLER_BATCH = "lower the batch"
     LIGHTER_OPTIMIZER = "shard or lighten the optimizer"
@@ -64,96 +76,64 @@ class Remedy(str, Enum):
     RECORD_MORE = "record what is missing"
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryFigures:
-    """What the cause is decided by, in bytes; None where it is not known."""
-
-    device: int
-    function: str
-    """What failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
-    request_bytes: int
-    """What was asked for. Of physical memory in pieces: the piece that failed and those granted before it, which is the
-    least that was asked for."""
-    in_use_bytes: int
-    """Blocks of the pools that are alive."""
-    need_bytes: int = 0
-    """The most that the pools would have had in use if the step had finished, estimated; at least what is in use and the
-    request."""
-    blamed_bytes: int = 0
-    """What the cause has brought: without it the step would have finished."""
-    pinned_bytes: int = 0
-    """Pinned memory of the host that is alive; of a host."""
-    capacity_bytes: int | None = None
-    """Of the device."""
-    device_used_bytes: int | None = None
-    """In use on the device by anybody, without granted pieces of this request."""
-    process_bytes: int | None = None
-    """In use on the device by this process, likewise."""
-    reserved_bytes: int | None = None
-    """What the pools hold of the driver's memory."""
-    largest_gap_bytes: int | None = None
-    """In the reserve of the pools."""
-    outside_bytes: int | None = None
-    """Memory of the driver that is no pool's."""
-    outside_growth_bytes: int | None = None
-    """Of it, what came after the first block of a pool, or what the program asked the runtime for by itself."""
-    outside_owner: str = ""
-    """Who has the most of the growth."""
-    outside_site: str = ""
-    """The call site that has the most of it."""
-    overlooked_bytes: int = 0
-    """A free block that would have held the request, and was not looked for again."""
-
-    @property
-    def free_bytes(self) -> int | None:
-        """Free on the device."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return max(self.capacity_bytes - self.device_used_bytes, 0)
-
-    @property
-    def slack_bytes(self) -> int | None:
-        """Free in the reserve of the pools."""
-        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
-
-    @property
-    def other_bytes(self) -> int | None:
-        """In use on the device by others than this process."""
-        if self.device_used_bytes is None or self.process_bytes is None:
-            return None
-        return max(self.device_used_bytes - self.process_bytes, 0)
-
-    @property
-    def more_bytes(self) -> int:
-        """What the step needs beyond what is in use."""
-        return max(self.need_bytes - self.in_use_bytes, self.request_bytes)
-
-    @property
-    def missing_bytes(self) -> int | None:
-        """What the device lacks for the step even if the pools had no gap; negative if that would have been enough."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return self.device_used_bytes - (self.slack_bytes or 0) + self.more_bytes - self.capacity_bytes
+def _as_it_is(site: str) -> str:
+    return site
 
 
-def verdict_of(cause: Cause, figures: MemoryFigures, step: int, site: str) -> str:
-    """Write one line: what failed, why, in which step, and at which line."""
-    blamed = f", {format_bytes(figures.blamed_bytes)}" if figures.blamed_bytes else ""
+def verdict_of(
+    first: Candidate, figures: MemoryFigures, step: int, shown_site: Callable[[str], str] = _as_it_is
+) -> str:
+    """Write one line: what failed, why, in which step, what holds it, and at which line.
+
+    Args:
+        first: The cause.
+        figures: Of the failure.
+        step: That failed; 0 for none.
+        shown_site: Writes a line as it is to be shown.
+    """
+    freed = f", {format_bytes(first.freed_bytes)}{_blocks(first)}" if first.cause in _WITH_BYTES else ""
     in_step = f" in step {step}" if step else ""
-    at = f" at {site}" if site else ""
+    at = f" at {shown_site(first.site)}" if first.site else ""
+    held = f", held by {first.held_by}" if first.held_by else ""
     return (
-        f"out of memory on {device_name(figures.device)}{in_step}: {cause.value}{blamed}{at} "
+        f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{at}{held} "
         f"({_least(figures)}{format_bytes(figures.request_bytes)} refused)"
     )
 
 
-def sentence_of(cause: Cause, figures: MemoryFigures, comparison: StepComparison | None) -> str:
+def others_of(
+    candidates: Sequence[Candidate], figures: MemoryFigures, shown_site: Callable[[str], str] = _as_it_is
+) -> tuple[str, ...]:
+    """Write a sentence for each candidate behind the first; arguments as for `verdict_of`."""
+    return tuple(
+        f"{place}. {one.cause.value}: {format_bytes(one.freed_bytes)}{_blocks(one)}"
+        f"{_share(one, figures)}{f', at {shown_site(one.site)}' if one.site else ''}"
+        f"{f', held by {one.held_by}' if one.held_by else ''}; {'enough' if one.is_enough else 'not enough'} alone"
+        for place, one in enumerate(candidates[1:], 2)
+    )
+
+
+def _blocks(one: Candidate) -> str:
+    return f" in {one.block_count} blocks" if one.block_count > 1 else ""
+
+
+def _share(one: Candidate, figures: MemoryFigures) -> str:
+    if one.cause not in _WITH_BYTES or not figures.in_use_bytes or one.freed_bytes > figures.in_use_bytes:
+        return ""
+    return f" ({100 * one.freed_bytes / figures.in_use_bytes:.0f} % of what was in use)"
+
+
+def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepComparison | None) -> str:
     """Write the cause with the figures that decided it."""
-    if cause is Cause.BATCH_JUMP and comparison is not None:
-        return _batch_jump(figures, comparison)
-    if cause in _GROWTH:
-        return f"{_GROWTH[cause].format(size=format_bytes(figures.blamed_bytes))}{_needed(figures)}."
-    writers = {
+    size = format_bytes(first.freed_bytes)
+    if first.cause is Cause.BATCH_JUMP:
+        return _batch_jump(size, figures, comparison)
+    if first.cause in _KEPT:
+        blocks = _blocks(first)
+        return f"{_KEPT[first.cause].format(size=f'{size}{blocks}')}{_share(first, figures)}{_needed(figures)}."
+    if first.cause in _GROWTH:
+        return f"{_GROWTH[first.cause].format(size=size)}{_needed(figures)}."
+    writers: dict[Cause, Callable[[MemoryFigures], str]] = {
         Cause.LIMIT: _limit,
         Cause.SPLIT: _fragmentation,
         Cause.PINNED_SEGMENTS: _fragmentation,
@@ -161,10 +141,11 @@ def sentence_of(cause: Cause, figures: MemoryFigures, comparison: StepComparison
         Cause.NOT_SEARCHED: _not_searched,
         Cause.OTHER_PROCESS: _other_process,
         Cause.OUTSIDE_FRAMEWORK: _outside,
+        Cause.OUTSIDE_POOL: _outside_pool,
         Cause.PINNED_HOST: _pinned_host,
         Cause.REAL_SHORTAGE: _shortage,
     }
-    return writers.get(cause, _unknown)(figures)
+    return writers.get(first.cause, _unknown)(figures)
 
 
 def remedy_of(cause: Cause, figures: MemoryFigures) -> Remedy:
@@ -176,13 +157,15 @@ def remedy_of(cause: Cause, figures: MemoryFigures) -> Remedy:
     return _REMEDIES[cause]
 
 
-def advice_of(cause: Cause, figures: MemoryFigures) -> str:
+def advice_of(first: Candidate, figures: MemoryFigures) -> str:
     """Write the remedy as a sentence."""
-    names = names_of(figures.device)
+    names, cause = names_of(figures.device), first.cause
     if cause in FRAGMENTATION and is_in_pieces(figures.function):
         return _ADVICE_IN_PIECES
     if cause is Cause.UNKNOWN and not missing_figures(figures):
         return _ADVICE_UNEXPLAINED.format(names=names)
+    if cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
+        return _ADVICE_GRAPH
     return _ADVICE[cause].format(names=names)
 
 
@@ -191,7 +174,7 @@ def next_command_of(cause: Cause, figures: MemoryFigures) -> str:
     names = names_of(figures.device)
     if cause in FRAGMENTATION and not is_in_pieces(figures.function):
         return f"export {names.allocator_variable}=expandable_segments:True"
-    if cause is Cause.OTHER_PROCESS or (cause is Cause.UNKNOWN and not missing_figures(figures)):
+    if cause in {Cause.OTHER_PROCESS, Cause.OUTSIDE_POOL} or (cause is Cause.UNKNOWN and not missing_figures(figures)):
         return names.look_at_device if figures.device >= 0 else ""
     return f"msmemscope analyze {_QUESTIONS.get(cause, 'peak')}"
 
@@ -285,11 +268,30 @@ def _pinned_host(figures: MemoryFigures) -> str:
     )
 
 
-def _batch_jump(figures: MemoryFigures, comparison: StepComparison) -> str:
+def _batch_jump(size: str, figures: MemoryFigures, comparison: StepComparison | None) -> str:
+    if comparison is None:
+        return f"Batch jump: {size} more than the same lines had asked for before{_needed(figures)}."
+    if not comparison.is_same_operator:
+        return (
+            f"Batch jump: behind step {comparison.good_step} the program had asked for {size} more than that step ever had"
+            f"{_needed(figures)}."
+        )
     return (
         f"Batch jump: step {comparison.failing_step} had asked for {format_bytes(comparison.failing_own_bytes)} at the operator "
         f"where step {comparison.good_step} had {format_bytes(comparison.own_bytes + comparison.request_bytes)}, "
         f"{comparison.ratio:.1f} times as much{_needed(figures)}."
+    )
+
+
+def _outside_pool(figures: MemoryFigures) -> str:
+    is_known = figures.capacity_bytes is not None
+    of_device = f"of the {format_bytes(figures.capacity_bytes or 0)} of the device" if is_known else "of the device"
+    least = "" if is_known else "at least "
+    free = figures.free_bytes if is_known else figures.reported_free_bytes
+    return (
+        f"Memory outside of the pool: {least}{format_bytes(figures.unattributed_bytes or 0)} {of_device} were neither free "
+        f"({format_bytes(free or 0)}) nor the pool's ({format_bytes(figures.reserved_bytes or 0)}): another process, or what "
+        f"this one took from the driver itself."
     )
 
 
@@ -336,16 +338,31 @@ def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:
     return tuple(lines)
 
 
-_GROWTH: Final[dict[Cause, str]] = {
+_KEPT: Final[dict[Cause, str]] = {
     Cause.LEAK: "Leak: {size} were kept by steps that had ended, more with each step",
+    Cause.KEPT: "Kept: the program had collected {size} that no step needs",
+    Cause.FAILED_ATTEMPT: "An exception keeps the variables of a failed attempt: {size}",
+    Cause.CYCLES: "Reference cycles: {size} wait for the garbage collector",
+}
+_GROWTH: Final[dict[Cause, str]] = {
     Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended",
     Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer",
     Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy",
     Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it",
     Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}",
+    Cause.SECOND_MODEL: "Second model: another model beside this one has {size}",
 }
+_WITH_BYTES: Final = frozenset(
+    {*_KEPT, *_GROWTH, Cause.BATCH_JUMP, Cause.OUTSIDE_POOL, Cause.OTHER_PROCESS, Cause.OUTSIDE_FRAMEWORK}
+)
+"""Causes whose bytes belong into their first line."""
 _REMEDIES: Final[dict[Cause, Remedy]] = {
     Cause.LEAK: Remedy.RELEASE_KEPT,
+    Cause.KEPT: Remedy.RELEASE_KEPT,
+    Cause.FAILED_ATTEMPT: Remedy.LEAVE_EXCEPTION,
+    Cause.CYCLES: Remedy.COLLECT_GARBAGE,
+    Cause.SECOND_MODEL: Remedy.RELEASE_MODEL,
+    Cause.OUTSIDE_POOL: Remedy.FREE_DEVICE,
     Cause.KV_CACHE: Remedy.BOUND_CACHE,
     Cause.BATCH_JUMP: Remedy.SMALLER_BATCH,
     Cause.OPTIMIZER_STATE: Remedy.LIGHTER_OPTIMIZER,
@@ -365,13 +382,25 @@ _REMEDIES: Final[dict[Cause, Remedy]] = {
 }
 _QUESTIONS: Final[dict[Cause, str]] = {
     Cause.LEAK: "leaks",
+    Cause.CYCLES: "leaks",
     Cause.KV_CACHE: "growth",
     Cause.OPTIMIZER_STATE: "decompose",
     Cause.MODEL_TOO_LARGE: "decompose",
     Cause.OUTSIDE_FRAMEWORK: "decompose",
 }
 """The question that shows more; of the others `peak`."""
+_ADVICE_GRAPH: Final = (
+    "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad()."
+)
 _ADVICE: Final[dict[Cause, str]] = {
+    Cause.KEPT: "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.",
+    Cause.FAILED_ATTEMPT: (
+        "Try again behind the except clause, not in it, and keep no reference to the exception: its traceback holds the "
+        "variables of every function that it passed."
+    ),
+    Cause.CYCLES: "Break the cycle (a weak reference instead), or call gc.collect() where one piece of work ends.",
+    Cause.SECOND_MODEL: "Release the other model before this one is made (del, gc.collect()), or keep one of them on the host.",
+    Cause.OUTSIDE_POOL: "Look with {names.look_at_device} who uses the device: another process, or a library in this one.",
     Cause.LEAK: "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.",
     Cause.KV_CACHE: "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.",
     Cause.BATCH_JUMP: (

@@ -10,9 +10,8 @@ import polars as pl
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
-from msmemscope.analysis.peak.comparison import stacks_to_compare
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.events import ACCESS_KINDS, OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, WATCH_KINDS, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
 from msmemscope.recording.call_sites import failing_site
@@ -30,6 +29,11 @@ SUBJECT: Final = Subject("Failed allocations", needed=(Need.ALLOCATIONS,), helpf
 ONLY_SNAPSHOTS: Final = (
     "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
 )
+
+FAILURE_KINDS: Final = tuple(
+    kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventKind.FUNCTION_CALL}
+)
+"""Kinds of events that the answer is made of: the others can be left out where memory is short."""
 
 FAILURE_SCHEMA: Final = pl.Schema(
     {
@@ -158,24 +162,6 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
     last = calls.unique("device", keep="last")["sequence"].to_list()
     found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen, last) for row in described))
     return dataclasses.replace(found, coverage=_coverage(recording, found))
-
-
-def stacks_of_failures(recording: Recording, options: OutOfMemoryOptions) -> tuple[pl.Series, pl.DataFrame]:
-    """Return what must be looked up for a description of the failures.
-
-    Returns:
-        The ids of Python stacks; and `native_stack_id` and `sequence` of those failures that have no Python stack.
-    """
-    calls = _failed_calls(recording).tail(options.most_failures)
-    alive = [_alive_at(recording, row)["python_stack_id"] for row in calls.iter_rows(named=True)]
-    compared = [
-        stacks_to_compare(recording, row["device"], row["sequence"])
-        for row in calls.unique("device", keep="last").iter_rows(named=True)
-    ]
-    without_python = calls.filter(pl.col("python_stack_id") == 0).select("native_stack_id", "sequence")
-    return pl.concat([calls["python_stack_id"], *alive, *compared]), without_python.unique(
-        "native_stack_id", keep="last"
-    )
 
 
 def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:

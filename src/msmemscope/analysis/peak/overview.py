@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.peak.out_of_memory import (
-    OutOfMemoryOptions,
-    OutOfMemoryResult,
-    analyze_out_of_memory,
-    stacks_of_failures,
-)
-from msmemscope.model.events import LAST_VALUE_KINDS, MEMORY_KINDS, EventKind
+from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.block_sets import BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
@@ -23,6 +17,7 @@ from msmemscope.recording.timeline import MemoryCurve, blocks_in_use, memory_cur
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
     from msmemscope.formats.event_log import Capture
     from msmemscope.recording import Recording
 
@@ -31,13 +26,8 @@ DEFAULT_LIMIT: Final = 5
 _OF_CURVES: Final = ("device", "pool", "malloc_sequence", "free_sequence", "size", "allocated_ns", "freed_ns")
 CURVE_POINTS: Final = 60
 """Stretches of time that a curve of memory over time has."""
-_KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT)
+_KINDS: Final = (*MEMORY_KINDS, EventKind.SNAPSHOT)
 """What is kept of a capture, so that the rest of a long one need not fit into memory."""
-_KINDS_OF_FAILURES: Final = (
-    *LAST_VALUE_KINDS, EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END,
-    EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
-)  # fmt: skip
-"""What is kept besides where an allocation failed: its cause is told by steps, operators and the state of the device."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +71,12 @@ class MemoryOverview:
 
 
 def memory_overview(
-    capture: Capture, *, limit: int = DEFAULT_LIMIT, leaked: pl.Series | None = None, read: Recording | None = None
+    capture: Capture,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    leaked: pl.Series | None = None,
+    read: Recording | None = None,
+    out_of_memory: OutOfMemoryResult | None = None,
 ) -> MemoryOverview:
     """Read a capture once and sum it up.
 
@@ -90,33 +85,22 @@ def memory_overview(
         limit: How many operators and source lines to list by name.
         leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
         read: Its events about memory, among others, if they have been read: they are not read again.
+        out_of_memory: What was found of its failed allocations; None where none failed.
     """
     counts = capture.kind_counts()
-    if EventKind.OOM in counts:
-        recording = recording_without_stacks(capture, (*_KINDS, *_KINDS_OF_FAILURES))
-    else:
-        recording = read if read is not None else recording_without_stacks(capture, _KINDS)
-    blocks, options = recording.blocks, OutOfMemoryOptions(limit=limit)
+    recording = read if read is not None else recording_without_stacks(capture, _KINDS)
+    blocks = recording.blocks
     moments = peak_moments(blocks)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     kept = blocks if leaked is None else blocks.filter(~pl.col("malloc_sequence").is_in(leaked.implode()))
     shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(kept))]
-    native_stacks = [recording.native_stacks]
-    if EventKind.OOM in counts:
-        of_failures, native = stacks_of_failures(recording, options)
-        shown.append(of_failures)
-        native_stacks += [
-            capture.native_stack_frame(one["native_stack_id"], one["sequence"][0]) for one in native.iter_slices(1)
-        ]
-    stacks = capture.python_stack_frame(pl.concat(shown))
-    lines, modules = source_lines(stacks), driver_modules(recording)
-    recording = dataclasses.replace(recording, python_stacks=stacks, native_stacks=pl.concat(native_stacks))
+    lines, modules = source_lines(capture.python_stack_frame(pl.concat(shown))), driver_modules(recording)
     return MemoryOverview(
         event_count=capture.event_count(),
         events_by_kind=dict(counts),
         peaks=find_peaks(blocks, moments, lines, limit, modules),
         never_freed=find_never_freed(kept, lines, limit, modules),
-        out_of_memory=analyze_out_of_memory(recording, options) if EventKind.OOM in counts else None,
+        out_of_memory=out_of_memory,
     )
 
 

@@ -191,6 +191,12 @@ CHINESE_TEXTS: Final = {
     "leak": "泄漏",
     "KV cache": "KV 缓存",
     "batch jump": "批次突增",
+    "kept by the program": "程序保留",
+    "kept by an exception": "异常保留",
+    "reference cycles": "循环引用",
+    "second model": "第二个模型",
+    "memory outside of the pool": "内存池之外的内存",
+    "C++: no Python variable leads to it": "C++: 没有 Python 变量引用它",
     "optimizer state": "优化器状态",
     "checkpoint": "检查点",
     "workspace": "工作区",
@@ -214,6 +220,20 @@ CHINESE_TEXTS: Final = {
     ".": "。",
     "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.": (
         "释放该行跨步保留的内容: 对记录的值使用 detach() 或 item(), 限制列表和缓存的长度。"
+    ),
+    "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad().": (
+        "释放计算图: 对保留的值使用 detach() 或 item(), 不需要反向传播的部分在 torch.no_grad() 下运行。"
+    ),
+    "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.": (
+        "释放收集的内容: 移到主机 (.cpu()), 立即归约, 或限制容器的长度。"
+    ),
+    "Try again behind the except clause, not in it, and keep no reference to the exception: its traceback holds the variables of "
+    "every function that it passed.": "在 except 子句之后而不是其中重试, 并且不要保留异常的引用: 其回溯持有经过的每个函数的变量。",
+    "Break the cycle (a weak reference instead), or call gc.collect() where one piece of work ends.": (
+        "打破循环 (改用弱引用), 或在一段工作结束时调用 gc.collect()。"
+    ),
+    "Release the other model before this one is made (del, gc.collect()), or keep one of them on the host.": (
+        "在创建此模型之前释放另一个模型 (del, gc.collect()), 或把其中一个留在主机。"
     ),
     "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.": "限制缓存: 更短的上下文, 更少的并发序列, 分页或量化的缓存。",
     "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it.": (

@@ -21,8 +21,17 @@ CHINESE_FORMS: Final = {
         "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 在没有步的运行的第 {first} 至 {last} 段"
         "[, 被 {chain} 持有][ ({who})]"
     ),
-    "out of memory on {device}[ in step {first}]: {cause}[, {size}][ at {site}] ({asked} refused)[ ({who})]": (
-        "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, 位于 {site}] (被拒绝的请求: {asked})[ ({who})]"
+    "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
+    "({asked} refused)[ ({who})]": (
+        "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "
+        "(被拒绝的请求: {asked})[ ({who})]"
+    ),
+    "{first}. {cause}: {size}[ in {count} blocks][ ({number} % of what was in use)][, at {site}][, held by {chain}]; enough alone": (
+        "{first}. {cause}: {size}[, {count} 个内存块][ (占使用量的 {number} %)][, 位于 {site}][, 被 {chain} 持有]; 单独即足够"
+    ),
+    "{first}. {cause}: {size}[ in {count} blocks][ ({number} % of what was in use)][, at {site}][, held by {chain}]; not enough "
+    "alone": (
+        "{first}. {cause}: {size}[, {count} 个内存块][ (占使用量的 {number} %)][, 位于 {site}][, 被 {chain} 持有]; 单独不足"
     ),
     "out of memory: on {device}[ at {site}], {asked} asked for[, {number} s after recording began][ ({who})]": (
         "内存耗尽: {device}[, 位于 {site}], 请求 {asked}[, 记录开始后 {number} s][ ({who})]"
@@ -69,7 +78,9 @@ CHINESE_FORMS: Final = {
     "in step[s] {first}[ to {last}]: {count} of {more} judged": "第 {first}[ 至 {last}] 步: 判断的 {more} 步中有 {count} 步",
     "{first} to {last}": "{first} 至 {last}",
     "{size} to {other}": "{size} 至 {other}",
+    "{chain}, in a reference cycle through {name}": "{chain}, 位于经过 {name} 的循环引用中",
     "{chain} -> autograd graph": "{chain} -> 自动求导图",
+    "exception being handled -> {name}": "正在处理的异常 -> {name}",
     "{chain}, from {name}": "{chain}, 来自 {name}",
     "{name} and {more} more": "{name} 及另外 {more} 个",
     # --- memory that ran out
@@ -83,7 +94,27 @@ CHINESE_FORMS: Final = {
     "alive then: nothing that was recorded": "当时存活: 没有记录到",
     "alive then: {parts}": "当时存活: {parts}",
     "{size} in {count} block[s] ({pool})": "{pool}: {count} 个内存块, 共 {size}",
-    "Leak: {size} were kept by steps that had ended, more with each step{said}": "泄漏: 已结束的步保留了 {size}, 一步比一步多{said}",
+    "Leak: {bytes} were kept by steps that had ended, more with each step{said}": "泄漏: 已结束的步保留了 {bytes}, 一步比一步多{said}",
+    "Kept: the program had collected {bytes} that no step needs{said}": "保留: 程序收集了任何步都不需要的 {bytes}{said}",
+    "An exception keeps the variables of a failed attempt: {bytes}{said}": "异常保留了失败的尝试中的变量: {bytes}{said}",
+    "Reference cycles: {bytes} wait for the garbage collector{said}": "循环引用: {bytes} 等待垃圾回收{said}",
+    "{size} in {count} blocks": "{count} 个内存块, 共 {size}",
+    "Second model: another model beside this one has {size}{said}": "第二个模型: 除此模型外另一个模型占用 {size}{said}",
+    "Batch jump: {size} more than the same lines had asked for before{said}": "批次突增: 比相同的行之前请求的多 {size}{said}",
+    "Batch jump: behind step {first} the program had asked for {size} more than that step ever had{said}": (
+        "批次突增: 第 {first} 步之后程序请求的比该步最多时还多 {size}{said}"
+    ),
+    " ({number} % of what was in use); the step needs about {size} of the pools in full[, {other} more than there is].": (
+        " (占使用量的 {number} %); 这一步总共约需内存池 {size}[, 比现有的多 {other}]。"
+    ),
+    "Memory outside of the pool: [at least ]{size} of the {whole} of the device were neither free ({other}) nor the pool's "
+    "({growth}): another process, or what this one took from the driver itself.": (
+        "内存池之外的内存: 设备的 {whole} 中有 {size} 既不空闲 ({other}) 也不属于内存池 ({growth}): 另一个进程, 或本进程直接向驱动申请的内存。"
+    ),
+    "Memory outside of the pool: at least {size} of the device were neither free ({other}) nor the pool's ({growth}): another "
+    "process, or what this one took from the driver itself.": (
+        "内存池之外的内存: 设备至少有 {size} 既不空闲 ({other}) 也不属于内存池 ({growth}): 另一个进程, 或本进程直接向驱动申请的内存。"
+    ),
     "KV cache: caches grew by {size} over the steps that had ended{said}": "KV 缓存: 在已结束的步中缓存增长了 {size}{said}",
     "Optimizer state: {size} came with the first step of the optimizer{said}": "优化器状态: 优化器的第一步带来了 {size}{said}",
     "Checkpoint: copies for a checkpoint take {size} beside what they copy{said}": "检查点: 除被复制的内存外, 检查点的副本占用 {size}{said}",

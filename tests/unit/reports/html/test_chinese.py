@@ -13,15 +13,17 @@ from typing import Any
 import polars as pl
 import pytest
 
+from msmemscope.analysis.peak.candidates import Candidate
 from msmemscope.analysis.peak.cause_words import (
     Cause,
-    MemoryFigures,
     advice_of,
     missing_figures,
+    others_of,
     sentence_of,
     verdict_of,
 )
 from msmemscope.analysis.peak.comparison import StepComparison
+from msmemscope.analysis.peak.figures import MemoryFigures
 from msmemscope.analysis.peak.refusal import Holder, Refusal
 from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
@@ -155,24 +157,36 @@ def test_the_texts_that_stay_english_are_found() -> None:
 def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) -> None:
     """The verdict, the sentence with figures or without, what is missing, and the advice."""
     size = 1 << 30
+    line = "/app/train.py(3): work"
     known = MemoryFigures(
-        device, "halMemAlloc", size, 3 * size, 5 * size, size, size, 8 * size, 7 * size, 6 * size, 4 * size, size // 2, size, size,
-        "HCCL", "/app/train.py(3): work",
+        device, "halMemAlloc", size, 3 * size, need_bytes=5 * size, pinned_bytes=size, capacity_bytes=8 * size,
+        device_used_bytes=7 * size, process_bytes=6 * size, reserved_bytes=4 * size, largest_gap_bytes=size // 2,
+        outside_bytes=size, outside_growth_bytes=size, outside_owner="HCCL", outside_site=line,
     )  # fmt: skip
     comparison = StepComparison(7, 6, True, 5, size, size, size, 3 * size, 5 * size)
     variants = [
         known,
         MemoryFigures(device, "", size, size),
-        dataclasses.replace(known, largest_gap_bytes=2 * size, reserved_bytes=5 * size, blamed_bytes=0),
+        dataclasses.replace(known, largest_gap_bytes=2 * size, reserved_bytes=5 * size),
         dataclasses.replace(known, largest_gap_bytes=None, outside_owner="", outside_site="", device_used_bytes=0),
         dataclasses.replace(known, function="halMemCreate", outside_site="", reserved_bytes=3 * size + 1),
+        dataclasses.replace(known, capacity_bytes=None, process_bytes=None, reported_free_bytes=size),
     ]
+    candidates = [
+        Candidate(cause, size, site, block_count=count, held_by=held_by, is_enough=is_enough)
+        for site, count, held_by, is_enough in (
+            ("", 0, "", False), (line, 3, "main.kept[...]", True), (line, 3, "main.total -> autograd graph", True)
+        )
+    ]  # fmt: skip
+    comparisons = (comparison, dataclasses.replace(comparison, is_same_operator=False), None)
     texts = [
         text
         for figures in variants
+        for first in candidates
         for text in (
-            sentence_of(cause, figures, comparison), advice_of(cause, figures), *missing_figures(figures),
-            *(verdict_of(cause, figures, step, site) for step in (0, 3) for site in ("", "/app/train.py(3): work")),
+            *(sentence_of(first, figures, one) for one in comparisons), advice_of(first, figures),
+            *missing_figures(figures), *(verdict_of(first, figures, step) for step in (0, 3)),
+            *others_of(candidates, figures),
         )
     ]  # fmt: skip
     assert not (found := untranslated(texts)), "\n".join(found)

@@ -1,0 +1,225 @@
+"""What would have to be gone for a failed step to finish: by kind of use, what came since the last good step.
+
+Each candidate says how many bytes it would free, and at which line. What holders keep is in `kept`, gaps are in `gaps`;
+`cause` ranks them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.model.pools import Pool
+from msmemscope.recording.holders import main_holder
+from msmemscope.recording.timeline import blocks_in_use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from msmemscope.analysis.peak.comparison import FailingStep
+
+_OPTIMIZER: Final = re.compile(r"/torch(?:_npu)?/optim/|/apex/optimizers/|/deepspeed/ops/adam/")
+_CHECKPOINT: Final = re.compile(
+    r"/torch/serialization\.py\(|/torch/distributed/checkpoint/|/python3[.\d]*/copy\.py\(\d+\): deepcopy|\): (?:_?save_to_)?state_dict$"
+    r"|\): [a-z_]*(?:save_checkpoint|save_model|save_pretrained)$",
+    re.MULTILINE,
+)
+_MODEL: Final = re.compile(
+    r"/torch/nn/(?:modules/\w+|parameter)\.py\(\d+\): (?:__init__|_apply|to|npu|cuda|load_state_dict|_load_from_state_dict|to_empty|convert)$"
+    r"|\): from_pretrained$",
+    re.MULTILINE,
+)
+_COPYING: Final = re.compile(r"\baten\.(?:clone|_to_copy|empty_like|copy|empty_strided|cat|stack)\b")
+_WITH_WORKSPACE: Final = re.compile(
+    r"\baten\.(?:\w*mm|matmul|linear|\w*conv\w*|\w*attention\w*|einsum|bilinear)\b|\bnpu\.\w*(?:attention|matmul|linear)\w*\b"
+)
+_FEWEST_COPIES: Final = 2
+_LEAST_MODEL_SHARE: Final = 1 / 4
+"""Of all models: what the one that is being made or an earlier one has at least where there are two."""
+LEAST_JUMP: Final = 1.2
+"""How many times as much as the good step a step needs at least that needs more."""
+
+_LEAST_STEPLESS_JUMP: Final = 4
+"""The same where there are no steps, and by line: what a line asks for differs between the layers of a model."""
+_FEWEST_EARLIER: Final = 3
+"""Blocks that a line must have had before to be compared."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """Something that would have to be gone."""
+
+    cause: Cause
+    freed_bytes: int
+    """That would be free, or would not be needed, without it."""
+    site: str
+    """The call site with most of it; empty if there is none."""
+    need_bytes: int = 0
+    """The most that would have been in use with it in full; 0 where it ends with the request."""
+    block_count: int = 0
+    """Blocks that it has at the failure; 0 where they are not counted."""
+    held_by: str = ""
+    """What of the program refers to most of it; empty where that is not known."""
+    is_enough: bool | None = None
+    """Whether the step would finish without it; None where nothing says how much memory there was."""
+
+
+def largest_site(blocks: pl.DataFrame) -> str:
+    """Return the call site that most bytes of some blocks have; empty for none.
+
+    Args:
+        blocks: `site` and `size`.
+    """
+    sites = blocks.drop_nulls("site").group_by("site").agg(pl.col("size").sum())
+    return str(sites.sort("size", "site", descending=[True, False])["site"][0]) if len(sites) else ""
+
+
+def is_of_stack(step: FailingStep, pattern: re.Pattern[str]) -> pl.Expr:
+    """Tell which blocks were allocated below a Python stack that a pattern is found in."""
+    ids = [key for key, text in step.texts.items() if text and pattern.search(text)]
+    return pl.col("python_stack_id").is_in(ids)
+
+
+def is_of_model(step: FailingStep) -> pl.Expr:
+    """Tell which blocks a model was made of, before its first gradient."""
+    return is_of_stack(step, _MODEL)
+
+
+def is_of_optimizer(step: FailingStep) -> pl.Expr:
+    """Tell which blocks an optimizer has made."""
+    return is_of_stack(step, _OPTIMIZER)
+
+
+def candidates_by_use(step: FailingStep) -> Iterator[Candidate]:
+    """Return what has come since the last good step, or in a first one, by kind of use."""
+    found = (
+        _of_stack(step, Cause.CHECKPOINT, _CHECKPOINT) or _copies(step),
+        _of_stack(step, Cause.OPTIMIZER_STATE, _OPTIMIZER),
+        _workspace(step),
+        _model(step),
+        _more_than_before(step),
+    )
+    yield from (one for one in found if one is not None)
+
+
+def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Candidate | None:
+    """What has come from stacks of one kind since the good step, or at all; the rest of it is estimated."""
+    is_kind, comparison = is_of_stack(step, pattern), step.comparison
+    now = step.alive.filter(is_kind)
+    before = blocks_in_use(step.blocks, comparison.sequence).filter(is_kind) if comparison is not None else now.clear()
+    is_request = pattern.search(step.stack) is not None
+    size = int(now["size"].sum()) - int(before["size"].sum()) + (step.request_bytes if is_request else 0)
+    if size <= 0:
+        return None
+    need = step.least_need_bytes
+    if is_request:
+        need = max(need, step.in_use_bytes + _missing_copies(step, now))
+    site = step.site if is_request else largest_site(now)
+    return Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+
+
+def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
+    """Returns what is still to come of something that is made beside each weight: for each stack, all weights once."""
+    originals = step.alive.filter(is_of_model(step))
+    stacks = max(copies["python_stack_id"].n_unique(), 1)
+    return max(int(originals["size"].sum()) * stacks - int(copies["size"].sum()), step.request_bytes)
+
+
+def _copies(step: FailingStep) -> Candidate | None:
+    """What copies of the weights, made one after the other on one line, have and need."""
+    # A model that is moved to the device is no copy of another one.
+    if not _COPYING.search(step.operator) or _MODEL.search(step.stack):
+        return None
+    made = step.own.filter(pl.col("site_path") == step.site_path)
+    originals = step.alive.filter(is_of_model(step))
+    if made.height < _FEWEST_COPIES or originals.height < made.height:
+        return None
+    if made["size"].to_list() != originals["size"].to_list()[: made.height]:
+        return None
+    size = int(made["size"].sum())
+    need = max(step.least_need_bytes, step.in_use_bytes + int(originals["size"].sum()) - size)
+    return Candidate(Cause.CHECKPOINT, size + need - step.in_use_bytes, step.site, need, made.height)
+
+
+def _workspace(step: FailingStep) -> Candidate | None:
+    """What a workspace has grown by, if the request is for one.
+
+    No recorded fact names the request's pool. A workspace is what an operator that has one asks for when it has its
+    result already.
+    """
+    if not _WITH_WORKSPACE.search(step.operator) or not step.operator_begin:
+        return None
+    is_result = (pl.col("malloc_sequence") > step.operator_begin) & (pl.col("name") == step.operator)
+    if step.alive.filter(is_result).is_empty():
+        return None
+    # Earlier workspaces: what such operators had before, results no larger than the request among it.
+    is_such = pl.col("name").str.contains(_WITH_WORKSPACE.pattern) | (pl.col("pool") == Pool.PTA_WORKSPACE)
+    earlier = step.blocks.filter(is_such & (pl.col("malloc_sequence") < step.operator_begin))
+    sizes = earlier["size"].to_numpy()
+    grown = step.request_bytes - int(sizes[sizes <= step.request_bytes].max(initial=0))
+    return Candidate(Cause.WORKSPACE, grown, step.site, step.least_need_bytes) if grown > 0 else None
+
+
+def _model(step: FailingStep) -> Candidate | None:
+    """What a model has that is being made or moved to the device, in the failing step or in a first one."""
+    models = step.alive.filter(is_of_model(step))
+    own = models.filter(pl.col("malloc_sequence") >= step.begin)
+    is_request = _MODEL.search(step.stack) is not None
+    if step.step > 1:
+        size = int(own["size"].sum()) + (step.request_bytes if is_request else 0)
+        if size < _LEAST_MODEL_SHARE * (int(models["size"].sum()) + step.request_bytes) or own.height == models.height:
+            return None
+        site = largest_site(own) or step.site
+        return Candidate(Cause.SECOND_MODEL, size, site, step.least_need_bytes, own.height, main_holder(own))
+    if not is_request:
+        return None
+    earlier = models.filter(pl.col("site_path") != step.site_path)
+    size = int(models["size"].sum()) + step.request_bytes
+    earlier_bytes = int(earlier["size"].sum())
+    if min(earlier_bytes, size - earlier_bytes) >= _LEAST_MODEL_SHARE * size:
+        held_by = main_holder(earlier)
+        site = largest_site(earlier)
+        return Candidate(Cause.SECOND_MODEL, earlier_bytes, site, step.least_need_bytes, earlier.height, held_by)
+    return Candidate(Cause.MODEL_TOO_LARGE, size, step.site, step.least_need_bytes, models.height)
+
+
+def _more_than_before(step: FailingStep) -> Candidate | None:
+    """What the failing step itself needs more than the last good one: at the same operator, else at its most."""
+    comparison, usual = step.comparison, step.usual
+    if comparison is None or usual is None:
+        return _larger_than_before(step)
+    if comparison.is_same_operator:
+        if comparison.ratio < LEAST_JUMP:
+            return None
+        rest = comparison.need_bytes - step.least_need_bytes
+        grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
+        return Candidate(
+            Cause.BATCH_JUMP, grown, largest_site(step.own) or step.site, comparison.need_bytes, step.own.height
+        )
+    own = int(step.own["size"].sum()) + step.request_bytes
+    if not usual.own_bytes or own < LEAST_JUMP * usual.own_bytes:
+        return None
+    site = step.site if step.request_bytes >= own / 2 else largest_site(step.own) or step.site
+    return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes, step.own.height)
+
+
+def _larger_than_before(step: FailingStep) -> Candidate | None:
+    """Without steps: what is far larger than what its line asks for as a rule, the request among it."""
+    of_line = step.blocks.with_columns(
+        usual=pl.col("size").median().over("site_path", "name"), count=pl.len().over("site_path", "name")
+    ).filter(pl.col("count") >= _FEWEST_EARLIER)
+    is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
+    is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
+    larger = of_line.filter(is_larger & is_alive)
+    usual = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max()
+    more = step.request_bytes - int(usual) if isinstance(usual, float) else 0
+    is_request = isinstance(usual, float) and step.request_bytes >= _LEAST_STEPLESS_JUMP * usual
+    size = int((larger["size"] - larger["usual"]).sum()) + (more if is_request else 0)
+    if not is_request or size < step.request_bytes / 2:
+        return None
+    # What the line asks for as a rule did fit.
+    return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, larger.height, is_enough=True)

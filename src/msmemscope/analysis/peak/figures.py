@@ -1,0 +1,226 @@
+"""The figures of an allocation that failed: what was asked for, what was in use by whom, and how much the device had."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
+from msmemscope.model.events import EventKind
+from msmemscope.model.owners import PROGRAM_MODULE
+from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.driver_owners import driver_owners
+from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
+from msmemscope.recording.pool_segments import pool_segments, reported_reserves
+from msmemscope.recording.timeline import blocks_in_use
+
+if TYPE_CHECKING:
+    from msmemscope.recording import Recording
+
+LEAST_DEVICE_BYTES: Final = 4 << 30
+"""Of memory that a device has for which torch is built: what is known where a snapshot has how much was free and no more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryFigures:
+    """What the cause is decided by, in bytes; None where it is not known."""
+
+    device: int
+    function: str
+    """What failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
+    request_bytes: int
+    """What was asked for. Of physical memory in pieces: the piece that failed and those granted before it, which is the
+    least that was asked for."""
+    in_use_bytes: int
+    """Blocks of the pools that are alive."""
+    need_bytes: int = 0
+    """The most that the pools would have had in use if the step had finished, estimated; at least what is in use and the
+    request."""
+    pinned_bytes: int = 0
+    """Pinned memory of the host that is alive; of a host."""
+    capacity_bytes: int | None = None
+    """Of the device."""
+    device_used_bytes: int | None = None
+    """In use on the device by anybody, without granted pieces of this request."""
+    process_bytes: int | None = None
+    """In use on the device by this process, likewise."""
+    reserved_bytes: int | None = None
+    """What the pools hold of the driver's memory."""
+    largest_gap_bytes: int | None = None
+    """In the reserve of the pools."""
+    outside_bytes: int | None = None
+    """Memory of the driver that is no pool's."""
+    outside_growth_bytes: int | None = None
+    """Of it, what came after the first block of a pool, or what the program asked the runtime for by itself."""
+    outside_owner: str = ""
+    """Who has the most of the growth."""
+    outside_site: str = ""
+    """The call site that has the most of it."""
+    reported_free_bytes: int | None = None
+    """Free on the device as the failure reported it, where its size is not known."""
+    overlooked_bytes: int = 0
+    """A free block that would have held the request, and was not looked for again."""
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Free on the device."""
+        if self.capacity_bytes is None or self.device_used_bytes is None:
+            return None
+        return max(self.capacity_bytes - self.device_used_bytes, 0)
+
+    @property
+    def slack_bytes(self) -> int | None:
+        """Free in the reserve of the pools."""
+        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
+
+    @property
+    def other_bytes(self) -> int | None:
+        """In use on the device by others than this process."""
+        if self.device_used_bytes is None or self.process_bytes is None:
+            return None
+        return max(self.device_used_bytes - self.process_bytes, 0)
+
+    @property
+    def unattributed_bytes(self) -> int | None:
+        """In use on the device and not the pools', where nobody knows whether it is this process's.
+
+        Where the size of the device is not known either, the least that it is.
+        """
+        if self.process_bytes is not None or self.reserved_bytes is None:
+            return None
+        if self.device_used_bytes is not None:
+            return max(self.device_used_bytes - self.reserved_bytes, 0)
+        if self.reported_free_bytes is None:
+            return None
+        return max(LEAST_DEVICE_BYTES - self.reserved_bytes - self.reported_free_bytes, 0)
+
+    @property
+    def more_bytes(self) -> int:
+        """What the step needs beyond what is in use."""
+        return max(self.need_bytes - self.in_use_bytes, self.request_bytes)
+
+    @property
+    def missing_bytes(self) -> int | None:
+        """What the device lacks for the step even if the pools had no gap; negative if that would have been enough."""
+        if self.capacity_bytes is None or self.device_used_bytes is None:
+            return None
+        return self.device_used_bytes - (self.slack_bytes or 0) + self.more_bytes - self.capacity_bytes
+
+
+def failure_of(recording: Recording, sequence: int) -> dict[str, Any]:
+    """Return the row of `failed_attempts` with the number of an OOM event.
+
+    Raises:
+        ValueError: no OOM event has this number.
+    """
+    found = failed_attempts(recording).filter(pl.col("sequence") == sequence)
+    if found.is_empty():
+        message = f"sequence: {sequence} is no event of an allocation that failed for lack of memory"
+        raise ValueError(message)
+    return found.row(0, named=True)
+
+
+def memory_figures(
+    recording: Recording, sequence: int, blocks: pl.DataFrame, gaps: Fragmentation | None = None
+) -> MemoryFigures:
+    """Collect what the cause of an OOM event is decided by; arguments and errors as for `find_cause`."""
+    events = recording.events
+    failure = failure_of(recording, sequence)
+    device = failure["device"]
+    function = failure["function"]
+    on_device = blocks.filter(pl.col("device") == device)
+    alive = blocks_in_use(on_device, sequence)
+    pooled = alive.filter(pl.col("pool") != Pool.HAL)
+    driver = alive.filter(pl.col("pool") == Pool.HAL)
+    granted = granted_pieces(recording, failure, driver)
+    driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
+    pending = int(granted["size"].sum())
+    in_use = int(pooled["size"].sum())
+    state = SnapshotFigures.of_failure(recording, failure)
+    has_blocks = not on_device.is_empty()
+    if not has_blocks and state.allocated_bytes is not None:
+        in_use = state.allocated_bytes  # nobody recorded its blocks, as on CUDA devices
+    used_by_all, used_by_process = _usage(events, sequence, device)
+    if state.total_bytes is not None and state.free_bytes is not None:
+        # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
+        used_by_all = state.total_bytes - state.free_bytes
+    known_driver = int(driver["size"].sum()) if device >= 0 and not driver.is_empty() else None
+    pinned = driver if device < 0 else driver.clear()
+    figures = MemoryFigures(
+        device=device,
+        function=function,
+        request_bytes=int(failure["size"]) + pending,
+        in_use_bytes=in_use,
+        capacity_bytes=state.total_bytes,
+        reported_free_bytes=state.free_bytes if state.total_bytes is None else None,
+        device_used_bytes=None if used_by_all is None else max(used_by_all - pending, 0),
+        pinned_bytes=int(pinned["size"].sum()),
+        process_bytes=known_driver if used_by_process is None else max(used_by_process - pending, 0),
+    )
+    if device < 0:
+        return figures
+    if not has_blocks:
+        return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
+    known_gaps = find_fragmentation(recording, sequence, device=device) if gaps is None else gaps
+    return _with_reserve(figures, recording, known_gaps, (on_device, driver))
+
+
+def _with_reserve(
+    figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: tuple[pl.DataFrame, pl.DataFrame]
+) -> MemoryFigures:
+    """Adds what the pools hold, and what of the driver's memory they do not.
+
+    Args:
+        figures: Without it.
+        recording: Of the process.
+        gaps: On the device, at the failure.
+        blocks: All of the device, and those of the driver that are alive.
+    """
+    on_device, driver = blocks
+    of_pools = on_device.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))
+    first = of_pools["malloc_sequence"].min()
+    is_reserve = pool_segments(driver, on_device, recording.events.filter(pl.col("device") == figures.device))
+    # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
+    reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
+    if reserved is not None and reserved < figures.in_use_bytes:
+        reported = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
+        reserved = int(reported.sum()) if len(reported) else None
+    is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
+    outside = driver.clear() if first is None else driver.filter(~is_reserve)
+    modules = recording.attributes.select("attribute_id", "module")
+    outside = outside.join(modules, on="attribute_id", how="left", maintain_order="left").with_columns(
+        owner=pl.coalesce("owner", driver_owners(pl.col("module"), figures.device))
+    )
+    is_own = pl.col("module").eq_missing(pl.lit(PROGRAM_MODULE))
+    grown = outside.filter((pl.col("malloc_sequence") > first) | is_own) if first is not None else outside
+    owner = _largest(grown, "owner")
+    sites = call_sites(recording, grown)
+    of_owner = grown.filter(pl.col("owner") == owner).join(sites, on=STACK_COLUMNS, how="left")
+    return dataclasses.replace(
+        figures,
+        reserved_bytes=reserved,
+        largest_gap_bytes=gaps.largest_gap_bytes if is_placed else None,
+        outside_bytes=None if driver.is_empty() else int(outside["size"].sum()),
+        outside_growth_bytes=None if driver.is_empty() else int(grown["size"].sum()),
+        outside_owner=owner,
+        outside_site=_largest(of_owner, "site"),
+    )
+
+
+def _largest(blocks: pl.DataFrame, column: str) -> str:
+    """Returns the value of a column that most bytes have; empty for none."""
+    sums = blocks.drop_nulls(column).group_by(column).agg(pl.col("size").sum())
+    return str(sums.sort("size", column, descending=[True, False])[column][0]) if len(sums) else ""
+
+
+def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
+    """Returns what the management interface said last before an event: in use by anybody, and by this process."""
+    is_reported = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
+    reported = events.filter(is_reported & (pl.col("sequence") <= sequence)).tail(1)
+    if reported.is_empty():
+        return None, None
+    by_all, by_process = int(reported["size"][0]), int(reported["extra"][0])
+    return (by_all if by_all >= 0 else None), (by_process if by_process < 1 << 63 else None)

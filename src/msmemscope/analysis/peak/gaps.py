@@ -1,0 +1,102 @@
+"""Gaps in the reserve of a pool as the reason why an allocation failed: which kind, and whether closing them would have helped.
+
+That gaps add up to enough does not say that a setting closes them. So the allocations of the device are replayed with
+expandable segments, and what the driver had left: only where the request is served then, and the rest of the step as far as
+it is known, is a setting a remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.peak.candidates import Candidate
+from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.analysis.replay.allocator_settings import read_settings
+from msmemscope.analysis.replay.recorded_allocations import Action, allocating_devices, recorded_allocations
+from msmemscope.analysis.replay.replay import replay
+from msmemscope.recording.failed_allocations import failed_attempts, is_in_pieces
+
+if TYPE_CHECKING:
+    from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
+    from msmemscope.analysis.peak.figures import MemoryFigures
+    from msmemscope.recording import Recording
+
+PINNING_SHARE: Final = 1 / 8
+"""Of the segments with gaps: blocks that have less of them pin them, others split them."""
+_EXPANDABLE: Final = "expandable_segments:True"
+
+
+def gaps_candidate(
+    recording: Recording, sequence: int, figures: MemoryFigures, gaps: Fragmentation, site: str
+) -> Candidate | None:
+    """Return the gaps as a candidate; None if they are no part of why the request was refused.
+
+    Args:
+        recording: Of the process.
+        sequence: The event of the failure.
+        figures: Of the failure.
+        gaps: In the reserve then.
+        site: The call site of the request.
+    """
+    slack, request = figures.slack_bytes or 0, figures.request_bytes
+    if slack <= 0 or (figures.free_bytes or 0) >= request:
+        return None
+    missing = figures.missing_bytes
+    is_sum_enough = missing <= 0 if missing is not None else slack >= request
+    cause, pinning_site = _kind(figures, gaps)
+    is_enough = is_sum_enough and _is_served(recording, sequence, figures) is not False
+    return Candidate(cause, slack, pinning_site or site, is_enough=is_enough)
+
+
+def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
+    """Returns which fragmentation it is, and the line that holds the gaps."""
+    pinned = gaps.pinned()
+    if pinned.is_empty():
+        return Cause.SPLIT, ""
+    largest = figures.largest_gap_bytes
+    if largest is not None and largest >= figures.request_bytes:
+        held = pinned.filter(pl.col("largest_gap_bytes") >= figures.request_bytes)
+        return Cause.OTHER_STREAM, (held if len(held) else pinned)["pin_site"][0] or ""
+    in_use, size = int(pinned["in_use_bytes"].sum()), int(pinned["size"].sum())
+    is_pinned = in_use < PINNING_SHARE * size
+    sums = pinned.drop_nulls("pin_site").group_by("pin_site").agg(pl.col("free_bytes").sum())
+    ordered = sums.sort("free_bytes", "pin_site", descending=[True, False])["pin_site"]
+    return (Cause.PINNED_SEGMENTS if is_pinned else Cause.SPLIT), str(ordered[0]) if len(ordered) else ""
+
+
+def _is_served(recording: Recording, sequence: int, figures: MemoryFigures) -> bool | None:
+    """Tell whether the step would finish with expandable segments; None if the allocations cannot be replayed."""
+    capacity, used, reserved = figures.capacity_bytes, figures.device_used_bytes, figures.reserved_bytes
+    if (
+        is_in_pieces(figures.function)
+        or None in {capacity, used, reserved}
+        or figures.device not in allocating_devices(recording)
+    ):
+        return None
+    budget = (capacity or 0) - (used or 0) + (reserved or 0)
+    allocations = recorded_allocations(recording, figures.device)
+    # Up to the first attempt, and then the request as one that the model tries.
+    before = allocations.sequences < _first_attempt(recording, sequence)
+    until = int(before.argmin()) if not before.all() else allocations.count
+    columns: dict[str, Any] = {
+        field.name: np.append(value[:until], value[:1] if until else np.zeros(1, value.dtype))
+        for field in dataclasses.fields(allocations)
+        if getattr(value := getattr(allocations, field.name), "shape", None) == (allocations.count,)
+    }
+    last = {"actions": Action.ALLOCATE, "blocks": int(allocations.blocks.max(initial=0)) + 1, "streams": 0, "pools": 0}
+    for name, value in {**last, "requested_bytes": figures.request_bytes}.items():
+        columns[name][-1] = value
+    settings = dataclasses.replace(read_settings(_EXPANDABLE, allocations.kind), capacity_bytes=budget)
+    tried = dataclasses.replace(allocations, **columns, released=None, block_count=last["blocks"] + 1)
+    return replay(tried, settings).failure is None and figures.need_bytes <= budget
+
+
+def _first_attempt(recording: Recording, sequence: int) -> int:
+    """Returns the event of the first attempt at the allocation whose last one has a number."""
+    attempts = failed_attempts(recording)
+    call = attempts.filter(pl.col("sequence") == sequence)["call"][0]
+    return int(attempts.filter(pl.col("call") == call)["sequence"].to_numpy().min())

@@ -1,0 +1,204 @@
+"""What keeps memory at a failure though no step needs it: by what the program still refers to, and by what grows.
+
+Four kinds, each of blocks that are alive at the failure:
+
+- frames of an exception: of a failed attempt, whose traceback something still refers to;
+- reference cycles: nothing leads to the blocks, they wait for the garbage collector;
+- growth over steps: call sites that keep more with each step that has ended;
+- growth within the failing stretch, behind the last good step or in a program without steps: results of an evaluation that
+  are collected, graphs that are kept, one tensor that is joined again and again. Of those after good steps, what the last
+  good step had of its own when that was the most is no growth.
+
+What holds the blocks is what the observed process found by following references when the allocation failed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.leaks.growth import live_series
+from msmemscope.analysis.peak.candidates import (
+    LEAST_JUMP,
+    Candidate,
+    is_of_model,
+    is_of_optimizer,
+    largest_site,
+)
+from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
+from msmemscope.recording.holders import container_of, main_holder
+from msmemscope.recording.timeline import MemoryUse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from msmemscope.analysis.peak.comparison import FailingStep
+
+_CACHE: Final = re.compile(
+    r"/transformers/cache_utils\.py\(|/vllm/.*(?:kv_cache|cache_engine)|kv_?cache|past_key_values", re.IGNORECASE
+)
+_JOINING: Final = re.compile(r"\baten\.(?:cat|concat|stack|constant_pad_nd)\b")
+_SITE: Final = ("pool", "site_path")
+_FEWEST_STEPS: Final = 2
+_FEWEST_KEPT: Final = 6
+"""How many times the largest block of one holder or call site all of its blocks have at least that are kept one by one."""
+_FEWEST_JOINED: Final = 4
+"""Blocks of one line, each larger than the one before it, of which only the last is alive."""
+_LEAST_RATIO: Final = 2
+"""Blocks that a stretch has kept by how many the last good step had."""
+_MOST_LINES: Final = 3
+"""Of the largest blocks, those whose lines are looked at for joining."""
+_LEAST_OF_LINE: Final = 1 / 64
+"""Of the largest block of a line: smaller ones are of other tensors that are joined there."""
+_LEAST_RISING: Final = 3 / 4
+"""Of the blocks of a line that joins: those that are larger than the one before."""
+_LEAST_OF_MOST: Final = 3 / 4
+"""Of the most that the lines of what is kept ever had in use: what gives back half of it only leaves gaps."""
+_LEAST_SPAN: Final = 1 / 2
+"""Of a stretch, by its allocations: how far the births of what is kept one by one lie apart."""
+
+
+def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
+    """Return what keeps memory that no step needs."""
+    held = step.alive
+    chain = pl.col("held_by").fill_null("")
+    is_cycle = chain.str.contains(IN_CYCLE, literal=True)
+    is_exception = ~is_cycle & (chain.str.starts_with(HANDLED_EXCEPTION) | chain.str.contains(TRACEBACK, literal=True))
+    for cause, is_kind in ((Cause.FAILED_ATTEMPT, is_exception), (Cause.CYCLES, is_cycle)):
+        blocks = held.filter(is_kind)
+        if not blocks.is_empty():
+            yield _of_blocks(cause, blocks, step)
+    rest = held.filter(~is_cycle & ~is_exception)
+    yield from _over_steps(rest, step)
+    yield from _within_stretch(rest, step)
+
+
+def _of_blocks(cause: Cause, blocks: pl.DataFrame, step: FailingStep, less_bytes: int = 0) -> Candidate:
+    return Candidate(
+        cause,
+        int(blocks["size"].sum()) - less_bytes,
+        largest_site(blocks),
+        step.least_need_bytes,
+        blocks.height,
+        main_holder(blocks),
+    )
+
+
+def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """What call sites keep more of from step to step: as more and more blocks, and as larger ones."""
+    ended = step.ended
+    if ended < _FEWEST_STEPS:
+        return
+    born = step.bounds.ends_before(step.blocks["malloc_sequence"].to_numpy()) + 1
+    freed = step.blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
+    died = np.minimum(step.bounds.ends_before(freed), ended)
+    outliving = step.blocks.with_columns(first_end=pl.Series(born), last_end=pl.Series(died))
+    outliving = outliving.filter(pl.col("last_end") >= pl.col("first_end")).with_columns(
+        group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1
+    )
+    if outliving.is_empty():
+        return
+    group = outliving["group"].to_numpy()
+    groups, steps = int(group.max()) + 1, np.arange(1, ended + 1, dtype=np.int64)
+    live = live_series(group, groups, outliving, steps)
+    count = live_series(group, groups, outliving.with_columns(size=pl.lit(1)), steps)
+    growing = np.flatnonzero(_is_growing(live))
+    caches = _cache_groups(outliving, step)
+    is_cache = {
+        number: number in caches or (bool(count[number, -1] == count[number, 0]) and _is_joined(outliving, number))
+        for number in growing.tolist()
+    }
+    sites = outliving.select("group", *_SITE).unique("group")
+    for cause, wanted in ((Cause.LEAK, False), (Cause.KV_CACHE, True)):
+        numbers = [number for number, one in is_cache.items() if one is wanted]
+        if numbers:
+            first = int(sum(live[number, 0] for number in numbers))
+            chosen = sites.filter(pl.col("group").is_in(numbers))
+            blocks = held.join(chosen.select(_SITE), on=_SITE, how="semi", maintain_order="left")
+            # What the failing step itself has of these lines is not kept yet.
+            ended_blocks = blocks.filter(pl.col("malloc_sequence") < step.begin)
+            grown = int(ended_blocks["size"].sum()) - first
+            if grown > 0:
+                yield _of_blocks(cause, ended_blocks, step, less_bytes=first)
+
+
+def _cache_groups(outliving: pl.DataFrame, step: FailingStep) -> frozenset[int]:
+    stacks = outliving.select("group", "python_stack_id").unique().iter_rows()
+    return frozenset(group for group, stack in stacks if _CACHE.search(step.texts.get(stack, "")))
+
+
+def _is_joined(outliving: pl.DataFrame, group: int) -> bool:
+    names = outliving.filter(pl.col("group") == group)["name"].drop_nulls().unique()
+    return any(_JOINING.search(name) for name in names)
+
+
+def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Tell which series grow: they are highest at the end, rise at half of the steps or more, and in their last quarter."""
+    rises = np.diff(live, axis=1) > 0
+    late = rises[:, -max(rises.shape[1] // 4, 1) :].any(axis=1)
+    growing: np.ndarray[Any, np.dtype[np.bool_]] = (
+        (live[:, -1] > live[:, 0]) & (live[:, -1] == live.max(axis=1)) & (rises.mean(axis=1) >= 1 / 2) & late
+    )
+    return growing
+
+
+def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """What has been collected since the last good step, or in a run without steps."""
+    own = held.filter(
+        (pl.col("malloc_sequence") >= step.begin) & ~is_of_model(step) & ~is_of_optimizer(step)
+    ).with_columns(container=container_of(pl.col("held_by")))
+    joined = _joined(own, step)
+    if joined is not None:
+        yield joined
+    usual = step.usual
+    usual_bytes, usual_blocks = (0, 0) if usual is None else (usual.own_bytes, usual.own_blocks)
+    size = int(own["size"].sum())
+    if size < LEAST_JUMP * usual_bytes or own.height < _LEAST_RATIO * usual_blocks:
+        return
+    allocated = step.blocks.filter(pl.col("malloc_sequence") >= step.begin)
+    births = allocated["malloc_sequence"]
+    groups = (
+        own.with_columns(
+            birth=pl.Series(births.search_sorted(own["malloc_sequence"])),
+            key=pl.coalesce("container", "site_path"),
+        )
+        .group_by("key")
+        .agg(pl.col("size").sum(), largest=pl.col("size").max(), span=pl.col("birth").max() - pl.col("birth").min())
+        .filter(
+            (pl.col("size") >= _FEWEST_KEPT * pl.col("largest")) & (pl.col("span") >= _LEAST_SPAN * allocated.height)
+        )
+        .sort("size", "key", descending=[True, False])
+    )
+    if groups.is_empty():
+        return
+    blocks = own.filter(pl.coalesce("container", "site_path") == groups["key"][0])
+    of_lines = allocated.join(blocks.select("site_path").unique(), on="site_path", how="semi", maintain_order="left")
+    if int(blocks["size"].sum()) < _LEAST_OF_MOST * MemoryUse.of(of_lines).peak_bytes:
+        return
+    is_cache = _CACHE.search(main_holder(blocks)) is not None
+    cause = Cause.KV_CACHE if is_cache else Cause.KEPT
+    found = _of_blocks(cause, blocks, step)
+    if found.freed_bytes > usual_bytes:
+        yield dataclasses.replace(found, freed_bytes=found.freed_bytes - usual_bytes)
+
+
+def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:
+    """What is joined again and again: on one line each block is larger than the one before, and the last one is alive."""
+    for block in own.top_k(_MOST_LINES, by="size").iter_rows(named=True):
+        line = step.blocks.filter(
+            (pl.col("site_path") == block["site_path"])
+            & pl.col("name").eq_missing(pl.lit(block["name"], dtype=pl.String))
+            & (pl.col("malloc_sequence") >= step.begin)
+        ).sort("malloc_sequence")
+        sizes = line.filter(pl.col("size") >= block["size"] * _LEAST_OF_LINE)["size"].to_numpy()
+        is_rising = np.diff(sizes) > 0
+        if len(sizes) >= _FEWEST_JOINED and is_rising.mean() >= _LEAST_RISING and _JOINING.search(block["name"] or ""):
+            blocks = own.filter(pl.col("malloc_sequence") == block["malloc_sequence"])
+            is_cache = _CACHE.search(step.texts.get(block["python_stack_id"], "")) is not None
+            return _of_blocks(Cause.KV_CACHE if is_cache else Cause.KEPT, blocks, step)
+    return None
