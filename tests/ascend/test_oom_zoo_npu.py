@@ -10,9 +10,9 @@ import pytest
 
 from msmemscope.analysis.peak.explanation import explain_peak
 from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
-from msmemscope.analysis.peak.overview import memory_overview
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.reading import load
+from msmemscope.launch.captures import failures_of
 from tests.oom_zoo import catalogue
 from tests.oom_zoo.measure import measure, outcomes_of, precision_and_recall
 from tests.support.nightly import NIGHT
@@ -49,7 +49,7 @@ def test_precision_and_recall(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert set(precision_and_recall(rows).values()) == {(1.0, 1.0)}
     # Whoever asks, the answer is the same.
     for directory in sorted((tmp_path / "out").glob("msmemscope_*_ascend*"))[-2:]:
-        in_summary = memory_overview(Capture(directory)).out_of_memory
+        in_summary = failures_of(Capture(directory))
         recording = load(directory)
         assert in_summary is not None
         assert in_summary.failures[-1].cause == analyze_out_of_memory(recording).failures[-1].cause

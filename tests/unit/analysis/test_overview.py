@@ -10,6 +10,7 @@ from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.reading import load
+from msmemscope.launch.captures import failures_of
 from msmemscope.model.events import OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, CPU, HAL, HOST, PTA, RESERVED, EventLogBuilder
@@ -53,7 +54,7 @@ def recorded(folder: Path) -> Path:
 def test_the_summary_and_the_analyses_say_the_same(tmp_path: Path) -> None:
     """Peaks of pools, their blocks, and every failure; pinned memory is apart, and lost names are names."""
     path = recorded(tmp_path)
-    summary, recording = memory_overview(Capture(path)), load(path)
+    summary, recording = memory_overview(Capture(path), out_of_memory=failures_of(Capture(path))), load(path)
     assert summary.out_of_memory is not None
     assert summary.out_of_memory.failures == analyze_out_of_memory(recording).failures
     assert [failure.attempts for failure in summary.out_of_memory.failures] == [2, 1]
@@ -80,4 +81,4 @@ def test_nothing_failed(tmp_path: Path) -> None:
     """Then the summary has nothing about it."""
     log = EventLogBuilder(tmp_path)
     log.malloc(0x1000, 64)
-    assert memory_overview(Capture(log.write())).out_of_memory is None
+    assert failures_of(Capture(log.write())) is None

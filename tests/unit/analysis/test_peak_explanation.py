@@ -286,12 +286,12 @@ def test_fragmentation_with_what_the_device_had() -> None:
     assert "with the 424 MiB free on the device enough for the 700 MiB asked for" in found.sentence
 
 
-def test_one_byte_decides() -> None:
-    """At exactly the capacity it would have fitted; one MiB more would not."""
-    enough = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=724))
-    assert (enough.cause, enough.figures.missing_bytes) == (Cause.SPLIT, 0)
-    too_much = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=725))
-    assert (too_much.cause, too_much.figures.missing_bytes) == (Cause.REAL_SHORTAGE, MEBIBYTE)
+def test_one_page_decides() -> None:
+    """Expandable segments grow in pages of 20 MiB: gaps are to blame only where the request fits in whole ones."""
+    enough = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=700))
+    assert (enough.cause, enough.figures.missing_bytes) == (Cause.SPLIT, -24 * MEBIBYTE)
+    too_much = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=721))
+    assert (too_much.cause, too_much.figures.missing_bytes) == (Cause.REAL_SHORTAGE, -3 * MEBIBYTE)
 
 
 def test_other_process() -> None:

@@ -11,8 +11,8 @@ the request (see `comparison`). Everything that could be gone is a candidate wit
 - memory of the device that is not the pools', and a limit that was configured.
 
 Candidates after which the step finishes come before those after which it does not. Of the first, what is kept comes before
-the rest: it grows until memory runs out, whatever else there is, so that the next steps would fail. Gaps come behind what
-came since the last good step, unless closing them is enough alone. Within these, more bytes come first.
+the rest: it grows until memory runs out, whatever else there is, so that the next steps would fail. What came since the last
+good step comes before gaps, unless the step finishes with it once they are closed. Within these, more bytes come first.
 
 Two things are known without bytes: a free block that the allocator did not look for again (`refusal`), and memory of the
 host that the driver refused to pin.
@@ -156,19 +156,12 @@ def _ranked(
     holes = None if gaps is None else gaps_candidate(recording, step.sequence, figures, gaps, step.site)
     is_cut_up = holes is not None and bool(holes.is_enough) and not is_limit
     outside = [] if is_limit else list(_not_of_pools(figures, step.site))
+    enough = [one for one in recent if one.is_enough and not (is_cut_up and holes and _fits(one, figures, holes))]
+    closable = [holes] if holes is not None and is_cut_up else []
     tiers = [
         _by_bytes(one for one in kept if one.is_enough),
-        _by_bytes(
-            [
-                *(
-                    one
-                    for one in recent
-                    if one.is_enough and not (holes is not None and is_cut_up and _fits(one, figures, holes))
-                ),
-                *outside,
-            ]
-        ),
-        [holes] if holes is not None and is_cut_up else [],
+        _by_bytes([*enough, *outside]) if enough else _by_bytes([*closable, *outside]),
+        closable,
         [_rest(figures, step)],
         _by_bytes([*kept, *recent, *([holes] if holes is not None else [])]),
     ]
@@ -236,6 +229,8 @@ def _not_of_pools(figures: MemoryFigures, site: str) -> Iterator[Candidate]:
     missing = figures.missing_bytes
     if missing is None:
         missing = figures.more_bytes - (figures.slack_bytes or 0) - free
+    if missing <= 0:
+        return
     others = {
         Cause.OTHER_PROCESS: figures.other_bytes or 0,
         Cause.OUTSIDE_FRAMEWORK: figures.outside_growth_bytes or 0,

@@ -228,12 +228,12 @@ CHINESE_TEXTS: Final = {
         "释放收集的内容: 移到主机 (.cpu()), 立即归约, 或限制容器的长度。"
     ),
     "Try again behind the except clause, not in it, and keep no reference to the exception: its traceback holds the variables of "
-    "every function that it passed.": "在 except 子句之后而不是其中重试, 并且不要保留异常的引用: 其回溯持有经过的每个函数的变量。",
+    "every function that it passed.": "在异常处理子句之后而不是其中重试, 并且不要保留异常的引用: 其回溯持有经过的每个函数的变量。",
     "Break the cycle (a weak reference instead), or call gc.collect() where one piece of work ends.": (
         "打破循环 (改用弱引用), 或在一段工作结束时调用 gc.collect()。"
     ),
     "Release the other model before this one is made (del, gc.collect()), or keep one of them on the host.": (
-        "在创建此模型之前释放另一个模型 (del, gc.collect()), 或把其中一个留在主机。"
+        "在创建此模型之前释放另一个模型 (`del`, gc.collect()), 或把其中一个留在主机。"
     ),
     "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.": "限制缓存: 更短的上下文, 更少的并发序列, 分页或量化的缓存。",
     "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it.": (

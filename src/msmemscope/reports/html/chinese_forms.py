@@ -94,18 +94,15 @@ CHINESE_FORMS: Final = {
     "alive then: nothing that was recorded": "当时存活: 没有记录到",
     "alive then: {parts}": "当时存活: {parts}",
     "{size} in {count} block[s] ({pool})": "{pool}: {count} 个内存块, 共 {size}",
-    "Leak: {bytes} were kept by steps that had ended, more with each step{said}": "泄漏: 已结束的步保留了 {bytes}, 一步比一步多{said}",
-    "Kept: the program had collected {bytes} that no step needs{said}": "保留: 程序收集了任何步都不需要的 {bytes}{said}",
-    "An exception keeps the variables of a failed attempt: {bytes}{said}": "异常保留了失败的尝试中的变量: {bytes}{said}",
-    "Reference cycles: {bytes} wait for the garbage collector{said}": "循环引用: {bytes} 等待垃圾回收{said}",
+    "Leak: {size}[ in {count} blocks] were kept by steps that had ended, more with each step[ ({number} % of what was in use)]{said}": "泄漏: 已结束的步保留了 {size}[, {count} 个内存块][ (占使用量的 {number} %)], 一步比一步多{said}",
+    "Kept: the program had collected {size}[ in {count} blocks] that no step needs[ ({number} % of what was in use)]{said}": "保留: 程序收集了任何步都不需要的 {size}[, {count} 个内存块][ (占使用量的 {number} %)]{said}",
+    "An exception keeps the variables of a failed attempt: {size}[ in {count} blocks][ ({number} % of what was in use)]{said}": "异常保留了失败的尝试中的变量: {size}[, {count} 个内存块][ (占使用量的 {number} %)]{said}",
+    "Reference cycles: {size}[ in {count} blocks] wait for the garbage collector[ ({number} % of what was in use)]{said}": "循环引用: {size}[, {count} 个内存块][ (占使用量的 {number} %)] 等待垃圾回收{said}",
     "{size} in {count} blocks": "{count} 个内存块, 共 {size}",
     "Second model: another model beside this one has {size}{said}": "第二个模型: 除此模型外另一个模型占用 {size}{said}",
     "Batch jump: {size} more than the same lines had asked for before{said}": "批次突增: 比相同的行之前请求的多 {size}{said}",
     "Batch jump: behind step {first} the program had asked for {size} more than that step ever had{said}": (
         "批次突增: 第 {first} 步之后程序请求的比该步最多时还多 {size}{said}"
-    ),
-    " ({number} % of what was in use); the step needs about {size} of the pools in full[, {other} more than there is].": (
-        " (占使用量的 {number} %); 这一步总共约需内存池 {size}[, 比现有的多 {other}]。"
     ),
     "Memory outside of the pool: [at least ]{size} of the {whole} of the device were neither free ({other}) nor the pool's "
     "({growth}): another process, or what this one took from the driver itself.": (
@@ -200,6 +197,7 @@ CHINESE_FORMS: Final = {
     "Set {name} (or max_split_size_mb), or allocate what lives long before what lives short, so that it does not pin segments.": (
         "设置 {name} (或 max_split_size_mb); 或先分配长期存活的内存, 再分配短期的, 以免钉住段。"
     ),
+    "Look with {command} who uses the device: another process, or a library in this one.": "用 {command} 查看谁在使用设备: 另一个进程, 或本进程中的库。",
     "Look with {command} who uses the device, and end it or choose another device.": "用 {command} 查看谁在使用设备, 结束它或换一个设备。",
     "Record with memory of the driver ({name}) and look at what is missing below.": "连同驱动内存一起记录 ({name}), 并查看下面缺少的内容。",
     "Compare with {command} while the program runs; look whether streams keep memory of their own, and whether a quota of a "
