@@ -19,7 +19,7 @@ from msmemscope.capture.reference_chains import chain_text, cycle_text, with_end
 from msmemscope.model.holders import AUTOGRAD_GRAPH, HANDLED_EXCEPTION, HELD_BY_C, IN_CYCLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _NANOSECONDS_PER_MS = 1_000_000
 _MOST_NODES = 200_000
@@ -48,12 +48,15 @@ class HolderSearch:
         self._reference_kinds = _array_bases()
         self._late_kinds = _optimizers()
 
-    def chains(self, wanted: dict[int, Any], *, most_paths: int) -> list[tuple[int, str]]:
+    def chains(
+        self, wanted: dict[int, Any], *, most_paths: int, is_worth: Callable[[set[int]], bool] = bool
+    ) -> list[tuple[int, str]]:
         """Find chains to blocks.
 
         Args:
             wanted: Addresses, as keys.
             most_paths: Chains to one tensor.
+            is_worth: Whether the addresses that no variable leads to are worth a look at all objects.
 
         Returns:
             Address and chain; several of one block only if they differ.
@@ -71,7 +74,7 @@ class HolderSearch:
                 found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
                 missing -= reached.keys()
                 del path
-        if missing and is_complete and self._left_ns() > 0:
+        if is_worth(missing) and is_complete and self._left_ns() > 0:
             found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
         del tensors, roots
         return list(dict.fromkeys(found))

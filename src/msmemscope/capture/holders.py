@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msmemscope import _native
 from msmemscope.capture.holder_search import HolderSearch, storage_address_function
 from msmemscope.configuration.settings import DEFAULT_HOLDER_TIME_MS
+from msmemscope.model.holders import HELD_BY_C
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
 _PAUSE = 50
 """After a search, the next step or `stop()` that searches comes after so many times what that took."""
+_LEAST_UNREACHED = 1 / 16
+"""Of the bytes looked for: what no variable leads to that is worth a look at all objects of the process."""
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -155,7 +158,8 @@ def who_holds(target: Any, *, limit_ms: int = DEFAULT_HOLDER_TIME_MS) -> tuple[s
     address = target if is_address else storage_address_function()(target)
     del target
     found = HolderSearch(limit_ms).chains({address: None} if address else {}, most_paths=_LARGEST)
-    return tuple(dict.fromkeys(chain for _, chain in found))
+    # Whether there is such memory, nobody knows here: what nothing of Python refers to may be free.
+    return tuple(dict.fromkeys(chain for _, chain in found if chain != HELD_BY_C))
 
 
 def _record(
@@ -163,8 +167,13 @@ def _record(
 ) -> None:
     """Record the chains of some blocks, by their addresses."""
     by_kind: dict[str, list[tuple[int, str]]] = {}
+    least_bytes = _LEAST_UNREACHED * sum(block[1] for block in blocks.values())
+
+    def is_worth(missing: set[int]) -> bool:
+        return sum(blocks[address][1] for address in missing) > least_bytes
+
     # The newest first: of many that are alike, those count that the latest steps left.
-    found = sorted(search.chains(blocks, most_paths=1), key=lambda one: -blocks[one[0]][2])
+    found = sorted(search.chains(blocks, most_paths=1, is_worth=is_worth), key=lambda one: -blocks[one[0]][2])
     for address, chain in found:
         alike = by_kind.setdefault(_NUMBERS.sub("#", chain), [])
         if len(alike) < most_of_a_kind:

@@ -287,11 +287,16 @@ def test_fragmentation_with_what_the_device_had() -> None:
 
 
 def test_one_page_decides() -> None:
-    """Expandable segments grow in pages of 20 MiB: gaps are to blame only where the request fits in whole ones."""
+    """Expandable segments grow in pages of 20 MiB: they are a remedy only where the request fits in whole ones."""
     enough = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=700))
-    assert (enough.cause, enough.figures.missing_bytes) == (Cause.SPLIT, -24 * MEBIBYTE)
+    assert (enough.cause, enough.remedy) == (Cause.SPLIT, Remedy.EXPANDABLE_SEGMENTS)
+    assert enough.next_command == "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"
     too_much = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=721))
-    assert (too_much.cause, too_much.figures.missing_bytes) == (Cause.REAL_SHORTAGE, -3 * MEBIBYTE)
+    assert (too_much.cause, too_much.remedy) == (Cause.SPLIT, Remedy.LONG_LIVED_FIRST)
+    assert "No setting of the allocator that was replayed closes the gaps." in too_much.advice
+    assert "ALLOC_CONF" not in too_much.advice + too_much.next_command
+    shortage = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=725))
+    assert (shortage.cause, shortage.figures.missing_bytes) == (Cause.REAL_SHORTAGE, MEBIBYTE)
 
 
 def test_other_process() -> None:

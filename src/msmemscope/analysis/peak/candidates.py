@@ -65,7 +65,10 @@ class Candidate:
     held_by: str = ""
     """What of the program refers to most of it; empty where that is not known."""
     is_enough: bool | None = None
-    """Whether the step would finish without it; None where nothing says how much memory there was."""
+    """Whether the step would finish without it; None where that is not known."""
+    setting: str | None = None
+    """Of gaps: the setting of the allocator with which a replay serves the request; empty if there is none, None if the
+    allocations cannot be replayed."""
 
 
 def largest_site(blocks: pl.DataFrame) -> str:
@@ -197,14 +200,12 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
         grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
-        return Candidate(
-            Cause.BATCH_JUMP, grown, largest_site(step.own) or step.site, comparison.need_bytes, step.own.height
-        )
+        return Candidate(Cause.BATCH_JUMP, grown, largest_site(step.own) or step.site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual.own_bytes or own < LEAST_JUMP * usual.own_bytes:
         return None
     site = step.site if step.request_bytes >= own / 2 else largest_site(step.own) or step.site
-    return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes, step.own.height)
+    return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes)
 
 
 def _larger_than_before(step: FailingStep) -> Candidate | None:
@@ -222,4 +223,4 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     if not is_request or size < step.request_bytes / 2:
         return None
     # What the line asks for as a rule did fit.
-    return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, larger.height, is_enough=True)
+    return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, is_enough=True)

@@ -128,12 +128,12 @@ def find_cause(
     return OutOfMemoryCause(
         sequence=sequence,
         candidates=candidates,
-        remedy=remedy_of(first.cause, figures),
+        remedy=remedy_of(first, figures),
         verdict=verdict_of(first, figures, step.step),
         sentence=sentence_of(first, figures, comparison),
         others=others_of(candidates, figures),
         advice=advice_of(first, figures),
-        next_command=next_command_of(first.cause, figures),
+        next_command=next_command_of(first, figures),
         figures=figures,
         step=step.step,
         comparison=comparison,
@@ -162,6 +162,8 @@ def _ranked(
         _by_bytes(one for one in kept if one.is_enough),
         _by_bytes([*enough, *outside]) if enough else _by_bytes([*closable, *outside]),
         closable,
+        # The room is there, and no setting closes the gaps.
+        [holes] if holes is not None and not is_limit and holes.setting == "" and _is_room(figures) else [],
         [_rest(figures, step)],
         _by_bytes([*kept, *recent, *([holes] if holes is not None else [])]),
     ]
@@ -201,6 +203,11 @@ def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
     # What is still to come of a model that is being made, nobody knows: gaps are not what it lacks.
     is_model = one.cause is Cause.MODEL_TOO_LARGE and one.freed_bytes >= full.in_use_bytes * _LEAST_MODEL
     return not is_model and missing is not None and missing <= 0 and free is not None and free < full.request_bytes
+
+
+def _is_room(figures: MemoryFigures) -> bool:
+    """Whether there would be enough for the request without gaps."""
+    return figures.missing_bytes is not None and figures.missing_bytes <= 0
 
 
 def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:

@@ -65,6 +65,7 @@ class Remedy(str, Enum):
     SMALLER_WORKSPACE = "make room for the workspace"
     SPLIT_MODEL = "split or quantize the model"
     EXPANDABLE_SEGMENTS = "set expandable segments"
+    ALLOCATOR_SETTING = "set the allocator"
     LONG_LIVED_FIRST = "allocate what lives long first"
     ONE_STREAM = "allocate on one stream"
     ASK_AGAIN = "synchronize first, or ask again"
@@ -148,20 +149,26 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
     return writers.get(first.cause, _unknown)(figures)
 
 
-def remedy_of(cause: Cause, figures: MemoryFigures) -> Remedy:
+def remedy_of(first: Candidate, figures: MemoryFigures) -> Remedy:
     """Return what to do."""
-    if cause in FRAGMENTATION and is_in_pieces(figures.function):
+    if first.cause in FRAGMENTATION and (is_in_pieces(figures.function) or first.setting == ""):
         return Remedy.LONG_LIVED_FIRST
-    if cause is Cause.UNKNOWN and not missing_figures(figures):
+    if first.cause is Cause.SPLIT and first.setting not in {None, _EXPANDABLE}:
+        return Remedy.ALLOCATOR_SETTING
+    if first.cause is Cause.UNKNOWN and not missing_figures(figures):
         return Remedy.FREE_DEVICE
-    return _REMEDIES[cause]
+    return _REMEDIES[first.cause]
 
 
 def advice_of(first: Candidate, figures: MemoryFigures) -> str:
-    """Write the remedy as a sentence."""
+    """Write the remedy in one or two sentences."""
     names, cause = names_of(figures.device), first.cause
-    if cause in FRAGMENTATION and is_in_pieces(figures.function):
-        return _ADVICE_IN_PIECES
+    if cause in FRAGMENTATION:
+        if is_in_pieces(figures.function):
+            return _ADVICE_IN_PIECES
+        setting = f"{names.allocator_variable}={first.setting or _EXPANDABLE}"
+        tried = {None: f"Set {setting}.", "": _NO_SETTING}.get(first.setting, f"Set {setting}: {_REPLAYED}")
+        return f"{tried} {_ADVICE[cause]}"
     if cause is Cause.UNKNOWN and not missing_figures(figures):
         return _ADVICE_UNEXPLAINED.format(names=names)
     if cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
@@ -169,11 +176,11 @@ def advice_of(first: Candidate, figures: MemoryFigures) -> str:
     return _ADVICE[cause].format(names=names)
 
 
-def next_command_of(cause: Cause, figures: MemoryFigures) -> str:
+def next_command_of(first: Candidate, figures: MemoryFigures) -> str:
     """Return what to type next."""
-    names = names_of(figures.device)
-    if cause in FRAGMENTATION and not is_in_pieces(figures.function):
-        return f"export {names.allocator_variable}=expandable_segments:True"
+    names, cause = names_of(figures.device), first.cause
+    if cause in FRAGMENTATION and not is_in_pieces(figures.function) and first.setting != "":
+        return f"export {names.allocator_variable}={first.setting or _EXPANDABLE}"
     if cause in {Cause.OTHER_PROCESS, Cause.OUTSIDE_POOL} or (cause is Cause.UNKNOWN and not missing_figures(figures)):
         return names.look_at_device if figures.device >= 0 else ""
     return f"msmemscope analyze {_QUESTIONS.get(cause, 'peak')}"
@@ -414,14 +421,8 @@ _ADVICE: Final[dict[Cause, str]] = {
         "Leave room for the workspace: fewer tensors in use at this operator, smaller operands, or empty_cache() before it."
     ),
     Cause.MODEL_TOO_LARGE: "Split the model over devices, load it in a smaller type, or keep a part of it on the host.",
-    Cause.PINNED_SEGMENTS: (
-        "Allocate what lives long before what lives short, so that it does not pin segments, or set "
-        "{names.allocator_variable}=expandable_segments:True."
-    ),
-    Cause.OTHER_STREAM: (
-        "Allocate large buffers on one stream and use record_stream(), or set "
-        "{names.allocator_variable}=expandable_segments:True."
-    ),
+    Cause.PINNED_SEGMENTS: "Allocate what lives long before what lives short, so that it pins no segments.",
+    Cause.OTHER_STREAM: "Allocate large buffers on one stream, and use record_stream().",
     Cause.NOT_SEARCHED: (
         "Synchronize with the streams that use large blocks before more are asked for, or catch the error and ask again: the "
         "room is there."
@@ -431,10 +432,7 @@ _ADVICE: Final[dict[Cause, str]] = {
         "Lower what is in use at this moment: the call sites with the largest share, a smaller batch, recomputed "
         "activations, or a model that is split over more devices."
     ),
-    Cause.SPLIT: (
-        "Set {names.allocator_variable}=expandable_segments:True (or max_split_size_mb), or allocate what lives long before "
-        "what lives short, so that it does not pin segments."
-    ),
+    Cause.SPLIT: "Allocate what lives long before what lives short, so that it pins no segments.",
     Cause.OTHER_PROCESS: "Look with {names.look_at_device} who uses the device, and end it or choose another device.",
     Cause.OUTSIDE_FRAMEWORK: (
         "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the "
@@ -443,6 +441,9 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.LIMIT: "Raise or remove the limit, or lower what is in use at this moment.",
     Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",
 }
+_EXPANDABLE: Final = "expandable_segments:True"
+_REPLAYED: Final = "replayed with it, the request is served."
+_NO_SETTING: Final = "No setting of the allocator that was replayed closes the gaps."
 _ADVICE_IN_PIECES: Final = "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned."
 _ADVICE_UNEXPLAINED: Final = (
     "Compare with {names.look_at_device} while the program runs; look whether streams keep memory of their own, and whether a quota "

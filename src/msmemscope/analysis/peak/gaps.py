@@ -1,8 +1,8 @@
-"""Gaps in the reserve of a pool as the reason why an allocation failed: which kind, and whether closing them would have helped.
+"""Gaps in the reserve of a pool as the reason why an allocation failed: which kind, and which setting closes them.
 
-That gaps add up to enough does not say that a setting closes them. So the allocations of the device are replayed with
-expandable segments, and what the driver had left: only where the request is served then, and the rest of the step as far as
-it is known, is a setting a remedy.
+That gaps add up to enough does not say that a setting closes them. So the allocations of the device are replayed with several
+settings, and what the driver had left: only one with which the request is served is a remedy. The rest of the step must fit,
+too, as far as it is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 PINNING_SHARE: Final = 1 / 8
 """Of the segments with gaps: blocks that have less of them pin them, others split them."""
-_EXPANDABLE: Final = "expandable_segments:True"
+_SETTINGS: Final = ("expandable_segments:True", *(f"max_split_size_mb:{size}" for size in (21, 32, 64, 128, 256)))
+"""Tried in this order."""
 
 
 def gaps_candidate(
@@ -48,8 +49,8 @@ def gaps_candidate(
     missing = figures.missing_bytes
     is_sum_enough = missing <= 0 if missing is not None else slack >= request
     cause, pinning_site = _kind(figures, gaps)
-    is_enough = is_sum_enough and _is_served(recording, sequence, figures) is not False
-    return Candidate(cause, slack, pinning_site or site, is_enough=is_enough)
+    setting = _setting_that_serves(recording, sequence, figures) if is_sum_enough else ""
+    return Candidate(cause, slack, pinning_site or site, is_enough=is_sum_enough and setting != "", setting=setting)
 
 
 def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
@@ -68,8 +69,8 @@ def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
     return (Cause.PINNED_SEGMENTS if is_pinned else Cause.SPLIT), str(ordered[0]) if len(ordered) else ""
 
 
-def _is_served(recording: Recording, sequence: int, figures: MemoryFigures) -> bool | None:
-    """Tell whether the step would finish with expandable segments; None if the allocations cannot be replayed."""
+def _setting_that_serves(recording: Recording, sequence: int, figures: MemoryFigures) -> str | None:
+    """Returns the first setting with which the step would finish, empty for none; None if nothing can be replayed."""
     capacity, used, reserved = figures.capacity_bytes, figures.device_used_bytes, figures.reserved_bytes
     if (
         is_in_pieces(figures.function)
@@ -78,6 +79,8 @@ def _is_served(recording: Recording, sequence: int, figures: MemoryFigures) -> b
     ):
         return None
     budget = (capacity or 0) - (used or 0) + (reserved or 0)
+    if figures.need_bytes > budget:
+        return ""
     allocations = recorded_allocations(recording, figures.device)
     # Up to the first attempt, and then the request as one that the model tries.
     before = allocations.sequences < _first_attempt(recording, sequence)
@@ -87,12 +90,16 @@ def _is_served(recording: Recording, sequence: int, figures: MemoryFigures) -> b
         for field in dataclasses.fields(allocations)
         if getattr(value := getattr(allocations, field.name), "shape", None) == (allocations.count,)
     }
-    last = {"actions": Action.ALLOCATE, "blocks": int(allocations.blocks.max(initial=0)) + 1, "streams": 0, "pools": 0}
+    block = int(allocations.blocks.max(initial=0)) + 1
+    last = {"actions": Action.ALLOCATE, "blocks": block, "streams": 0, "pools": 0}
     for name, value in {**last, "requested_bytes": figures.request_bytes}.items():
         columns[name][-1] = value
-    settings = dataclasses.replace(read_settings(_EXPANDABLE, allocations.kind), capacity_bytes=budget)
-    tried = dataclasses.replace(allocations, **columns, released=None, block_count=last["blocks"] + 1)
-    return replay(tried, settings).failure is None and figures.need_bytes <= budget
+    tried = dataclasses.replace(allocations, **columns, released=None, block_count=block + 1)
+    for text in _SETTINGS:
+        settings = dataclasses.replace(read_settings(text, allocations.kind), capacity_bytes=budget)
+        if replay(tried, settings).failure is None:
+            return text
+    return ""
 
 
 def _first_attempt(recording: Recording, sequence: int) -> int:

@@ -190,13 +190,11 @@ CHINESE_FORMS: Final = {
     "Pinned host memory: {size} of the host were pinned, and {call} refused {asked}.": (
         "锁页主机内存: 主机有 {size} 被锁页, {call} 拒绝了{asked}。"
     ),
-    "Allocate what lives long before what lives short, so that it does not pin segments, or set {name}.": (
-        "先分配长期存活的内存, 再分配短期的, 以免钉住段; 或设置 {name}。"
-    ),
-    "Allocate large buffers on one stream and use record_stream(), or set {name}.": "在同一个流上分配大缓冲区并使用 record_stream(), 或设置 {name}。",
-    "Set {name} (or max_split_size_mb), or allocate what lives long before what lives short, so that it does not pin segments.": (
-        "设置 {name} (或 max_split_size_mb); 或先分配长期存活的内存, 再分配短期的, 以免钉住段。"
-    ),
+    "Set {name}: replayed with it, the request is served. {said}": "设置 {name}: 用它重放时该请求得到满足。{said}",
+    "Set {name}. {said}": "设置 {name}。{said}",
+    "No setting of the allocator that was replayed closes the gaps. {said}": "重放过的分配器设置都不能消除空隙。{said}",
+    "Allocate what lives long before what lives short, so that it pins no segments.": "先分配长期存活的内存, 再分配短期的, 以免钉住段。",
+    "Allocate large buffers on one stream, and use record_stream().": "在同一个流上分配大缓冲区, 并使用 record_stream()。",
     "Look with {command} who uses the device: another process, or a library in this one.": "用 {command} 查看谁在使用设备: 另一个进程, 或本进程中的库。",
     "Look with {command} who uses the device, and end it or choose another device.": "用 {command} 查看谁在使用设备, 结束它或换一个设备。",
     "Record with memory of the driver ({name}) and look at what is missing below.": "连同驱动内存一起记录 ({name}), 并查看下面缺少的内容。",

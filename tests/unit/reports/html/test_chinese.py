@@ -173,9 +173,10 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         dataclasses.replace(known, capacity_bytes=None, process_bytes=None, reported_free_bytes=size),
     ]
     candidates = [
-        Candidate(cause, size, site, block_count=count, held_by=held_by, is_enough=is_enough)
-        for site, count, held_by, is_enough in (
-            ("", 0, "", False), (line, 3, "main.kept[...]", True), (line, 3, "main.total -> autograd graph", True)
+        Candidate(cause, size, site, block_count=count, held_by=held_by, is_enough=is_enough, setting=setting)
+        for site, count, held_by, is_enough, setting in (
+            ("", 0, "", False, None), (line, 3, "main.kept[...]", True, ""),
+            (line, 3, "main.total -> autograd graph", True, "max_split_size_mb:20"),
         )
     ]  # fmt: skip
     comparisons = (comparison, dataclasses.replace(comparison, is_same_operator=False), None)
