@@ -1,7 +1,7 @@
 """Prints the table of measures: `python -m tests.measures`, or `make measures`.
 
 Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU, and the answers
-are compared with it: the leak zoo, planted inefficiencies, owners of tensors, and reasons to run out of memory.
+are compared with it: the leak zoo, planted inefficiencies, owners of tensors, reasons to run out of memory, and what people have reported in public.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from tests.leak_zoo.scoring import run_zoo
 from tests.oom_zoo import catalogue as failures
 from tests.oom_zoo.measure import measure as measure_failures
 from tests.owner_truths.measure import measure as measure_owners
+from tests.reports.catalogue import reports
+from tests.reports.measure import as_measure
+from tests.reports.measure import measure as measure_reports
 from tests.support.ascend import NotInstalledError
 from tests.support.inefficiency_measure import measure as measure_inefficient
 from tests.support.measures import Measure, table
@@ -71,6 +74,12 @@ def owners(_folder: Path, device: str) -> Iterable[Measure]:
         )
 
 
+def public_reports(_folder: Path, device: str) -> Iterable[Measure]:
+    """First screens of programs after public reports, each on the first of its devices."""
+    chosen = [one for one in reports() if one.devices[0] == device]
+    return as_measure(measure_reports(chosen), device)
+
+
 def causes(folder: Path, device: str) -> Iterable[Measure]:
     """Reasons why memory ran out, each with its line and its remedy."""
     rows = measure_failures(folder, failures.programs(failures.HOST_FAMILIES if device == "cpu" else failures.FAMILIES))
@@ -80,7 +89,9 @@ def causes(folder: Path, device: str) -> Iterable[Measure]:
         yield Measure("oom", cause, device, "programs", true[cause], found[cause], right[cause])
 
 
-QUESTIONS: tuple[Callable[[Path, str], Iterable[Measure]], ...] = (leaking_lines, inefficient_blocks, owners, causes)
+QUESTIONS: tuple[Callable[[Path, str], Iterable[Measure]], ...] = (
+    leaking_lines, inefficient_blocks, owners, causes, public_reports,
+)  # fmt: skip
 
 if __name__ == "__main__":
     raise SystemExit(main())
