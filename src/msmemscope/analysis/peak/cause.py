@@ -215,9 +215,13 @@ def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:
 
 
 def _is_limit(figures: MemoryFigures) -> bool:
-    """Whether torch refused by itself and no driver was asked."""
-    is_of_torch = figures.function.startswith("torch.")
-    return is_of_torch and not (figures.free_bytes is not None and figures.free_bytes < figures.request_bytes)
+    """Whether torch refused by itself and no driver was asked.
+
+    Where the driver was not observed, as on CUDA devices, what was free tells it.
+    """
+    is_driver_observed = figures.outside_bytes is not None
+    is_full = figures.free_bytes is not None and figures.free_bytes < figures.request_bytes
+    return figures.function.startswith("torch.") and (is_driver_observed or not is_full)
 
 
 def _is_pinned(figures: MemoryFigures) -> bool:
