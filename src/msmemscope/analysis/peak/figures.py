@@ -89,10 +89,10 @@ class MemoryFigures:
 
         Where the size of the device is not known either, the least that it is.
         """
-        if self.process_bytes is not None or self.reserved_bytes is None:
+        if self.reserved_bytes is None:
             return None
         if self.device_used_bytes is not None:
-            return max(self.device_used_bytes - self.reserved_bytes, 0)
+            return None if self.process_bytes is not None else max(self.device_used_bytes - self.reserved_bytes, 0)
         if self.reported_free_bytes is None:
             return None
         return max(LEAST_DEVICE_BYTES - self.reserved_bytes - self.reported_free_bytes, 0)
