@@ -64,6 +64,10 @@ class OutOfMemoryCause:
 
     sequence: int
     """The event of its last attempt."""
+    cause: Cause
+    """Of the first candidate."""
+    site: str
+    """Of the first candidate: the line of the program to look at; the operator if there is no such line, empty if nothing is known."""
     candidates: tuple[Candidate, ...]
     """What would have to be gone, the first is the cause; MOST_CANDIDATES at most."""
     remedy: Remedy
@@ -86,16 +90,6 @@ class OutOfMemoryCause:
     """Figures that are not known, one line each."""
     refusal: Refusal | None = None
     """How the caching allocator came to refuse it; None where there is none, or its segments are not known."""
-
-    @property
-    def cause(self) -> Cause:
-        """Of the first candidate."""
-        return self.candidates[0].cause
-
-    @property
-    def site(self) -> str:
-        """The line of the program to look at; the operator if there is no such line, empty if nothing is known."""
-        return self.candidates[0].site
 
 
 def find_cause(
@@ -127,6 +121,8 @@ def find_cause(
     figures = dataclasses.replace(figures, need_bytes=max(need, first.need_bytes))
     return OutOfMemoryCause(
         sequence=sequence,
+        cause=first.cause,
+        site=first.site,
         candidates=candidates,
         remedy=remedy_of(first, figures),
         verdict=verdict_of(first, figures, step.step),
