@@ -88,6 +88,9 @@ int main(int, char** arguments) {
 
     const tests::Log log = tests::read_log(folder.path(), getpid());
     CHECK_EQUAL(log.of(format::EventKind::kStep).size(), with_marks ? 0U : 4U);
+    if (!with_marks) {
+        CHECK(log.of(format::EventKind::kStep).front().extra > 0);  // memory of this process
+    }
     const std::string sizes = sizes_in(log);
     if (with_marks) {
         CHECK(sizes == "4 5 6 8 9 ");

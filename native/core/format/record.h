@@ -181,7 +181,8 @@ struct Record {
     // FREE, ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
     // FUNCTION_CALL: CLOCK_REALTIME at the return. FUNCTION_CALL of Python code
     // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
-    // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes.
+    // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes. STEP, IMPLIED_STEP: bytes of this process's
+    // resident memory that belong to no file, 0 if nobody asked.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
     // OWNER, WATCH*, HOLDER, MAPPED: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest

@@ -6,6 +6,8 @@
 #include <cstdio>
 
 #include "core/writer/attributes.h"
+#include "core/writer/keep_errno.h"
+#include "core/writer/process_memory.h"
 #include "core/writer/process_state.h"
 
 namespace msmemscope {
@@ -88,6 +90,21 @@ bool runs_chosen_step() noexcept {
     return false;
 }
 
+// The kernel takes microseconds to say it, short steps not much longer: asked about a thousand times a second at most.
+constexpr std::uint64_t kBetweenFiguresNs = 1000000;
+std::atomic<std::uint64_t> figure_ns{0};
+
+// What of this process's memory belongs to no file, 0 if it was asked just now or is not known.
+std::uint64_t anonymous_bytes() noexcept {
+    const std::uint64_t now = recorder::now_ns();
+    std::uint64_t last = figure_ns.load(std::memory_order_relaxed);
+    if (now - last < kBetweenFiguresNs || !figure_ns.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
+        return 0;
+    }
+    const KeepErrno keep_errno;
+    return process_memory().anonymous;
+}
+
 // Collects from here on, or not, as the running step wants it.
 void apply() noexcept {
     const RecordingScope scope(false);
@@ -133,6 +150,7 @@ std::uint32_t end_step(format::Device device) noexcept {
             Event event{format::EventKind::kStep};
             event.device = device;
             event.size = ended;
+            event.extra = anonymous_bytes();
             recorder::append(scope, event);
         }
     }
@@ -198,6 +216,7 @@ bool imply_step(ImpliedSource wanted, format::Device device) noexcept {
         Event event{format::EventKind::kImpliedStep};
         event.device = device;
         event.size = implied_steps.fetch_add(1, std::memory_order_acq_rel) + 1;
+        event.extra = anonymous_bytes();
         const bool is_optimizer = wanted == ImpliedSource::kOptimizer;
         event.attribute_id =
             Attributes(scope).text(format::AttributeKey::kStepSource, is_optimizer ? "optimizer" : "module").id();

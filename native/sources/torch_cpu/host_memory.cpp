@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/process_memory.h"
 #include "sources/memory_usage.h"
 
 namespace msmemscope::torch_cpu {
@@ -25,17 +26,9 @@ std::size_t read_beginning(const char* path, char* text, std::size_t room) noexc
     return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
-// The second number of statm, in pages.
 std::uint64_t resident_bytes() noexcept {
-    char text[128];
-    if (read_beginning("/proc/self/statm", text, sizeof(text)) == 0) {
-        return kUnknownUsage;
-    }
-    char* rest = text;
-    std::strtoull(text, &rest, 10);
-    char* end = rest;
-    const unsigned long long pages = std::strtoull(rest, &end, 10);
-    return end != rest ? pages * static_cast<unsigned long long>(sysconf(_SC_PAGESIZE)) : kUnknownUsage;
+    const std::uint64_t bytes = process_memory().resident;
+    return bytes != 0 ? bytes : kUnknownUsage;
 }
 
 // A line of meminfo ("MemTotal:       16384 kB") as bytes.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.driver_leaks import DriverLeaks
     from msmemscope.analysis.leaks.fluctuation import Fluctuation, PoolFluctuation, StepExtreme
     from msmemscope.analysis.leaks.growth import SlowLeaks
+    from msmemscope.analysis.leaks.host_growth import HostGrowth
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.leaks.step_leaks import StepLeaks
 
@@ -80,6 +81,7 @@ def render_leaks(
         _sites(writer, found.step_leaks)
     _slow_leaks(writer, found.slow_leaks, found.step_leaks)
     _driver(writer, found.driver_leaks)
+    _host_memory(writer, found.host_growth)
 
 
 def render_mark_leaks(
@@ -152,6 +154,21 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
     if rest is not None and blocks.height > most:
         writer.line(f"and {format_count(blocks.height - most)} more {rest}", QUIET)
     _summary(writer, int(blocks["size"].sum()), blocks.height)
+
+
+OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
+"""What host memory that grows without tensors may be."""
+
+
+def _host_memory(writer: ReportWriter, found: HostGrowth | None) -> None:
+    if found is None or not found.is_growing:
+        return
+    writer.sentence(
+        f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
+        f"{format_bytes(found.bytes_per_step)} per step, {OTHER_HOST_MEMORY}. "
+        f"Resident at the end: {format_bytes(found.resident_bytes)} that belong to no file.",
+        indent=0,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.devices import device_name
-from msmemscope.model.pools import pool_word
+from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
@@ -30,6 +30,7 @@ class VerdictKind(Enum):
     OVERWRITTEN = "overwritten"
     LEAK = "leak"
     SLOW_LEAK = "slow leak"
+    HOST_MEMORY = "host memory"
     INEFFICIENT = "inefficient"
 
 
@@ -38,6 +39,7 @@ QUESTION_OF: Final = {
     VerdictKind.OVERWRITTEN: "watch",
     VerdictKind.LEAK: "leaks",
     VerdictKind.SLOW_LEAK: "leaks",
+    VerdictKind.HOST_MEMORY: "leaks",
     VerdictKind.INEFFICIENT: "inefficient",
 }
 _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
@@ -164,6 +166,7 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _out_of_memory(process)
     yield from _overwritten(process)
     yield from _leaks(process)
+    yield from _host_memory(process)
     yield from _inefficient(process)
 
 
@@ -239,6 +242,24 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
         )
 
 
+def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
+    growth = process.leaks.host_growth if process.leaks is not None else None
+    if growth is None or not growth.is_growing:
+        return
+    from msmemscope.reports.leaks_report import OTHER_HOST_MEMORY
+
+    yield Verdict(
+        VerdictKind.HOST_MEMORY,
+        DEVICE_CPU,
+        Pool.HOST,
+        growth.growth_bytes,
+        "",
+        f"in steps {growth.first_step} to {growth.last_step}, {OTHER_HOST_MEMORY}",
+        (process,),
+        growth_bytes=growth.bytes_per_step,
+    )
+
+
 def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
     if process.inefficient is None:
         return
@@ -277,6 +298,8 @@ def nothing_found(processes: Sequence[ProcessSummary]) -> str:
     judged = [process.leaks.step_leaks.steps_ended for process in processes if process.leaks is not None]
     if judged:
         looked.append(f"no leak over {counted(max(judged), 'step')}" if max(judged) else "no growth over the run")
+    if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
+        looked.append("no steady growth of host memory")
     if any(process.inefficient is not None for process in processes):
         looked.append("no inefficient memory worth fixing")
     if any(process.watch is not None and process.watch.was_watched for process in processes):

@@ -12,6 +12,7 @@ from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_slow_leaks
+from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need
@@ -48,6 +49,8 @@ class LeakOverview:
     fluctuation: Fluctuation
     slow_leaks: SlowLeaks
     driver_leaks: DriverLeaks
+    host_growth: HostGrowth | None
+    """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
     coverage: Coverage
     """What of this is answered."""
 
@@ -69,7 +72,7 @@ class LeakOverview:
 def find_leaks(
     recording: Recording, *, options: StepLeakOptions | None = None, growth: GrowthOptions | None = None
 ) -> LeakOverview:
-    """Find leaks over steps, fluctuation, slow leaks, and memory of the driver that was never given back.
+    """Find leaks over steps, fluctuation, slow leaks, memory of the driver that was never given back, growth of host memory.
 
     Args:
         recording: Any; what it does not have is empty, and the coverage says why.
@@ -83,5 +86,6 @@ def find_leaks(
         find_fluctuation(recording),
         find_slow_leaks(recording, growth),
         find_driver_leaks(recording),
+        find_host_growth(recording),
         coverage_of(SUBJECT, recording),
     )

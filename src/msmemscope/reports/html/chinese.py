@@ -181,6 +181,7 @@ CHINESE_TEXTS: Final = {
     "no growth over the run": "运行中没有增长",
     "no inefficient memory worth fixing": "没有值得修复的低效内存",
     "no unexpected change of watched memory": "被监视的内存没有意外的改变",
+    "no steady growth of host memory": "主机内存没有持续增长",
     "no failed allocation": "没有分配失败",
     "nothing found": "未发现问题",
     "nothing was judged": "没有可判断的内容",

@@ -39,6 +39,10 @@ CHINESE_FORMS: Final = {
     "overwritten: {size} at {site}, {said}": "被改写: {size}, 位于 {site}, {said}",
     "overwritten: {size}, {said}": "被改写: {size}, {said}",
     "overwritten: at {site}, {said}": "被改写: 位于 {site}, {said}",
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors: Python objects or native "
+    "libraries, whose allocations are not observed[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 来自未被观测的 Python 对象或本地库的分配[ ({who})]"
+    ),
     "inefficient: {size} on {device}[ at {site}], {number} % of the peak of {pool} could be saved[ ({who})]": (
         "低效: {device} 上 {size}[, 位于 {site}], 可节省 {pool} 峰值的 {number} %[ ({who})]"
     ),
