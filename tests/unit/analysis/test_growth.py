@@ -16,9 +16,8 @@ from msmemscope.analysis.leaks.growth import (
     STATED_FALSE_POSITIVE_RATE,
     GrowthBasis,
     find_slow_leaks,
-    live_series,
-    trends,
 )
+from msmemscope.analysis.leaks.trends import live_series, trends
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.step_bounds import process_steps, with_steps
@@ -133,6 +132,25 @@ def test_a_staircase_is_growth() -> None:
             trace.malloc(100, SITE)
         trace.step()
     assert find_slow_leaks(trace.recording()).sites["site"].to_list() == ["/home/me/queue.py(10): put"]
+
+
+def steps_with_batches(*, of_work: int) -> Trace:
+    """One block is alive at the end of each step, a larger one each time; the work within the steps grows with it."""
+    trace = Trace()
+    batch = 0
+    for step in range(1, 31):
+        if batch:
+            trace.free(batch)
+        batch = trace.malloc(100 * step, SITE)
+        trace.free(trace.malloc(of_work * step, OTHER))
+        trace.step()
+    return trace
+
+
+def test_a_larger_batch_in_each_step_is_no_growth() -> None:
+    """Nothing is kept: the steps work on more. Where they do not, what becomes larger alone is growth."""
+    assert find_slow_leaks(steps_with_batches(of_work=400).recording()).sites.is_empty()
+    assert find_slow_leaks(steps_with_batches(of_work=1).recording()).sites["site_path"].to_list() == [SITE]
 
 
 @pytest.mark.parametrize(("steps", "counted"), [(10, "10 steps have"), (16, "16 steps have")])

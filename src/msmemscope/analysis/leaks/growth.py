@@ -3,12 +3,11 @@
 A queue that is drained too slowly, or a cache whose entries live longer and longer, frees every block and grows all the
 same. So the bytes of each call site that are alive at the end of each step are taken as a series, and a robust trend is
 looked for: Theil and Sen's slope, the median of the slopes between all pairs of steps, and the significance of Mann and
-Kendall's test, one-sided.
+Kendall's test, one-sided. The trend must show in the whole run and in its second half by itself, so that what fills up and then
+stays is none.
 
-That test takes steps as independent. The use of a pool is not: what is alive at one end of a step is often alive at the
-next. So its variance is widened by (1 + r) / (1 - r), r being the autocorrelation of neighbouring steps after the trend
-is removed, corrected for the bias that it has in short series. And the trend must show in the whole run and in its
-second half by itself, so that what fills up and then stays is none.
+Steps that do more need more, and keep nothing: a call site whose blocks do not become more, each gone after a step, is
+passed over where what comes and goes within the steps of its pool has grown by twice as much.
 
 A program without steps, a server for example, is judged by the parts of its run: so many that each has the same number of
 allocations. What counts of a call site is what lives through a part from end to end, and it must rise in several parts of each
@@ -23,15 +22,15 @@ growth; so does one that has not filled up when the run ends.
 from __future__ import annotations
 
 import dataclasses
-import math
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.leaks.sites import SITE_KEY
+from msmemscope.analysis.leaks.trends import live_series, trends
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.analysis.recorded import Need
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -41,11 +40,7 @@ from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_
 from msmemscope.units import SIZE_FORMS
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from msmemscope.recording import Recording
-
-Figures: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
 STATED_FALSE_POSITIVE_RATE: Final = 0.005
@@ -67,9 +62,8 @@ _LEAST_HALF: Final = 8
 """Step ends in the second half of a run: with fewer, no trend could be significant."""
 _MOST_STEPS: Final = 128
 """Step ends of a series; of a longer run, evenly spaced ones are taken."""
-_PAIRS_AT_ONCE: Final = 1 << 22
-"""Pairs of steps whose differences are held in memory at a time."""
-_MOST_AUTOCORRELATION: Final = 0.95
+_PASSING_RATIO: Final = 2
+"""How many times as much as a call site what comes and goes within steps must have grown to explain it."""
 _MOST_PARTS: Final = 64
 """Parts of a run without steps."""
 _LEAST_IN_PART: Final = 4
@@ -147,16 +141,6 @@ class SlowLeaks:
         return self.sites
 
 
-@dataclasses.dataclass(frozen=True)
-class Trends:
-    """The trend of each of several series."""
-
-    slope: Figures
-    """Theil and Sen's, per position."""
-    significance: Figures
-    """One-sided, of growth; widened for autocorrelation."""
-
-
 def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) -> SlowLeaks:
     """Find the call sites whose live memory grows over the steps of a run.
 
@@ -188,8 +172,48 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         if ended >= least:
             grown, count = _grown(part, int(ended), options)
             judged += count
-            parts.append(grown)
+            parts.append(_without_larger_steps(grown, placed.filter(pl.col("ended") == ended), part))
     return _slow_leaks(recording, pl.concat(parts), blocks, SlowLeaks(GROWTH_SCHEMA.to_frame(), judged, (), coverage))
+
+
+def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
+    """Returns the growing call sites without those that hold one batch at a time, in steps that work on ever larger ones.
+
+    Args:
+        grown: GROWTH_SCHEMA.
+        placed: All blocks with their steps.
+        blocks: Those that were alive at the end of a step, with their call sites.
+    """
+    key = ["device", "pool", "site_path"]
+    is_early, is_late = (pl.col("step") < pl.col("ended") / 4, pl.col("step") > pl.col("ended") * 3 / 4)
+    of_step = placed.filter((pl.col("last_end") == 0) & (pl.col("step") > WARM_UP_STEPS)).group_by(
+        "device", "pool", "step", "ended"
+    )
+    passing = (
+        of_step.agg(pl.col("size").sum())
+        .group_by("device", "pool")
+        .agg(grown_passing=pl.col("size").filter(is_late).mean() - pl.col("size").filter(is_early).mean())
+    )
+    alive = (
+        blocks.join(grown.select(key), on=key, how="semi")
+        .group_by(key)
+        .agg(
+            (pl.col("last_end") - pl.col("first_end")).max().alias("longest"),
+            pl.col("step").n_unique().alias("steps"),
+            pl.len().alias("blocks"),
+        )
+    )
+    is_batch = (
+        (pl.col("longest") == 0)
+        & (pl.col("blocks") % pl.col("steps") == 0)
+        & (pl.col("grown_passing") >= _PASSING_RATIO * (pl.col("last_bytes") - pl.col("first_bytes")))
+    )
+    return (
+        grown.join(alive, on=key, how="left", maintain_order="left")
+        .join(passing, on=["device", "pool"], how="left", maintain_order="left")
+        .filter(~is_batch.fill_null(value=False))
+        .select(grown.columns)
+    )
 
 
 def _with_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
@@ -310,91 +334,3 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
         held_by=pl.lit(None, dtype=pl.String),
     )
     return found.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA), groups.height
-
-
-def live_series(
-    group: np.ndarray[Any, np.dtype[np.int64]],
-    groups: int,
-    blocks: pl.DataFrame,
-    steps: np.ndarray[Any, np.dtype[np.int64]],
-) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Sum up what is alive at the end of each of some steps.
-
-    Args:
-        group: Of each block, below `groups`.
-        groups: How many there are.
-        blocks: `size`, and `first_end` and `last_end` as `step_bounds.with_steps` has them.
-        steps: Numbers of steps, ascending.
-
-    Returns:
-        Bytes, a row per group and a column per step.
-    """
-    size = blocks["size"].to_numpy()
-    begin = np.searchsorted(steps, blocks["first_end"].to_numpy(), side="left")
-    # Alive at no end: as if it were freed where it was allocated.
-    end = np.maximum(np.searchsorted(steps, blocks["last_end"].to_numpy(), side="right"), begin)
-    width = len(steps) + 1
-    changes = np.zeros(groups * width, dtype=np.int64)
-    np.add.at(changes, group * width + begin, size)
-    np.subtract.at(changes, group * width + end, size)
-    summed: np.ndarray[Any, np.dtype[np.int64]] = np.cumsum(changes.reshape(groups, width), axis=1)[:, :-1]
-    return summed
-
-
-def trends(series: Figures) -> Trends:
-    """Find the trend of each series.
-
-    Args:
-        series: A row per series, a column per position; at least three positions.
-
-    Returns:
-        Slope and significance of each.
-    """
-    count, length = series.shape
-    slope = np.zeros(count)
-    score = np.zeros(count)
-    earlier, later = np.triu_indices(length, k=1)
-    at_once = max(_PAIRS_AT_ONCE // len(earlier), 1)
-    for start in range(0, count, at_once):
-        part = slice(start, start + at_once)
-        differences = series[part][:, later] - series[part][:, earlier]
-        slope[part] = np.median(differences / (later - earlier), axis=1)
-        score[part] = np.sign(differences).sum(axis=1)
-    variance = _score_variance(series) * _widening(series, slope)
-    # Continuity correction: the score moves in steps of two.
-    shifted = np.sign(score) * np.maximum(np.abs(score) - 1, 0)
-    z = np.divide(shifted, np.sqrt(variance), out=np.zeros(count), where=variance > 0)
-    significance = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z])
-    return Trends(slope, significance)
-
-
-def _score_variance(series: Figures) -> Figures:
-    """Returns the variance of Mann and Kendall's score without a trend, with the correction for equal values."""
-    count, length = series.shape
-    ordered = np.sort(series, axis=1)
-    starts = np.ones((count, length), dtype=np.bool_)
-    starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    # Positions where a run of equal values begins; the distance to the next one is its length.
-    flat = np.append(np.flatnonzero(starts), count * length)
-    ties = np.diff(flat).astype(np.float64)
-    of_tie = ties * (ties - 1) * (2 * ties + 5)
-    correction = np.bincount(flat[:-1] // length, weights=of_tie, minlength=count)
-    variance: Figures = (length * (length - 1) * (2 * length + 5) - correction) / 18
-    return variance
-
-
-def _widening(series: Figures, slope: Figures) -> Figures:
-    """Returns by what autocorrelation of neighbouring steps widens the variance; never below 1."""
-    length = series.shape[1]
-    rest = series - slope[:, None] * np.arange(length)
-    rest = rest - rest.mean(axis=1, keepdims=True)
-    power = (rest**2).sum(axis=1)
-    # What the slope leaves of a straight line is rounding.
-    scale = (series**2).sum(axis=1) * 1e-12
-    neighbours = (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
-    r = np.divide(neighbours, power, out=np.zeros(len(series)), where=power > scale)
-    # Short series show less of it than there is (Kendall 1954).
-    r = np.where(power > scale, r + (1 + 4 * r) / length, 0.0)
-    r = np.clip(r, 0.0, _MOST_AUTOCORRELATION)
-    widening: Figures = (1 + r) / (1 - r)
-    return widening

@@ -15,7 +15,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
-from msmemscope.analysis.leaks.growth import trends
+from msmemscope.analysis.leaks.trends import trends
 from msmemscope.analysis.options import DeviceName, QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.leaks.growth import live_series
+from msmemscope.analysis.leaks.trends import live_series
 from msmemscope.analysis.peak.candidates import (
     LEAST_JUMP,
     Candidate,
