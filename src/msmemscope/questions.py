@@ -161,7 +161,7 @@ def _leak_findings(result: LeakOverview | MarkLeaks) -> pl.DataFrame:
     if isinstance(result, MarkLeaks):
         return found_at_sites(result.blocks, kind=pl.lit("leak between marks"), site="site", size="counted_bytes")
     leaked = found_at_sites(result.step_leaks.leaked, kind=pl.lit("leak"), site="site", size="size")
-    return pl.concat([leaked, _growth_findings(result.slow_leaks)])
+    return pl.concat([leaked, _growth_findings(result.slow_leaks), _growth_findings(result.outside_steps)])
 
 
 def _growth_findings(result: SlowLeaks) -> pl.DataFrame:

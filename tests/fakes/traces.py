@@ -81,6 +81,12 @@ class Trace:
         copied = {name: row[name] for name in ("size", "pool", "device", "address")}
         self.add(EventKind.FREE, extra=block, **copied)
 
+    def holder(self, block: int, chain: str) -> None:
+        """Notes what of the program refers to a block."""
+        row = self.rows[block - 1]
+        copied = {name: row[name] for name in ("size", "pool", "device", "address")}
+        self.add(EventKind.HOLDER, extra=block, name_id=self.text(chain), **copied)
+
     def step(self, **fields: int) -> None:
         """Ends a step as `msmemscope.step()` does."""
         self._steps += 1

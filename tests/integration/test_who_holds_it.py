@@ -45,7 +45,7 @@ def test_every_way_of_holding(tmp_path: Path) -> None:
         "cache": "__main__.cached(cache)[10]",
         "generator": "main.generator(suspended).work",
         "deque": "main.last[0]",
-        "parameter": "Linear.weight, from main.model",
+        "parameter": "parameter Linear.weight, from main.model",
         "graph": "main.loss -> autograd graph",
         "cycle": found["cycle"][0],
         "two": "main.gone",

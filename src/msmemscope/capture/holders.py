@@ -96,7 +96,16 @@ class HolderSearches:
             blocks = _native.recorded_live_blocks()
             outlived = [block for block in blocks if after < block[2] < before]
             size = sum(block[1] for block in outlived)
-            if len(outlived) < least or size <= self._outlived:
+            if process_ends and self._steps:
+                # What was left before the first step has ended, and after the last: those of a phase are many.
+                outside = [
+                    [block for block in blocks if block[2] <= after],
+                    [block for block in blocks if block[2] >= before],
+                ]
+                outlived += [block for phase in outside if len(phase) >= _LEAST_REST for block in phase]
+            elif size <= self._outlived:
+                return
+            if len(outlived) < least:
                 return
             self._outlived = size
             blocks.sort(key=lambda block: -block[1])

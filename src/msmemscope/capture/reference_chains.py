@@ -24,6 +24,8 @@ _PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "t
 _NAMELESS = object()
 _PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
 """How modules of torch keep what the program calls their attributes."""
+_REGISTERED = re.compile(r"[.]_(parameter|buffer)s\['\w+'\]$")
+"""The end of a chain to a tensor of a module, which says so by its first word: see model/holders.py."""
 
 
 def chain_text(path: Sequence[Any], root_names: dict[int, str]) -> str:
@@ -44,7 +46,9 @@ def chain_text(path: Sequence[Any], root_names: dict[int, str]) -> str:
         text += step
         whole += step
         place += taken
+    registered = _REGISTERED.search(text)
     text, holder = (_PARTS_OF_MODULES.sub(r".\1", one) for one in (text, holder))
+    text = f"{registered[1]} {text}" if registered else text
     return _cut(f"{text}, from {holder}" if holder and holder != text else text)
 
 

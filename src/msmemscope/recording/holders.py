@@ -61,6 +61,22 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
     )
 
 
+def held_now_or_before(
+    alive: pl.DataFrame, blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]
+) -> pl.DataFrame:
+    """Return what holds most of the blocks of each group that are alive; where that is not known, what held those before them.
+
+    Args:
+        alive: As `main_holders` takes them.
+        blocks: All of the groups, the others too.
+        holders: Of HOLDER_SCHEMA.
+        key: Columns that tell the groups.
+    """
+    now = main_holders(alive, holders, key)
+    before = main_holders(blocks.drop("held_by", strict=False), holders, key)
+    return pl.concat([now, before.join(now, on=key, how="anti")])
+
+
 def main_holder(blocks: pl.DataFrame) -> str:
     """Return what holds most of some blocks: what the chains that hold them have in common; empty where none is known.
 

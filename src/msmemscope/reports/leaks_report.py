@@ -80,6 +80,7 @@ def render_leaks(
     if found.step_leaks.steps_ended or found.slow_leaks.remarks:
         _sites(writer, found.step_leaks)
     _slow_leaks(writer, found.slow_leaks, found.step_leaks)
+    _outside_steps(writer, found.outside_steps.sites)
     _driver(writer, found.driver_leaks)
     _host_memory(writer, found.host_growth)
 
@@ -362,6 +363,20 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
         writer.line()
         for remark in found.remarks:
             writer.sentence(remark, indent=0)
+
+
+def _outside_steps(writer: ReportWriter, sites: pl.DataFrame) -> None:
+    if sites.is_empty():
+        return
+    writer.line()
+    writer.line("Growth outside of steps: what a phase of the program left is still there in the end", HEADING)
+    rows = [
+        (format_bytes(row["last_bytes"] - row["first_bytes"]), row["phase"], _where(row), row["site"])
+        for row in sites.head(MOST_SITES).iter_rows(named=True)
+    ]
+    writer.table(("grown by", "when", "pool", "call site"), rows, labels=3)
+    _more_sites(writer, sites)
+    _held_by(writer, sites)
 
 
 def _driver(writer: ReportWriter, found: DriverLeaks) -> None:

@@ -43,6 +43,8 @@ QUESTION_OF: Final = {
     VerdictKind.INEFFICIENT: "inefficient",
 }
 _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
+_GROWTH_ABOVE_LEAK: Final = 2
+"""How many times what leaked by the definition the growth of its line must be to be said instead."""
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
 
@@ -207,8 +209,14 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
         return
     from msmemscope.analysis.leaks.growth import GrowthBasis
 
-    sites = process.leaks.step_leaks.leaking_sites
-    for row in sites.iter_rows(named=True):
+    key = ["device", "pool", "site_path"]
+    found = process.leaks.slow_leaks
+    grown = pl.col("last_bytes") - pl.col("first_bytes")
+    # A queue that fills frees what it holds as well: that some blocks leak is then the smaller part of the truth.
+    leaking = process.leaks.step_leaks.leaking_sites.join(
+        found.sites.select(*key, growth=grown), on=key, how="left", maintain_order="left"
+    ).filter(pl.col("growth").is_null() | (pl.col("growth") <= _GROWTH_ABOVE_LEAK * pl.col("leaked_bytes")))
+    for row in leaking.iter_rows(named=True):
         is_once = row["first_step"] == row["last_step"]
         yield Verdict(
             VerdictKind.LEAK,
@@ -222,23 +230,21 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             held_by=row["held_by"] or "",
             growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
-    leaking = sites.select("device", "pool", "site_path")
-    found = process.leaks.slow_leaks
-    slow = found.sites.join(leaking, on=leaking.columns, how="anti", maintain_order="left")
+    outside = process.leaks.outside_steps.sites
+    slow = pl.concat([found.sites.join(leaking, on=key, how="anti", maintain_order="left"), outside])
     in_parts = found.basis is GrowthBasis.PARTS
-    span = "in parts {} to {} of the run, which has no steps" if in_parts else "in steps {} to {}"
     for row in slow.iter_rows(named=True):
-        growth = row["last_bytes"] - row["first_bytes"]
+        span = "in parts {} to {} of the run, which has no steps" if in_parts else "in steps {} to {}"
         yield Verdict(
             VerdictKind.SLOW_LEAK,
             row["device"],
             row["pool"],
-            growth,
+            row["last_bytes"] - row["first_bytes"],
             row["site"] or "",
-            span.format(row["first_step"], row["last_step"]),
+            row["phase"] or span.format(row["first_step"], row["last_step"]),
             (process,),
             held_by=row["held_by"] or "",
-            growth_bytes=round(row["slope_bytes_per_step"]) if not in_parts else 0,
+            growth_bytes=round(row["slope_bytes_per_step"]) if not in_parts and not row["phase"] else 0,
         )
 
 

@@ -22,6 +22,7 @@ growth; so does one that has not filled up when the run ends.
 from __future__ import annotations
 
 import dataclasses
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -33,13 +34,16 @@ from msmemscope.analysis.leaks.sites import SITE_KEY
 from msmemscope.analysis.leaks.trends import live_series, trends
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.analysis.recorded import Need
+from msmemscope.model.holders import HELD_BY_C, OF_MODULE
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, main_holders
+from msmemscope.recording.holders import block_holders, held_now_or_before, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.units import SIZE_FORMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
@@ -64,6 +68,10 @@ _MOST_STEPS: Final = 128
 """Step ends of a series; of a longer run, evenly spaced ones are taken."""
 _PASSING_RATIO: Final = 2
 """How many times as much as a call site what comes and goes within steps must have grown to explain it."""
+_GROWN_KEY: Final = ["device", "pool", "site_path"]
+_OF_NO_VARIABLE: Final = rf"^(?:{OF_MODULE}|{re.escape(HELD_BY_C)})"
+_LONG_STEP_RATIO: Final = 4
+"""How many times as many allocations as usual a step has that is judged by itself."""
 _MOST_PARTS: Final = 64
 """Parts of a run without steps."""
 _LEAST_IN_PART: Final = 4
@@ -96,6 +104,7 @@ GROWTH_SCHEMA: Final = pl.Schema(
         "last_step": pl.Int64(),
         "last_blocks": pl.Int64(),
         "held_by": pl.String(),
+        "phase": pl.String(),
     }
 )
 """One row per call site in one pool of one device that grows, steepest first.
@@ -106,6 +115,7 @@ significance: chance that steps without a trend look like this or more so; the l
 first_bytes, last_bytes: alive at the end of first_step and of last_step.
 last_blocks: blocks alive at the end of last_step.
 held_by: what of the program refers to most of those that this is known of, `recording.holders`; null if it is not known.
+phase: of growth outside of steps, when it was: `after the last step`. Null elsewhere.
 """
 
 
@@ -184,7 +194,6 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
         placed: All blocks with their steps.
         blocks: Those that were alive at the end of a step, with their call sites.
     """
-    key = ["device", "pool", "site_path"]
     is_early, is_late = (pl.col("step") < pl.col("ended") / 4, pl.col("step") > pl.col("ended") * 3 / 4)
     of_step = placed.filter((pl.col("last_end") == 0) & (pl.col("step") > WARM_UP_STEPS)).group_by(
         "device", "pool", "step", "ended"
@@ -195,8 +204,8 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
         .agg(grown_passing=pl.col("size").filter(is_late).mean() - pl.col("size").filter(is_early).mean())
     )
     alive = (
-        blocks.join(grown.select(key), on=key, how="semi")
-        .group_by(key)
+        blocks.join(grown.select(_GROWN_KEY), on=_GROWN_KEY, how="semi")
+        .group_by(_GROWN_KEY)
         .agg(
             (pl.col("last_end") - pl.col("first_end")).max().alias("longest"),
             pl.col("step").n_unique().alias("steps"),
@@ -209,7 +218,7 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
         & (pl.col("grown_passing") >= _PASSING_RATIO * (pl.col("last_bytes") - pl.col("first_bytes")))
     )
     return (
-        grown.join(alive, on=key, how="left", maintain_order="left")
+        grown.join(alive, on=_GROWN_KEY, how="left", maintain_order="left")
         .join(passing, on=["device", "pool"], how="left", maintain_order="left")
         .filter(~is_batch.fill_null(value=False))
         .select(grown.columns)
@@ -223,13 +232,13 @@ def _with_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
     """Returns the answer with the call sites that grow, and what holds their blocks."""
-    key = ["device", "pool", "site_path"]
-    alive = blocks.filter(pl.col("last_end") == pl.col("ended")).join(grown.select(key), on=key, how="semi")
-    held = main_holders(alive, block_holders(recording), key)
+    grows = blocks.join(grown.select(_GROWN_KEY), on=_GROWN_KEY, how="semi")
+    alive = grows.filter(pl.col("last_end") == pl.col("ended"))
+    held = held_now_or_before(alive, grows, block_holders(recording), _GROWN_KEY)
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
     sites = (
         grown.drop("held_by")
-        .join(held, on=key, how="left")
+        .join(held, on=_GROWN_KEY, how="left")
         .select(GROWTH_SCHEMA.names())
         .sort(order, descending=[True, True, False, False, False])
     )
@@ -240,17 +249,105 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     """Judge a program without steps by the parts of its run."""
     blocks = recording.blocks.select(_JUDGED)
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage, GrowthBasis.PARTS)
-    parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
-    if parts < least:
+    if min(blocks.height // _LEAST_IN_PART, _MOST_PARTS) < least:
         remark = (
             f"growth: not judged, there are too few steps and {blocks.height} allocations; without steps, at least "
             f"{least * _LEAST_IN_PART} are needed"
         )
         return dataclasses.replace(nothing, remarks=(remark,))
-    placed, busy_parts = _in_parts(blocks, parts)
-    if busy_parts < _LEAST_BUSY_SHARE * parts:
+    found = _grown_over_parts(recording, blocks, options, least)
+    if found is None:
         remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
         return dataclasses.replace(nothing, remarks=(remark,))
+    grown, placed, judged = found
+    # Those allocated in the last part are alive, too, and of the same sites.
+    return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))
+
+
+def find_growth_outside_steps(recording: Recording, options: GrowthOptions | None = None) -> SlowLeaks:
+    """Find the call sites that grow where a program with steps has none: before the first has ended, after the last, within a long one.
+
+    A phase is judged as a run without steps is. What a call site left in it must still be there in the end, and it must be
+    known what holds it: no weights or other tensors of a module, which are loaded in a loop, too.
+
+    Args:
+        recording: Of a process.
+        options: What counts as growth.
+
+    Returns:
+        The call sites, with their `phase`; none if the program has no steps.
+    """
+    options = options or GrowthOptions()
+    least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage_of(SUBJECT, recording), GrowthBasis.PARTS)
+    bounds = process_steps(recording)
+    if bounds.ended <= WARM_UP_STEPS:
+        return nothing
+    placed = with_steps(recording.blocks.select(_JUDGED), bounds)
+    holders = block_holders(recording)
+    freed = pl.col("free_sequence")
+    # What is freed after the last allocation is freed because the program ends, or might as well be.
+    is_freed_last = freed.is_null() | (freed > placed["malloc_sequence"].max())
+    is_left = is_freed_last | (pl.col("last_end") == pl.col("ended"))
+    rows, blocks = [nothing.sites], []
+    for phase, of_phase in _phases(placed, least * _LEAST_IN_PART):
+        found = _grown_over_parts(recording, of_phase.select(_JUDGED), options, least)
+        if found is None or found[0].is_empty():
+            continue
+        grown, in_parts, _ = found
+        left = of_phase.filter(is_left).select("malloc_sequence")
+        lasting = in_parts.join(grown.select(_GROWN_KEY), on=_GROWN_KEY, how="semi").join(
+            left, on="malloc_sequence", how="semi"
+        )
+        held = main_holders(lasting, holders, _GROWN_KEY).filter(~pl.col("held_by").str.contains(_OF_NO_VARIABLE))
+        sums = lasting.group_by(_GROWN_KEY).agg(left_bytes=pl.col("size").sum())
+        grown = (
+            grown.drop("held_by", "phase")
+            .join(held, on=_GROWN_KEY)
+            .join(sums, on=_GROWN_KEY)
+            .filter(2 * pl.col("left_bytes") >= pl.col("last_bytes"))
+            .with_columns(phase=pl.lit(phase))
+        )
+        rows.append(grown.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA))
+        blocks.append(lasting.join(grown, on=_GROWN_KEY, how="semi")["malloc_sequence"])
+    sites = pl.concat(rows).sort("last_bytes", descending=True)
+    return dataclasses.replace(
+        nothing, sites=sites, blocks=pl.concat(blocks) if blocks else nothing.blocks, judged_sites=sites.height
+    )
+
+
+def _phases(placed: pl.DataFrame, least: int) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The stretches of a run that no step of its loop explains, with the blocks that were allocated in them."""
+    for of_group in placed.partition_by("ended"):
+        ended = int(of_group["ended"][0])
+        # By the next end: what comes between two ranges of the program is judged with the second.
+        is_of_step = pl.col("first_end").is_between(WARM_UP_STEPS + 1, ended)
+        counts = of_group.filter(is_of_step).group_by("first_end").len().sort("first_end")
+        long = counts.filter(pl.col("len") >= _LONG_STEP_RATIO * pl.col("len").median())["first_end"]
+        phases = (
+            ("before the first step has ended", pl.col("first_end") <= WARM_UP_STEPS),
+            *((f"within step {step}", pl.col("first_end") == step) for step in long),
+            ("after the last step", pl.col("first_end") > ended),
+        )
+        for phase, is_in_phase in phases:
+            of_phase = of_group.filter(is_in_phase)
+            if of_phase.height >= least:
+                yield phase, of_phase
+
+
+def _grown_over_parts(
+    recording: Recording, blocks: pl.DataFrame, options: GrowthOptions, least: int
+) -> tuple[pl.DataFrame, pl.DataFrame, int] | None:
+    """Judge blocks by parts of the time in which they were allocated, at least so many.
+
+    Returns:
+        The growing call sites, the blocks with their sites, and how many sites were judged; None if too little is given back
+        to be a loop.
+    """
+    parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
+    placed, busy_parts = _in_parts(blocks, parts)
+    if busy_parts < _LEAST_BUSY_SHARE * parts:
+        return None
     # Each pool has its own pace: threads that allocate in different ones run ahead of each other. Small pools have none.
     own, rest = [], []
     for pool_blocks in blocks.partition_by("device", "pool", maintain_order=True):
@@ -267,15 +364,12 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     )
     lasting = placed.filter(pl.col("last_end") >= pl.col("first_end"))
     if lasting.is_empty():
-        return nothing
+        return GROWTH_SCHEMA.to_frame(), placed, 0
     judged = [
         _grown(part, part["ended"][0], options, least_rises=_LEAST_RISES)
         for part in lasting.partition_by("ended", maintain_order=True)
     ]
-    grown = pl.concat([rows for rows, _ in judged])
-    nothing = dataclasses.replace(nothing, judged_sites=sum(count for _, count in judged))
-    # Those allocated in the last part are alive, too, and of the same sites.
-    return _slow_leaks(recording, grown, placed, nothing)
+    return pl.concat([rows for rows, _ in judged]), placed, sum(count for _, count in judged)
 
 
 def _in_parts(blocks: pl.DataFrame, parts: int) -> tuple[pl.DataFrame, int]:
@@ -332,5 +426,6 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
         first_step=pl.lit(int(steps[0])),
         last_step=pl.lit(int(steps[-1])),
         held_by=pl.lit(None, dtype=pl.String),
+        phase=pl.lit(None, dtype=pl.String),
     )
     return found.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA), groups.height

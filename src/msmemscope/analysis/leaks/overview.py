@@ -11,7 +11,7 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
-from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_slow_leaks
+from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
 from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
@@ -48,6 +48,8 @@ class LeakOverview:
     step_leaks: StepLeaks
     fluctuation: Fluctuation
     slow_leaks: SlowLeaks
+    outside_steps: SlowLeaks
+    """Growth before, between and after the steps of a program that has some."""
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
@@ -62,7 +64,8 @@ class LeakOverview:
     @property
     def leaked_sequences(self) -> pl.Series:
         """`malloc_sequence` of what leaked over steps and of what is alive of call sites that grow, each once."""
-        return pl.concat([self.step_leaks.leaked["malloc_sequence"], self.slow_leaks.blocks]).unique()
+        grown = (self.slow_leaks.blocks, self.outside_steps.blocks)
+        return pl.concat([self.step_leaks.leaked["malloc_sequence"], *grown]).unique()
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""
@@ -85,6 +88,7 @@ def find_leaks(
         find_step_leaks(recording, options),
         find_fluctuation(recording),
         find_slow_leaks(recording, growth),
+        find_growth_outside_steps(recording, growth),
         find_driver_leaks(recording),
         find_host_growth(recording),
         coverage_of(SUBJECT, recording),

@@ -35,7 +35,7 @@ from msmemscope.analysis.leaks.sites import (
 )
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, main_holders
+from msmemscope.recording.holders import block_holders, held_now_or_before
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
@@ -237,7 +237,9 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
         holders, on="malloc_sequence", how="left", maintain_order="left"
     )
     leaked = blocks.filter(pl.col("fate") == Fate.LEAKED.value)
-    sites = _sites(blocks).join(main_holders(leaked, holders, SITE_KEY), on=SITE_KEY, how="left", maintain_order="left")
+    sites = _sites(blocks).join(
+        held_now_or_before(leaked, blocks, holders, SITE_KEY), on=SITE_KEY, how="left", maintain_order="left"
+    )
     pools, peaks = _pools(recording.blocks, leaked)
     sites = sites.join(peaks, on=SITE_KEY, how="left", maintain_order="left")
     return StepLeaks(

@@ -3,6 +3,9 @@
 That test takes positions as independent. The use of a pool is not: what is alive at one end of a step is often alive at the
 next. So its variance is widened by (1 + r) / (1 - r), r being the autocorrelation of neighbouring positions after the trend
 is removed, corrected for the bias that it has in short series.
+
+Growth that becomes slower looks like such a dependence. But what depends on its last position alone falls as often as it rises: a
+series that hardly ever falls is judged by the chance of as many rises in a row, if that is the smaller one.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ Figures: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 _PAIRS_AT_ONCE: Final = 1 << 22
 """Pairs of positions whose differences are held in memory at a time."""
 _MOST_AUTOCORRELATION: Final = 0.95
+_MOST_FALLEN: Final = 0.01
+"""Of what a series rises by, what it may fall by in all and still be said to rise only."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +93,16 @@ def trends(series: Figures) -> Trends:
     shifted = np.sign(score) * np.maximum(np.abs(score) - 1, 0)
     z = np.divide(shifted, np.sqrt(variance), out=np.zeros(count), where=variance > 0)
     significance = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z])
+    significance = np.minimum(significance, _chance_of_rises(series))
     return Trends(slope, significance)
+
+
+def _chance_of_rises(series: Figures) -> Figures:
+    """Returns the chance that each series rises as often as it does, where it hardly falls; elsewhere 1."""
+    changes = np.diff(series, axis=1)
+    risen, fallen = np.clip(changes, 0, None).sum(axis=1), np.clip(-changes, 0, None).sum(axis=1)
+    in_a_row = np.sign(changes).sum(axis=1)
+    return np.where(fallen <= _MOST_FALLEN * risen, 0.5 ** np.clip(in_a_row, 0, None), 1.0)
 
 
 def _score_variance(series: Figures) -> Figures:

@@ -21,6 +21,18 @@ CHINESE_FORMS: Final = {
         "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 在没有步的运行的第 {first} 至 {last} 段"
         "[, 被 {chain} 持有][ ({who})]"
     ),
+    "slow leak: {size} on {device}[ at {site}][ ({other}) and {more} more line[s]], before the first step has ended"
+    "[, held by {chain}][ ({who})]": (
+        "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 第一步结束之前[, 被 {chain} 持有][ ({who})]"
+    ),
+    "slow leak: {size} on {device}[ at {site}][ ({other}) and {more} more line[s]], after the last step"
+    "[, held by {chain}][ ({who})]": (
+        "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 最后一步之后[, 被 {chain} 持有][ ({who})]"
+    ),
+    "slow leak: {size} on {device}[ at {site}][ ({other}) and {more} more line[s]], within step {number}"
+    "[, held by {chain}][ ({who})]": (
+        "缓慢泄漏: {device} 上 {size}[, 位于 {site}][ ({other}) 及另外 {more} 行], 第 {number} 步之内[, 被 {chain} 持有][ ({who})]"
+    ),
     "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
     "({asked} refused)[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "

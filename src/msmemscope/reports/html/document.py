@@ -237,8 +237,9 @@ def _leaks(process: ProcessSummary) -> str:
         size, blocks = int(sites["leaked_bytes"].sum()), int(sites["leaked_blocks"].sum())
         at = f"{counted(blocks, 'block')} at {counted(sites.height, 'call site')}"
         return f"Leaks{over}: {format_bytes(size)} in {at}"
-    if slow.sites.height:
-        return f"No leaked blocks{over}, but {counted(slow.sites.height, 'call site')} that grow"
+    growing = slow.sites.height + process.leaks.outside_steps.sites.height
+    if growing:
+        return f"No leaked blocks{over}, but {counted(growing, 'call site')} that grow"
     return f"No leaks{over}"
 
 

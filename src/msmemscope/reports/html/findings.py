@@ -244,16 +244,21 @@ def _operators(names: Sequence[str]) -> str:
 def _slow_leaks(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
     if process.leaks is None:
         return
-    slow = process.leaks.slow_leaks
+    slow, outside = process.leaks.slow_leaks, process.leaks.outside_steps
     unit = "part" if slow.basis is GrowthBasis.PARTS else "step"
-    blocks = stacks.recording.blocks.filter(pl.col("malloc_sequence").is_in(slow.blocks.implode()))
+    numbers = pl.concat([slow.blocks, outside.blocks])
+    blocks = stacks.recording.blocks.filter(pl.col("malloc_sequence").is_in(numbers.implode()))
     known = [stacks.texts(row) for row in blocks.select(_IDS).unique().head(_MOST_SITES).iter_rows(named=True)]
     grown = pl.col("last_bytes") - pl.col("first_bytes")
-    for row in slow.sites.sort(grown, descending=True).head(_MOST_SITES).iter_rows(named=True):
-        facts = (
-            ("alive", f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}"),
+    sites = pl.concat([slow.sites, outside.sites]).sort(grown, descending=True)
+    for row in sites.head(_MOST_SITES).iter_rows(named=True):
+        rate = (
             (f"per {unit}", format_bytes(round(row["slope_bytes_per_step"]))),
             ("steps" if unit == "step" else "parts", f"{row['first_step']} to {row['last_step']}"),
+        )
+        facts = (
+            ("alive", f"{format_bytes(row['first_bytes'])} to {format_bytes(row['last_bytes'])}"),
+            *((("when", row["phase"]),) if row["phase"] else rate),
             ("by chance", f"{row['significance']:.1e}"),
             ("held by", row["held_by"] or ""),
         )

@@ -83,6 +83,19 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
                 TableColumn("held by", "held_by"),
             ),
         ),
+        table_of(
+            "Growth outside of steps",
+            with_places(result.outside_steps.sites),
+            (
+                TableColumn("when", "phase"),
+                TableColumn("at first", "first_bytes", _BYTES),
+                TableColumn("at last", "last_bytes", _BYTES),
+                _POOL,
+                TableColumn("call site", "site", _SITE),
+                TableColumn("held by", "held_by"),
+            ),
+            note="What a phase of the program left is still there in the end.",
+        ),
     ]
     return [table for table in (*tables, *harmless) if table.rows]
 
