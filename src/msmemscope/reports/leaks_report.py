@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from msmemscope.analysis.leaks.between_marks import MarkLeaks
+    from msmemscope.analysis.leaks.cycles import WaitingCycles
     from msmemscope.analysis.leaks.driver_leaks import DriverLeaks
     from msmemscope.analysis.leaks.fluctuation import Fluctuation, PoolFluctuation, StepExtreme
     from msmemscope.analysis.leaks.growth import SlowLeaks
@@ -81,6 +82,7 @@ def render_leaks(
         _sites(writer, found.step_leaks)
     _slow_leaks(writer, found.slow_leaks, found.step_leaks)
     _outside_steps(writer, found.outside_steps.sites)
+    _waiting_cycles(writer, found.waiting_cycles)
     _driver(writer, found.driver_leaks)
     _host_memory(writer, found.host_growth)
 
@@ -377,6 +379,26 @@ def _outside_steps(writer: ReportWriter, sites: pl.DataFrame) -> None:
     writer.table(("grown by", "when", "pool", "call site"), rows, labels=3)
     _more_sites(writer, sites)
     _held_by(writer, sites)
+
+
+def _waiting_cycles(writer: ReportWriter, found: Sequence[WaitingCycles]) -> None:
+    for one in found:
+        writer.line()
+        writer.line(
+            f"Waiting for the garbage collector: {format_bytes(one.waiting_bytes)} of {_place(one.device, one.pool)}",
+            HEADING,
+        )
+        blocks = counted(one.found_blocks, "block")
+        writer.sentence(
+            f"After step {one.step} a search found {format_bytes(one.found_bytes)} in {blocks} that only a reference cycle keeps. "
+            "The rest is an estimate for the peak of the pool."
+        )
+        if one.site:
+            writer.sentence(f"allocated at {one.site}")
+        writer.sentence(f"the cycle: {one.cycle}")
+        writer.sentence(
+            "Break the cycle, for example with a weak reference, or call gc.collect() where such an object has done its work."
+        )
 
 
 def _driver(writer: ReportWriter, found: DriverLeaks) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.holders import IN_CYCLE
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import counted, short_site
@@ -131,7 +132,7 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
     """Put the leaks of a pool together: a tensor that is kept with its graph keeps blocks of many lines."""
     leaks: dict[tuple[VerdictKind, str, int], list[Verdict]] = {}
     for one in found:
-        if one.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}:
+        if one.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK} and not one.known_sentence:
             leaks.setdefault((one.kind, device_name(one.device).partition(":")[0], one.pool), []).append(one)
         else:
             leaks[one.kind, str(id(one)), one.pool] = [one]
@@ -168,6 +169,7 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _out_of_memory(process)
     yield from _overwritten(process)
     yield from _leaks(process)
+    yield from _waiting_cycles(process)
     yield from _host_memory(process)
     yield from _inefficient(process)
 
@@ -245,6 +247,28 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             (process,),
             held_by=row["held_by"] or "",
             growth_bytes=round(row["slope_bytes_per_step"]) if not in_parts and not row["phase"] else 0,
+        )
+
+
+def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.leaks is None:
+        return
+    leaking = process.leaks.step_leaks.leaking_sites.filter(pl.col("held_by").str.contains(IN_CYCLE, literal=True))
+    said = set(leaking.select("device", "pool").iter_rows())
+    for one in process.leaks.waiting_cycles:
+        if (one.device, one.pool) in said:
+            continue
+        at = f" at {short_site(one.site)}" if one.site else ""
+        yield Verdict(
+            VerdictKind.LEAK,
+            one.device,
+            one.pool,
+            one.waiting_bytes,
+            one.site,
+            "",
+            (process,),
+            known_sentence=f"leak: {format_bytes(one.waiting_bytes)} on {device_name(one.device)}{at}, waiting for the garbage "
+            f"collector in a reference cycle through {one.cycle}",
         )
 
 

@@ -21,6 +21,8 @@ RESULT_KEYS = {
         "step_leaks",
         "fluctuation",
         "slow_leaks",
+        "outside_steps",
+        "waiting_cycles",
         "host_growth",
         "driver_leaks",
         "coverage",

@@ -9,6 +9,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
+from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
@@ -50,6 +51,8 @@ class LeakOverview:
     slow_leaks: SlowLeaks
     outside_steps: SlowLeaks
     """Growth before, between and after the steps of a program that has some."""
+    waiting_cycles: tuple[WaitingCycles, ...]
+    """What waited for the garbage collector, by device and pool."""
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
@@ -89,6 +92,7 @@ def find_leaks(
         find_fluctuation(recording),
         find_slow_leaks(recording, growth),
         find_growth_outside_steps(recording, growth),
+        find_waiting_cycles(recording),
         find_driver_leaks(recording),
         find_host_growth(recording),
         coverage_of(SUBJECT, recording),

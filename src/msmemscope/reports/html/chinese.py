@@ -71,6 +71,11 @@ CHINESE_TEXTS: Final = {
     "Growth outside of steps": "步之外的增长",
     "What a phase of the program left is still there in the end.": "程序某一阶段留下的内存, 到结束时仍然存在。",
     "when": "何时",
+    "cycle": "循环引用",
+    "Waiting for the garbage collector": "等待垃圾回收的内存",
+    "Break the cycle, for example with a weak reference, or call gc.collect() where such an object has done its work.": (
+        "打破循环引用, 例如使用弱引用; 或者在此类对象用完之处调用 gc.collect()。"
+    ),
     "before the first step has ended": "第一步结束之前",
     "after the last step": "最后一步之后",
     "Call sites that grow from step to step": "逐步增长的调用点",

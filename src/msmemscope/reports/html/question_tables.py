@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -22,6 +23,9 @@ _BYTES: Final = ColumnKind.BYTES
 _COUNT: Final = ColumnKind.COUNT
 _SITE: Final = ColumnKind.SITE
 _POOL: Final = TableColumn("pool", PLACE)
+_CYCLE_SCHEMA: Final = pl.Schema(
+    {"device": pl.Int16(), "pool": pl.UInt8(), "waiting_bytes": pl.Int64(), "site": pl.String(), "cycle": pl.String()}
+)
 
 
 def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
@@ -95,6 +99,17 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
                 TableColumn("held by", "held_by"),
             ),
             note="What a phase of the program left is still there in the end.",
+        ),
+        table_of(
+            "Waiting for the garbage collector",
+            with_places(pl.DataFrame([dataclasses.asdict(one) for one in result.waiting_cycles], schema=_CYCLE_SCHEMA)),
+            (
+                TableColumn("size", "waiting_bytes", _BYTES),
+                _POOL,
+                TableColumn("call site", "site", _SITE),
+                TableColumn("cycle", "cycle"),
+            ),
+            note="Break the cycle, for example with a weak reference, or call gc.collect() where such an object has done its work.",
         ),
     ]
     return [table for table in (*tables, *harmless) if table.rows]

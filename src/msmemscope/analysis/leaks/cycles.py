@@ -1,0 +1,109 @@
+"""Memory that waits for the garbage collector: objects that nothing of the program refers to but each other.
+
+A search for holders finds such blocks while the program runs. How much waited at the peak of their pool is estimated from it: of
+the call sites of these blocks, all that was alive at the peak, less what was alive at the search and not waiting. The searches
+record a part of what waits, so this errs to the low side. A search at the end of the process does not count: with the last
+functions, their cycles have ended as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.events import EventKind
+from msmemscope.model.holders import IN_CYCLE
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.step_bounds import process_steps, with_steps
+from msmemscope.recording.timeline import MemoryUse, blocks_in_use
+
+if TYPE_CHECKING:
+    from msmemscope.recording import Recording
+
+LEAST_WAITING_BYTES: Final = 1 << 20
+LEAST_WAITING_SHARE: Final = 0.1
+"""Of its pool's peak, that is worth a finding."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WaitingCycles:
+    """What waited for the garbage collector in one pool of one device."""
+
+    device: int
+    pool: int
+    step: int
+    """At whose end it was looked for."""
+    found_bytes: int
+    found_blocks: int
+    """That were found waiting."""
+    waiting_bytes: int
+    """That waited at the peak of the pool, or when it was looked for, whichever is more."""
+    site: str
+    """The line that allocated most of what was found."""
+    cycle: str
+    """The way through which most of it refers to itself."""
+
+
+def find_waiting_cycles(recording: Recording) -> tuple[WaitingCycles, ...]:
+    """Find memory that waited for the garbage collector while the program went on.
+
+    Args:
+        recording: Of a process whose holders were looked for.
+
+    Returns:
+        By device and pool; only what is worth a finding.
+    """
+    names = recording.strings.select(name_id="id", chain="text")
+    noted = (
+        recording.events.filter(pl.col("kind") == EventKind.HOLDER)
+        .select("name_id", noted="sequence", malloc_sequence="extra")
+        .join(names, on="name_id")
+        .filter(pl.col("chain").str.contains(IN_CYCLE, literal=True))
+        .sort("noted")
+        .unique("malloc_sequence", keep="first", maintain_order=True)
+    )
+    bounds = process_steps(recording)
+    if noted.is_empty() or not bounds.ended:
+        return ()
+    blocks = recording.blocks.join(noted, on="malloc_sequence", maintain_order="left")
+    placed = with_steps(blocks, bounds).with_columns(
+        at_step=pl.Series(bounds.shared.ends_before(blocks["noted"].to_numpy()))
+    )
+    waiting = placed.filter(pl.col("at_step") < pl.col("ended"))
+    found = [_of_pool(recording, part) for part in waiting.partition_by("device", "pool", maintain_order=True)]
+    return tuple(one for one in found if one is not None)
+
+
+def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | None:
+    device, pool = waiting.select("device", "pool").row(0)
+    everything = recording.blocks.filter((pl.col("device") == device) & (pl.col("pool") == pool))
+    # The search that found the most: from when a block is found waiting, it waits until it is freed.
+    moment = MemoryUse.of(waiting.with_columns(malloc_sequence=pl.col("noted"))).peak_moment
+    sites = call_sites(recording, everything)
+    then = blocks_in_use(waiting.filter(pl.col("noted") <= moment), moment)
+    then = then.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
+    same = everything.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").join(
+        then.select("site_path", "size").unique(), on=["site_path", "size"], how="semi"
+    )
+    found_bytes = int(then["size"].sum())
+    needed = int(blocks_in_use(same, moment)["size"].sum()) - found_bytes
+    use = MemoryUse.of(everything)
+    at_peak = int(blocks_in_use(same, use.peak_moment)["size"].sum()) - needed
+    bytes_waiting = max(at_peak, found_bytes)
+    if bytes_waiting < max(LEAST_WAITING_BYTES, LEAST_WAITING_SHARE * use.peak_bytes):
+        return None
+    by_site = then.group_by("site").agg(pl.col("size").sum()).sort("size", "site")
+    cycles = then.with_columns(cycle=pl.col("chain").str.split(IN_CYCLE).list.last())
+    by_cycle = cycles.group_by("cycle").agg(pl.col("size").sum()).sort("size", "cycle")
+    return WaitingCycles(
+        device,
+        pool,
+        int(then["at_step"].sort()[-1]),
+        found_bytes,
+        then.height,
+        bytes_waiting,
+        by_site["site"][-1] or "",
+        by_cycle["cycle"][-1],
+    )

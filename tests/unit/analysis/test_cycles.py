@@ -1,0 +1,53 @@
+"""Memory that waits for the garbage collector."""
+
+from __future__ import annotations
+
+import pytest
+
+from msmemscope.analysis.leaks.cycles import find_waiting_cycles
+from msmemscope.model.pools import Pool
+from tests.fakes.traces import Trace
+
+SITE = "/home/me/search.py(10): __init__\n/home/me/search.py(40): main"
+OTHER = "/home/me/search.py(20): run\n/home/me/search.py(40): main"
+CHAIN = "Linear.weight, from Trial.model, in a reference cycle through Trial.schedule.trial"
+MIB = 1 << 20
+
+
+def trials(*, found_at: int, waits: bool = True) -> Trace:
+    """Six trials of three steps; a search in one of them, by its number, finds the first one waiting. All go at the end."""
+    trace = Trace()
+    models: list[int] = []
+    for trial in range(6):
+        models.append(trace.malloc(8 * MIB, SITE))
+        for step in range(3):
+            trace.free(trace.malloc(MIB, OTHER))
+            if waits and trial == found_at and step == 2:
+                trace.holder(models[0], CHAIN)
+            trace.step()
+        if not waits:
+            trace.free(models.pop())
+    for model in models:
+        trace.free(model)
+    return trace
+
+
+def test_what_waits_at_the_peak_is_estimated() -> None:
+    """One was found of two that were there; six were there at the peak, of which one was needed."""
+    (found,) = find_waiting_cycles(trials(found_at=1).recording())
+    assert (found.device, found.pool, found.step, found.site) == (0, Pool.PTA, 5, "/home/me/search.py(10): __init__")
+    assert (found.found_bytes, found.found_blocks, found.waiting_bytes) == (8 * MIB, 1, 40 * MIB)
+    assert found.cycle == "Trial.schedule.trial"
+
+
+@pytest.mark.parametrize("trace", [trials(found_at=9), trials(found_at=9, waits=False)], ids=["not found", "freed"])
+def test_without_a_search_nothing_is_said(trace: Trace) -> None:
+    """That blocks pile up alone says nothing of cycles."""
+    assert find_waiting_cycles(trace.recording()) == ()
+
+
+def test_a_search_at_the_end_does_not_count() -> None:
+    """With the last functions of a program its cycles end, too."""
+    trace = trials(found_at=9)
+    trace.holder(trace.malloc(80 * MIB, SITE), CHAIN)
+    assert find_waiting_cycles(trace.recording()) == ()
