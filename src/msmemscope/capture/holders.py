@@ -48,6 +48,10 @@ class HolderSearches:
 
     def __init__(self, limit_ms: Callable[[], int]) -> None:
         self._limit_ms = limit_ms
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Nothing has happened yet: a process that is forked has a log and steps of its own."""
         self._steps = 0
         self._next = _FIRST_SEARCH
         self._after_warm_up = 0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
+from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.place import place_notes
 from msmemscope.configuration import (
     OPTION_BY_KEYWORD,
@@ -54,7 +55,7 @@ class Session:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         # A thread that holds the lock while another one forks is not there to release it in the child.
-        os.register_at_fork(after_in_child=self._renew_lock)
+        os.register_at_fork(after_in_child=self._renew_in_child)
         self._config: Config | None = None
         self._defaults: Config | None = None
         self._is_launched = False
@@ -74,9 +75,20 @@ class Session:
         self._implied_steps: ImpliedSteps | None = None
         self._holders: HolderSearches | None = None
 
-    def _renew_lock(self) -> None:
+    def _renew_in_child(self) -> None:
         self._lock = threading.RLock()
         self._awaits_start = False  # its parent says so
+        if self._holders is not None:
+            self._holders.begin_anew()
+
+    def _finish_with_workers(self) -> None:
+        """See to it that processes of multiprocessing end in an orderly way: they leave without what Python does at its exit."""
+        if "multiprocessing.util" in sys.modules:
+            sys.modules["multiprocessing.util"].register_after_fork(self, _finish_worker_at_its_end)
+            if sys.modules["multiprocessing.process"].parent_process() is not None:
+                _finish_worker_at_its_end(self)  # a worker that was spawned, and has imported torch only now
+        else:
+            when_imported("multiprocessing.util", self._finish_with_workers)
 
     @property
     def config(self) -> Config:
@@ -196,6 +208,7 @@ class Session:
             self._has_begun = True
             place_notes.look(config.role)
             atexit.register(self.finish)
+            self._finish_with_workers()
             if config.collect_mode is CollectMode.IMMEDIATE:
                 self._is_tracing = True
                 _native.begin_tracing()
@@ -436,6 +449,19 @@ def step() -> None:
 def begin_launched() -> None:
     """Begin the session of a process that runs under the launcher; called by the bootstrap."""
     session.begin_launched()
+
+
+def _finish_worker_at_its_end(_session: Session) -> None:
+    """A process of multiprocessing has begun; whatever it finalises itself comes before us."""
+    sys.modules["multiprocessing.util"].Finalize(None, _finish_worker, exitpriority=_AFTER_ALL_OTHERS)
+
+
+def _finish_worker() -> None:
+    session.finish()
+    _native.close()
+
+
+_AFTER_ALL_OTHERS = -1_000_000
 
 
 def _finish_at_exit() -> None:

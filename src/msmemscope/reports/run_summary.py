@@ -78,8 +78,11 @@ class ProcessSummary:
 
     @property
     def leaked_bytes(self) -> int:
-        """Bytes of all blocks that leaked; 0 if leaks were not judged."""
-        return int(self.leaks.step_leaks.leaked["size"].sum()) if self.leaks is not None else 0
+        """Bytes of its leaks, slow ones too, as the first screen has them; 0 if leaks were not judged."""
+        from msmemscope.reports.verdict import VerdictKind, verdicts_of_process
+
+        kinds = {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}
+        return sum(one.size_bytes for one in verdicts_of_process(self) if one.kind in kinds)
 
     @property
     def peak_bytes(self) -> int:

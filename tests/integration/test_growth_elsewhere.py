@@ -1,0 +1,131 @@
+"""Growth where no step is: in workers, in phases before, between and after steps, in cycles, in a queue that empties at the end."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PHASES = """\
+import sys, torch, torch.nn as nn
+model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+kept = []
+
+def train(count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        model(torch.randn(16, 64)).square().mean().backward()
+        optimizer.step()
+
+def serve(count):
+    with torch.no_grad():
+        for _ in range(count):
+            answer = model(torch.randn(64, 64))
+            if "kept" in sys.argv:
+                kept.append(answer)
+
+for phase in sys.argv[1].split(","):
+    train(5) if phase == "train" else serve(60)
+"""
+
+WORKERS = """\
+import sys, torch
+torch.set_num_threads(1)
+
+class Memo(torch.utils.data.Dataset):
+    def __init__(self):
+        self.seen = {}
+
+    def __len__(self):
+        return 80
+
+    def __getitem__(self, index):
+        sample = torch.randn(32768)
+        if "kept" in sys.argv:
+            self.seen[index] = sample.clone()
+        return sample
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(32768, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    for batch in torch.utils.data.DataLoader(Memo(), 2, num_workers=2, multiprocessing_context=sys.argv[1]):
+        model(batch).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+CYCLES = """\
+import gc, sys, torch
+from torch import nn
+
+class Trial:
+    def __init__(self, rate):
+        self.decay = 0.9
+        self.model = nn.Sequential(nn.Linear(256, 2048), nn.ReLU(), nn.Linear(2048, 1))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=rate)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda epoch: self.decay ** epoch)
+
+    def run(self):
+        for _ in range(5):
+            loss = self.model(torch.randn(64, 256)).square().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            self.schedule.step()
+
+for number in range(10):
+    Trial(10 ** (-2 - number / 5)).run()
+    if "kept" not in sys.argv:
+        gc.collect()
+"""
+
+
+def first_screen(folder: Path, program: str, *arguments: str) -> str:
+    """What the summary of a run begins with, as one line."""
+    (folder / "program.py").write_text(program)
+    output = folder / "output"
+    command = [*tool.TOOL, f"--output={output}", "--", sys.executable, "program.py", *arguments]
+    run = tool.run(command, output=output, folder=folder, timeout_s=120)
+    screen = run.stderr[run.stderr.index("msmemscope: ", run.stderr.find("\n\n")) :]
+    return " ".join(screen.split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize(
+    ("phases", "when"),
+    [
+        ("serve,train", "before the first step has ended"),
+        ("train,serve,train", "within step 6"),
+        ("train,serve", "after the last step"),
+    ],
+)
+def test_a_phase_that_keeps_its_answers(tmp_path: Path, phases: str, when: str) -> None:
+    """Named with the phase, the line and the list; where nothing is kept, nothing is said."""
+    screen = first_screen(tmp_path, PHASES, phases, "kept")
+    assert "slow leak: 9" in screen
+    assert f"at program.py(15): serve, {when}, held by __main__.kept[59]" in screen
+    assert "nothing found" in first_screen(tmp_path, PHASES, phases)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_that_keep_what_they_decoded(tmp_path: Path, start: str) -> None:
+    """They end in an orderly way, so that what held the blocks is known; the table of processes has the bytes."""
+    screen = first_screen(tmp_path, WORKERS, start, "kept")
+    assert "slow leak: 9.00 MiB on cpu at program.py(14): __getitem__" in screen
+    assert "held by Memo.seen[" in screen
+    assert "nothing found" in first_screen(tmp_path, WORKERS, start)
+
+
+def test_trials_that_wait_for_the_garbage_collector(tmp_path: Path) -> None:
+    """The cycle is named; with a collection after each trial nothing waits."""
+    screen = first_screen(tmp_path, CYCLES, "kept")
+    assert "leak: " in screen
+    assert "in a reference cycle through" in screen
+    assert "LambdaLR.lr_lambdas[0]" in screen
+    assert "nothing found" in first_screen(tmp_path, CYCLES)
