@@ -51,6 +51,10 @@ void define_watch(nb::module_& module) {
     module.def(
         "watch_device_at", [](std::uint64_t address) { return static_cast<int>(watch::device_at(address)); },
         nb::arg("address"), "The device of the live block that holds an address; DEVICE_NONE if none is known.");
+    module.def(
+        "watch_graph_begins", [](const nb::object& inputs) { return watch_graph_begins(inputs.ptr()); },
+        nb::arg("inputs"), "A compiled graph runs, and may write its inputs. False if that is of no interest.");
+    module.def("watch_graph_ends", &watch_graph_ends, "It has ended.");
     module.def("watch_checksum", &checksum, nb::arg("content"), nb::arg("crc64") = false,
                "The checksum of content, as watching it has it.");
     module.def(

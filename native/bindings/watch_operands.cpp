@@ -10,6 +10,9 @@ namespace {
 
 constexpr int kDeepestList = 8;
 
+constexpr char kGraphName[] = "torch.compile graph";
+constexpr watch::Operator kGraph{watch::Source::kGraph, kGraphName, sizeof(kGraphName) - 1, 0, format::kDeviceNone};
+
 PyObject* synchronize_function = nullptr;
 
 bool read_numbers(PyObject* tensor, const char* name, bool is_method, std::vector<std::int64_t>& numbers) {
@@ -64,7 +67,7 @@ void gather_ranges(PyObject* value, std::vector<watch::Range>& ranges) {
     for_each_tensor(value, [&](PyObject* tensor) {
         watch::Content content;
         if (content_of_tensor(tensor, content)) {
-            ranges.push_back(watch::Range{content.begin(), content.end()});
+            ranges.push_back(content.range());
         }
     });
 }
@@ -189,6 +192,25 @@ void watch_operator_ends(const WatchedCall& call, const WrittenArguments& writte
     writes.count = ranges.size();
     writes.come_later = written.come_later;
     watch::operator_ends(described(call), writes, results.data(), results.size());
+}
+
+bool watch_graph_begins(PyObject* inputs) {
+    if (!watch::is_active()) {
+        return false;
+    }
+    std::vector<watch::Range> ranges;
+    gather_ranges(inputs, ranges);
+    synchronize();
+    watch::Writes writes;
+    writes.ranges = ranges.data();
+    writes.count = ranges.size();
+    watch::operator_begins(kGraph, writes);
+    return true;
+}
+
+void watch_graph_ends() {
+    synchronize();
+    watch::operator_ends(kGraph, watch::Writes{}, nullptr, 0);
 }
 
 void set_watch_synchronize(PyObject* function) {

@@ -33,6 +33,11 @@ void watch_operator_begins(const WatchedCall& call, const WrittenArguments& writ
 void watch_operator_ends(const WatchedCall& call, const WrittenArguments& written, const std::vector<Use>& outputs,
                          PyObject* result);
 
+// A compiled graph runs on the calling thread, and may write what is in a list of its inputs. False while nothing is
+// watched: then its end is not to be told.
+bool watch_graph_begins(PyObject* inputs);
+void watch_graph_ends();
+
 // What makes the device finish what it was given, in front of every look at its memory: a function of Python.
 void set_watch_synchronize(PyObject* function);
 

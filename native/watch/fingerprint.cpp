@@ -27,6 +27,15 @@ void Change::add(std::uint64_t from, std::uint64_t to) noexcept {
     }
 }
 
+void Change::move_by(std::uint64_t bytes) noexcept {
+    first += bytes;
+    last += bytes;
+    for (std::size_t index = 0; index < range_count; ++index) {
+        ranges[index].first += bytes;
+        ranges[index].last += bytes;
+    }
+}
+
 void Change::append(const Change& behind) noexcept {
     for (std::size_t index = 0; index < behind.range_count; ++index) {
         add(behind.ranges[index].first, behind.ranges[index].last);

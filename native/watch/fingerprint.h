@@ -26,6 +26,8 @@ struct Change {
     std::uint64_t last = 0;
 
     void add(std::uint64_t from, std::uint64_t to) noexcept;
+    // Tells of the same change by offsets from a place so many bytes in front.
+    void move_by(std::uint64_t bytes) noexcept;
     // Adds another change, which lies behind this one.
     void append(const Change& behind) noexcept;
 };

@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kLargestCopiedPiece = 16 * kSegmentBytes;  // up to here changes are told to the byte
 constexpr std::size_t kNeighbourSegments = 16;
+constexpr std::uint64_t kMarginBytes = 4 * kSegmentBytes;
+constexpr std::size_t kMostMargins = 64;  // of one operator
 // To know from the kernel that a piece was not written takes as long as to read so much.
 constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{8} << 10U;
 
@@ -88,7 +90,7 @@ bool Guard::is_settled(const Guarded& guarded, const Vector<Running>& all, const
     for (const Running& running : all) {
         // What was allocated since an operator began may be its result, which it is still making.
         if (&running != except &&
-            (running.moment <= guarded.birth_moment || running.may_write(guarded.begin(), guarded.end()))) {
+            (running.moment <= guarded.birth_moment || running.may_write(Range{guarded.begin(), guarded.end()}))) {
             return false;
         }
     }
@@ -155,6 +157,63 @@ void Guard::look_beside_writes(const Guarded& guarded, const Running& running, F
     }
 }
 
+void Guard::keep_margins(Running& running, const Vector<Running>& all) noexcept {
+    for (const Range& range : running.writes) {
+        const auto own = piece_at(range.begin);
+        if (own == blocks_.end() || own->second.begin() >= range.end) {
+            continue;
+        }
+        const LiveBlock& block = own->second.block;
+        const Range sides[] = {{std::max(block.address, range.begin - kMarginBytes), range.begin},
+                               {range.end, std::min(block.address + block.size_bytes, range.end + kMarginBytes)}};
+        for (const Range& side : sides) {
+            const auto place = side.begin < side.end ? piece_at(side.begin) : blocks_.end();
+            if (place == blocks_.end() || running.margins.size() == kMostMargins) {
+                continue;
+            }
+            const Guarded& guarded = place->second;
+            const bool has_copy = guarded.fingerprint.is_known() && guarded.fingerprint.content() != nullptr;
+            const std::uint64_t begin = std::max(side.begin, guarded.begin());
+            const std::uint64_t end = std::min(side.end, guarded.end());
+            if (has_copy || begin >= end || !is_settled(guarded, all, &running)) {
+                continue;
+            }
+            Margin margin{guarded.begin(), Content{begin, end - begin, {}}, Fingerprint(true, Checksum::kHash64)};
+            Change none;
+            if (margin.fingerprint.look(margin.content, reading_of(guarded.block.device, true), none)) {
+                running.margins.push_back(margin);
+            }
+        }
+    }
+}
+
+void Guard::look_at_margins(const Running& running, const Vector<Running>& all, Finding finding) noexcept {
+    for (const Margin& margin : running.margins) {
+        const auto place = blocks_.find(margin.piece);
+        // Freed, and allocated again, meanwhile: not what was copied.
+        if (place == blocks_.end() || place->second.birth_moment >= running.moment ||
+            !is_settled(place->second, all, &running)) {
+            continue;
+        }
+        const Guarded& guarded = place->second;
+        Vector<ChangedRange> written;
+        for (const Range& range : running.writes) {
+            if (range.begin < margin.content.end() && margin.content.begin() < range.end) {
+                written.push_back(ChangedRange{std::max(range.begin, margin.content.begin()) - margin.content.begin(),
+                                               std::min(range.end, margin.content.end()) - margin.content.begin()});
+            }
+        }
+        Change change;
+        margin.fingerprint.compare_outside(margin.content, reading_of(guarded.block.device, true), written, change);
+        if (change.happened) {
+            change.move_by(margin.content.begin() - guarded.begin());
+            finding.is_exact = true;
+            finding.is_beside = true;
+            find(guarded, finding, change, guarded.fingerprint.checksum());
+        }
+    }
+}
+
 Guard::Blocks::iterator Guard::piece_at(std::uint64_t address) noexcept {
     auto place = blocks_.upper_bound(address);
     if (place != blocks_.begin()) {
@@ -208,6 +267,7 @@ void Guard::operator_begins(Running& running, const Vector<Running>& all, const 
     whole_looks_ += saw_all ? 1U : 0U;
     rounds_ += saw_all && place == blocks_.end() ? 1U : 0U;
     WrittenPages::forget_answer();
+    keep_margins(running, all);
     most_bytes_ = std::max(most_bytes_, used);
     report_findings(site);
 }
@@ -219,6 +279,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
     finding.running = &running;
     finding.writes_are_known = running.writes_are_known;
     finding.concurrent = all.size() - 1;
+    look_at_margins(running, all, finding);
     for (const Range& range : running.writes) {
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;

@@ -30,12 +30,7 @@ void Guard::find(const Guarded& guarded, const Finding& finding, const Change& c
                  std::uint64_t checksum_before) noexcept {
     Found found{guarded.block, finding,         guarded.looked_at_after,
                 change,        checksum_before, guarded.fingerprint.checksum()};
-    found.change.first += guarded.offset;
-    found.change.last += guarded.offset;
-    for (std::size_t index = 0; index < change.range_count; ++index) {
-        found.change.ranges[index].first += guarded.offset;
-        found.change.ranges[index].last += guarded.offset;
-    }
+    found.change.move_by(guarded.offset);
     found_.push_back(found);
 }
 
@@ -87,7 +82,7 @@ void Guard::report_one(Found& found, const Overrun& overrun, const CallSite& sit
         const Running* const running = found.finding.running;
         neighbour.block = place->second.block;
         neighbour.is_written =
-            running != nullptr && running->may_write(neighbour.block.address, end_of(neighbour.block));
+            running != nullptr && running->may_write(Range{neighbour.block.address, end_of(neighbour.block)});
         before = &neighbour;
     }
     write_change_of_block(found.block, found.finding, found.change, found.checksum_before, found.checksum_after, before,

@@ -125,6 +125,48 @@ std::uint64_t Content::end() const noexcept {
     return highest;
 }
 
+Range Content::range() const noexcept {
+    Range range{begin(), end()};
+    std::uint64_t count = 1;
+    std::int64_t stride = 0;
+    for (std::size_t place = outer.size(); place-- > 0;) {
+        if (place + 1 == outer.size()) {
+            stride = outer[place].stride_bytes;
+        } else if (outer[place].stride_bytes != stride * static_cast<std::int64_t>(count)) {
+            return range;
+        }
+        count *= outer[place].count;
+    }
+    if (stride > static_cast<std::int64_t>(run_bytes)) {
+        range.run_bytes = run_bytes;
+        range.stride_bytes = static_cast<std::uint64_t>(stride);
+    }
+    return range;
+}
+
+bool overlap(const Range& one, const Range& other) noexcept {
+    if (one.begin >= other.end || other.begin >= one.end) {
+        return false;
+    }
+    if (one.stride_bytes == other.stride_bytes) {
+        if (one.stride_bytes == 0) {
+            return true;
+        }
+        const std::uint64_t apart =
+            (other.begin % one.stride_bytes + one.stride_bytes - one.begin % one.stride_bytes) % one.stride_bytes;
+        return apart < one.run_bytes || apart + other.run_bytes > one.stride_bytes;
+    }
+    if (one.stride_bytes != 0 && other.stride_bytes != 0) {
+        return true;
+    }
+    const Range& runs = one.stride_bytes != 0 ? one : other;
+    const Range& whole = one.stride_bytes != 0 ? other : one;
+    // The last run that begins in front of the end of the whole.
+    const std::uint64_t reach = std::min(whole.end, runs.end) - 1 - runs.begin;
+    const std::uint64_t last = runs.begin + reach / runs.stride_bytes * runs.stride_bytes;
+    return last + runs.run_bytes > whole.begin;
+}
+
 Reading reading_of(format::Device device, bool block_is_known) noexcept {
     const DeviceSupport* const support = kDeviceSupports.of(device);
     if (support != nullptr && support->copy_to_host != nullptr) {

@@ -14,10 +14,12 @@ namespace msmemscope::watch {
 
 #pragma GCC visibility push(default)
 
-// Addresses.
+// Addresses. All bytes of it, or with a stride: runs of so many bytes, each so far behind the one before.
 struct Range {
     std::uint64_t begin;
     std::uint64_t end;  // exclusive
+    std::uint64_t run_bytes = 0;
+    std::uint64_t stride_bytes = 0;
 };
 
 // One level of a view that does not lie in one piece, outermost first.
@@ -36,7 +38,12 @@ struct Content {
     // First byte, and the one after the last, of the memory that the view spans.
     std::uint64_t begin() const noexcept;
     std::uint64_t end() const noexcept;
+    // What it spans, with its stride where it has one alone.
+    Range range() const noexcept;
 };
+
+// Whether some bytes can lie in both; exact where both have the same stride, or one has none.
+bool overlap(const Range& one, const Range& other) noexcept;
 
 struct Reading {
     enum Way : std::uint8_t {

@@ -83,6 +83,9 @@ private:
 
 bool is_called(const OperatorName& name, const char* wanted) noexcept { return std::strcmp(name.text, wanted) == 0; }
 
+// Whether automatic watching looks around it: its writes are known, and it is not part of another one.
+bool is_guarded(Source source) noexcept { return source == Source::kAten || source == Source::kGraph; }
+
 Running* find_running(State& held, Source source) noexcept {
     const std::uint32_t thread = this_thread_id();
     for (auto running = held.running.rbegin(); running != held.running.rend(); ++running) {
@@ -120,10 +123,14 @@ bool prepare(State& held) noexcept {
 void begin(State& held, const Operator& one, const Writes& writes, bool has_name, const CallSite& site) noexcept {
     // Looked at before it is said to run: what was changed by now was not its doing.
     if (one.source == Source::kAten) {
-        // Nothing else runs on this thread: what has begun here and not ended was left by an exception of C++.
+        // Nothing else but a graph runs on this thread: what has begun here and not ended was left by an exception of
+        // C++.
         const std::uint32_t thread = this_thread_id();
         held.running.erase(std::remove_if(held.running.begin(), held.running.end(),
-                                          [thread](const Running& running) { return running.thread_id == thread; }),
+                                          [thread](const Running& running) {
+                                              return running.thread_id == thread &&
+                                                     running.name.source != Source::kGraph;
+                                          }),
                            held.running.end());
     }
     Running running{};
@@ -148,7 +155,7 @@ void begin(State& held, const Operator& one, const Writes& writes, bool has_name
         dump_all(held, running.name, true);
         held.window_start.note(running.name);
     }
-    if (held.guard.is_following() && one.source == Source::kAten) {
+    if (held.guard.is_following() && is_guarded(one.source)) {
         held.guard.operator_begins(held.running.back(), held.running, held.previous, held.moment, site);
     }
 }
@@ -179,7 +186,7 @@ void end(State& held, Running& running, const Writes& writes, const Output* outp
         // Without a first operator the window began with the program, and ends once.
         held.writes_files = has_start;
     }
-    if (held.guard.is_following() && running.name.source == Source::kAten) {
+    if (held.guard.is_following() && is_guarded(running.name.source)) {
         held.guard.operator_ends(running, held.running, writes.come_later, held.moment, site);
     }
     held.previous = running.name;
@@ -197,9 +204,8 @@ void OperatorName::set(const Operator& one) noexcept {
     source = one.source;
 }
 
-bool Running::may_write(std::uint64_t begin, std::uint64_t end) const noexcept {
-    return std::any_of(writes.begin(), writes.end(),
-                       [=](const Range& range) { return range.begin < end && begin < range.end; });
+bool Running::may_write(const Range& memory) const noexcept {
+    return std::any_of(writes.begin(), writes.end(), [&](const Range& range) { return overlap(range, memory); });
 }
 
 void apply_settings() noexcept {

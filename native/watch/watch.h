@@ -27,8 +27,9 @@ struct Writes {
     bool come_later = false;
 };
 
-// Who tells of an operator; one of each can run on a thread at a time, kernels within operators.
-enum class Source : std::uint8_t { kAten = 0, kAtb = 1, kAtbKernel = 2, kKernel = 3 };
+// Who tells of an operator; one of each can run on a thread at a time, kernels within operators, and operators within
+// graphs that torch has compiled.
+enum class Source : std::uint8_t { kAten = 0, kAtb = 1, kAtbKernel = 2, kKernel = 3, kGraph = 4 };
 
 struct Operator {
     Source source;

@@ -24,6 +24,13 @@ struct OperatorName {
     void set(const Operator& one) noexcept;
 };
 
+// What lies beside the memory that an operator may write, in the same block, as it was right before.
+struct Margin {
+    std::uint64_t piece;  // of automatic watching, by its address
+    Content content;
+    Fingerprint fingerprint;
+};
+
 // An operator that has begun and not ended.
 struct Running {
     std::uint32_t thread_id;
@@ -33,8 +40,9 @@ struct Running {
     Vector<Range> writes;
     // Blocks that automatic watching looked at right before it.
     Vector<std::uint64_t> looked_at;
+    Vector<Margin> margins;
 
-    bool may_write(std::uint64_t begin, std::uint64_t end) const noexcept;
+    bool may_write(const Range& memory) const noexcept;
 };
 
 struct Watched {
@@ -164,6 +172,9 @@ private:
     void report_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept;
     // Of a piece that the operator may write in part: the rest, such as the padding behind a tensor, must not change.
     void look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept;
+    // The same of larger pieces, of which no copy is kept: of the memory right beside what the operator may write.
+    void keep_margins(Running& running, const Vector<Running>& all) noexcept;
+    void look_at_margins(const Running& running, const Vector<Running>& all, Finding finding) noexcept;
     // The first piece of the block behind the one that holds an address, or behind the address.
     Blocks::iterator block_behind(std::uint64_t address) noexcept;
     // The first piece that ends behind an address.

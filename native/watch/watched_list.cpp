@@ -129,7 +129,7 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
             continue;
         }
         finding.may_write =
-            finding.is_during && finding.running != nullptr && finding.running->may_write(watched.begin, watched.end);
+            finding.is_during && finding.running != nullptr && finding.running->may_write(watched.content.range());
         finding.writer = nullptr;
         finding.writes_are_known = finding.running != nullptr && finding.running->writes_are_known;
         for (const Running& other : held.running) {
@@ -138,7 +138,7 @@ void look_at_all(State& held, Finding finding, const CallSite& site) noexcept {
             }
             // A kernel belongs to the operator around it, whose arguments are known.
             finding.writes_are_known = finding.writes_are_known || other.writes_are_known;
-            if (!finding.may_write && other.may_write(watched.begin, watched.end)) {
+            if (!finding.may_write && other.may_write(watched.content.range())) {
                 finding.may_write = true;
                 finding.writer = &other;
             }

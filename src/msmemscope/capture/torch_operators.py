@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from msmemscope import _native
 from msmemscope.capture.boxed_calls import learn_boxed_calls
+from msmemscope.capture.compiled_graphs import watch_compiled_graphs
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.operator_facts import operator_facts
@@ -82,6 +83,7 @@ def prepare(config: Config) -> None:
             OperatorMode.tensors_are_known and OperatorMode.may_be_native and learn_boxed_calls()
         )
     _native.set_watch_synchronize(_synchronize_npus)
+    watch_compiled_graphs()
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
 
 
