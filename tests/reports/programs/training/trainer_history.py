@@ -29,7 +29,9 @@ class Pendulum(nn.Module):
 
     def __init__(self, width=256):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
+        self.net = nn.Sequential(
+            nn.Linear(2, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2)
+        )
 
     def forward(self, state):
         state = state.clone().requires_grad_()
