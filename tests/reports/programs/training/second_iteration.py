@@ -48,7 +48,7 @@ class ViT(nn.Module):
 def train(model, steps, name):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for step in range(steps):
-        pictures, labels = torch.randn(16, 64, 48, device=DEV), torch.randint(0, 100, (16,), device=DEV)
+        pictures, labels = torch.randn(6, 64, 48, device=DEV), torch.randint(0, 100, (6,), device=DEV)
         loss = nn.functional.cross_entropy(model(pictures), labels)
         optimizer.zero_grad()
         loss.backward()
