@@ -57,7 +57,7 @@ def report(what):
 @torch.inference_mode()
 def main():
     model, modifications = Basecaller().to("npu").eval(), ModificationCaller()
-    for number in range(12):
+    for number in range(9):
         signal = torch.randn(BATCH, 1, STEPS * 6, device="npu")
         try:
             features, scores = model(signal)
@@ -67,7 +67,7 @@ def main():
         moves = scores.view(BATCH, -1, 8, 64)[:, :, 0].argmax(-1)
         del scores
         modifications.submit(features)
-        if number % 5 == 0:
+        if number % 4 == 0:
             report(f"batch {number}: {moves.unique().numel()} bases")
 
 
