@@ -19,7 +19,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
-WIDTH, MAX_PREFIX, MAX_CACHE = 2048, 1280, 160 << 20
+WIDTH, MAX_PREFIX, MAX_CACHE = 2048, 1472, 160 << 20
 
 
 class PrefixCache:
@@ -59,7 +59,7 @@ class Server:
     def estimate(self):
         """How many tokens fit beside what is in use now."""
         torch.npu.empty_cache()
-        free = torch.npu.mem_get_info()[0] - (24 << 20)
+        free = torch.npu.mem_get_info()[0] - (64 << 20)
         if "fixed" in sys.argv:
             free -= MAX_CACHE
         return int(free / (4 * (3 * WIDTH + 2 * 64)))
