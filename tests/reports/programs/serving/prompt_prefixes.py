@@ -47,7 +47,7 @@ class Model(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 64), nn.Linear(64, WIDTH)
 
     def forward(self, x):
-        return (x + self.down(torch.relu(self.up(x))))[:, -1]
+        return self.down(torch.relu(self.up(x))).add_(x)[:, -1]
 
 
 class Server:
@@ -59,10 +59,10 @@ class Server:
     def estimate(self):
         """How many tokens fit beside what is in use now."""
         torch.npu.empty_cache()
-        free = torch.npu.mem_get_info()[0] - (64 << 20)
+        free = torch.npu.mem_get_info()[0] - (80 << 20)
         if "fixed" in sys.argv:
             free -= MAX_CACHE
-        return int(free / (4 * (3 * WIDTH + 2 * 64)))
+        return int(free / (4 * (2 * WIDTH + 2 * 64)))
 
     @torch.inference_mode()
     def generate(self, name, tokens):
@@ -79,7 +79,7 @@ def main():
     tokens = [1500] * 22 + [server.max_batch_tokens] * 2  # the evening
     for number, waiting in enumerate(tokens):
         try:
-            requests, mean = server.generate(f"prompt-{number}", waiting)
+            requests, mean = server.generate(f"prompt-{min(number, 21)}", waiting)
         except torch.OutOfMemoryError:
             free = torch.npu.mem_get_info()[0] / 2**20
             used = torch.npu.memory_allocated() / 2**20
