@@ -18,7 +18,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
-VOCABULARY, WIDTH, LENGTH = 2048, 64, 380
+VOCABULARY, WIDTH, LENGTH = 2048, 32, 380
 
 
 class Actor(nn.Module):
