@@ -4,9 +4,9 @@
 # symptom: "training of a policy passes its first steps and then runs out of memory, with gigabytes reserved by PyTorch but not allocated"
 # cause: "segments have a fixed size, and what experts are sent differs from step to step, so that freed blocks leave gaps which fit no large allocation; expandable_segments repairs it"
 # devices: ["npu"]
-# memory: "430MiB"
+# memory: "400MiB"
 # holder: []
-# mebibytes: [60, 220]
+# mebibytes: [22, 30]
 # remedy: "setting"
 # options: []
 # fixed: True
@@ -22,7 +22,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
-WIDTH, EXPERTS, TOKENS, ACTIONS = 512, 3, 12000, 320
+WIDTH, EXPERTS, TOKENS = 512, 4, 16000
 
 
 class MixtureOfExperts(nn.Module):
@@ -45,52 +45,39 @@ class MixtureOfExperts(nn.Module):
 class Policy(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embedding, self.experts = nn.Embedding(ACTIONS, WIDTH), MixtureOfExperts()
-        self.head = nn.Sequential(nn.Linear(WIDTH, 8), nn.Linear(8, ACTIONS))
+        self.embedding, self.experts = nn.Embedding(1000, WIDTH), MixtureOfExperts()
+        self.head = nn.Linear(WIDTH, 8)
 
     def forward(self, tokens, preference):
         return self.head(self.experts(self.embedding(tokens), preference)).log_softmax(-1)  # BLAME
 
 
-def rollouts(step, groups=4):
-    """Prompts about other subjects in each step, which other experts know about."""
+def rollout(step):
+    """Prompts about another subject in each step, which other experts know about."""
     generator = torch.Generator().manual_seed(step)
-    for _ in range(groups):
-        length = int(torch.randint(TOKENS // 3, TOKENS, (1,), generator=generator))
-        preference = 3 * torch.randn(EXPERTS, generator=generator)
-        yield torch.randint(0, ACTIONS, (length,), generator=generator).to("npu"), preference.to("npu")
-
-
-def report(what):
-    used, reserved = torch.npu.memory_allocated() / 2**20, torch.npu.memory_reserved() / 2**20
-    peak = torch.npu.max_memory_allocated() / 2**20
-    print(f"{what}: {used:.0f} MiB in use, {peak:.0f} at most, {reserved:.0f} MiB reserved", flush=True)
-
-
-def train_step(policy, optimizer, groups):
-    with torch.no_grad():
-        references = [policy(*group) for group in groups]  # BLAME
-    for group in groups:
-        reference = references.pop(0)
-        log_probs = policy(*group)  # BLAME
-        divergence = nn.functional.kl_div(log_probs, reference, reduction="batchmean", log_target=True)
-        reward = log_probs.gather(1, group[0][:, None]).mean()
-        (divergence - reward).backward()
-    optimizer.step()
-    optimizer.zero_grad()
+    length = int(torch.randint(TOKENS // 2, TOKENS, (1,), generator=generator))
+    preference = 3 * torch.randn(EXPERTS, generator=generator)
+    return torch.randint(0, 1000, (length,), generator=generator).to("npu"), preference.to("npu")
 
 
 def main():
     policy = Policy().to("npu")
     optimizer = torch.optim.SGD(policy.parameters(), lr=1e-3)
-    for step in range(2):
-        groups = list(rollouts(step))
+    for step in range(4):
+        tokens, preference = rollout(step)
+        advantages = torch.randn(len(tokens), device="npu")
         try:
-            train_step(policy, optimizer, groups)
+            log_probs = policy(tokens, preference)[:, 0]
+            loss = -(log_probs * advantages).mean()
+            loss.backward()
         except torch.OutOfMemoryError:
-            report(f"step {step}")
+            used, reserved = torch.npu.memory_allocated() / 2**20, torch.npu.memory_reserved() / 2**20
+            print(f"step {step}: {len(tokens)} tokens, {used:.0f} MiB in use, {reserved:.0f} reserved", flush=True)
             raise
-        report(f"step {step}, {sum(len(tokens) for tokens, _ in groups)} tokens")
+        optimizer.step()
+        optimizer.zero_grad()
+        peak, reserved = torch.npu.max_memory_allocated() / 2**20, torch.npu.memory_reserved() / 2**20
+        print(f"step {step}: {len(tokens)} tokens, {peak:.0f} MiB at most, {reserved:.0f} MiB reserved", flush=True)
 
 
 main()
