@@ -6,7 +6,7 @@
 # devices: ["npu"]
 # memory: "512MiB"
 # holder: ["forward_data_store", "model_output"]
-# mebibytes: [150, 270]
+# mebibytes: [150, 232]
 # remedy: "release"
 # options: []
 # fixed: True
