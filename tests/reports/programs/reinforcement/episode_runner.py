@@ -6,7 +6,7 @@
 # devices: ["cpu", "npu"]
 # memory: "1GiB"
 # holder: ["buffer.actions", "actions"]
-# mebibytes: [50, 82]
+# mebibytes: [40, 70]
 # remedy: "release"
 # options: []
 # fixed: True
@@ -90,7 +90,7 @@ def main():
     agent = RNNAgent().to(DEV)
     runner, buffer = EpisodeRunner(agent), ReplayBuffer()
     optimizer = torch.optim.RMSprop(agent.parameters(), lr=5e-4)
-    for episode in range(26):
+    for episode in range(22):
         runner.run(buffer)
         if episode >= 3:
             loss = train(agent, optimizer, *buffer.sample(4))

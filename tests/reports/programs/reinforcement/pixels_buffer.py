@@ -6,7 +6,7 @@
 # devices: ["cpu"]
 # holder: []
 # mebibytes: []
-# remedy: "limit"
+# remedy: "none"
 # options: []
 # fixed: False
 import os
