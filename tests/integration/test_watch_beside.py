@@ -58,7 +58,9 @@ assert model[1].num_batches_tracked == 4
 def summary(tmp_path: Path, program: str, *arguments: str, watch: str = "--watch=auto") -> str:
     """The summary of a run as one line."""
     (tmp_path / "program.py").write_text(program)
-    run = run_observed_with_results([tmp_path / "program.py", *arguments], watch, output=tmp_path / "-".join(["output", *arguments]))
+    run = run_observed_with_results(
+        [tmp_path / "program.py", *arguments], watch, output=tmp_path / "-".join(["output", *arguments])
+    )
     assert run.returncode == 0, run.stderr
     return " ".join(run.stderr.split())
 

@@ -3,7 +3,8 @@
 Recorded as such: what the program says itself counts instead, and the native core then wants no more of these. Which of
 several optimizers ends a step is told by the first that stepped: when it steps again, a step is over, whatever the others
 did in between. It is known by its first parameter, so that a wrapper around it, or a new one for the same model, is the same. Where
-another one steps several times and the first does not, that one takes its place. So it is with modules.
+another one steps several times and the first does not, that one takes its place. So it is with modules; those of a class of the program
+count as one.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class ImpliedSteps:
             if is_compiling():
                 return
             of_thread.modules = max(of_thread.modules - 1, 0)
-            if of_thread.modules == 0 and self._modules.is_turn(module, module):
+            if of_thread.modules == 0 and self._modules.is_turn(module, _known_by(module)):
                 self._end_step(is_optimizer=False)
 
         return begins, ends
@@ -172,6 +173,12 @@ class ImpliedSteps:
             self._remove(self._optimizer_hooks if is_optimizer else self._module_hooks)
         elif self._is_wanted:
             self._ended()
+
+
+def _known_by(module: Any) -> Any:
+    """A model that is made anew takes the turn of the one before: the program's own classes count, not their objects."""
+    kind = type(module)
+    return module if kind.__module__.startswith("torch.") else kind
 
 
 def _has_optimizer() -> bool:
