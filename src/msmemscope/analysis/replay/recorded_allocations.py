@@ -395,8 +395,11 @@ class _Reader:
         if given_up:
             places, pools = (np.array(numbers) for numbers in zip(*given_up, strict=True))
             inserted.append((places * 4, Action.GIVE_UP_POOL, pools.astype(np.uint32)))
-        if not self._is_told and not (columns["actions"] == Action.COMPLETE_FREE).any():
-            frees = np.flatnonzero(columns["actions"] == Action.REQUEST_FREE)
+        is_completed = columns["actions"] == Action.COMPLETE_FREE
+        if not self._is_told and not (self._is_snapshot and is_completed.any()):
+            # Of the others nothing is said: nobody used them any more.
+            waiting = columns["blocks"][is_completed]
+            frees = np.flatnonzero((columns["actions"] == Action.REQUEST_FREE) & ~np.isin(columns["blocks"], waiting))
             inserted.append((frees * 4 + 3, Action.COMPLETE_FREE, np.zeros(len(frees), np.uint32)))
         for places, action, pools in inserted:
             nearest = np.minimum(places // 4, count - 1)
