@@ -84,7 +84,9 @@ def _with_completed_frees(events: pl.DataFrame) -> pl.DataFrame:
     if completed.is_empty():
         return events
     place = ["device", "pool", "address"]
-    before = events.filter(kind.is_in([int(EventKind.MALLOC), int(EventKind.FREE)])).join(completed, on=place, how="semi")
+    before = events.filter(kind.is_in([int(EventKind.MALLOC), int(EventKind.FREE)])).join(
+        completed, on=place, how="semi"
+    )
     block = pl.when(kind == EventKind.FREE).then("extra").otherwise(0)
     found = completed.select("sequence", *place).join_asof(
         before.select("sequence", *place, block=block), on="sequence", by=place, check_sortedness=False

@@ -410,8 +410,7 @@ void lose_state(const char* why) noexcept { refuse(why); }
 std::uint32_t attributes_of_block(std::uint64_t address) noexcept {
     const Allocated known = allocated;
     allocated = {};
-    if (known.address != address || known.stream <= 1 ||
-        trust.load(std::memory_order_relaxed) == Trust::kRefused) {
+    if (known.address != address || known.stream <= 1 || trust.load(std::memory_order_relaxed) == Trust::kRefused) {
         return 0;
     }
     std::uint32_t number = stream_attributes[known.stream].load(std::memory_order_relaxed);
