@@ -31,6 +31,7 @@ class VerdictKind(Enum):
     LEAK = "leak"
     SLOW_LEAK = "slow leak"
     HOST_MEMORY = "host memory"
+    RESERVED = "reserved"
     INEFFICIENT = "inefficient"
 
 
@@ -40,6 +41,7 @@ QUESTION_OF: Final = {
     VerdictKind.LEAK: "leaks",
     VerdictKind.SLOW_LEAK: "leaks",
     VerdictKind.HOST_MEMORY: "leaks",
+    VerdictKind.RESERVED: "reserved",
     VerdictKind.INEFFICIENT: "inefficient",
 }
 _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
@@ -74,6 +76,8 @@ class Verdict:
     growth_bytes: int = 0
     """By which one process grows in a step, all lines together; 0 if it does not grow from step to step."""
 
+    remedy: str = ""
+    """What to do, as a sentence; empty where that is not known or stands elsewhere."""
     known_command: str = ""
     """What to type next, where whoever found it knows better than the question that the kind belongs to."""
 
@@ -167,6 +171,7 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _overwritten(process)
     yield from _leaks(process)
     yield from _host_memory(process)
+    yield from _reserved(process)
     yield from _inefficient(process)
 
 
@@ -260,6 +265,18 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     )
 
 
+def _reserved(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.reserved is None:
+        return
+    from msmemscope.reports.reserved_report import remedy, why_idle
+
+    for one in process.reserved.found:
+        text = why_idle(one)
+        yield Verdict(
+            VerdictKind.RESERVED, one.device, one.pool, one.idle_bytes, one.site, text, (process,), remedy=remedy(one)
+        )
+
+
 def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
     if process.inefficient is None:
         return
@@ -300,6 +317,8 @@ def nothing_found(processes: Sequence[ProcessSummary]) -> str:
         looked.append(f"no leak over {counted(max(judged), 'step')}" if max(judged) else "no growth over the run")
     if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
         looked.append("no steady growth of host memory")
+    if any(process.reserved is not None and process.reserved.is_judged for process in processes):
+        looked.append("no idle reserve")
     if any(process.inefficient is not None for process in processes):
         looked.append("no inefficient memory worth fixing")
     if any(process.watch is not None and process.watch.was_watched for process in processes):
