@@ -150,9 +150,12 @@ def build_blocks(
         found = completed["sequence"].gather(_first_rows(allocations["sequence"], completed["extra"]))
         is_told = pl.col("pool").is_in(list(waiting_pools))
         returned = pl.when(is_told).then(pl.lit(found)).otherwise(pl.coalesce(pl.lit(found), returned))
-    return blocks.with_columns(
-        *_allocator_facts(blocks["attribute_id"], attributes).get_columns(), returned_sequence=returned
-    ).select(BLOCK_SCHEMA.names())
+    facts = _allocator_facts(blocks["attribute_id"], attributes)
+    requested = events.filter((kind == EventKind.REQUESTED) & (pl.col("size") >= 0)).select("extra", "size")
+    if len(requested):
+        told = requested["size"].gather(_first_rows(allocations["sequence"], requested["extra"]))
+        facts = facts.with_columns(requested_bytes=pl.coalesce("requested_bytes", pl.lit(told)))
+    return blocks.with_columns(*facts.get_columns(), returned_sequence=returned).select(BLOCK_SCHEMA.names())
 
 
 def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.DataFrame:

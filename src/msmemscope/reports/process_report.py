@@ -58,6 +58,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.HOLDER: "holders of blocks",
     EventKind.MAPPED: "mapped memory",
     EventKind.UNMAPPED: "unmapped memory",
+    EventKind.REQUESTED: "what was asked for of blocks",
 }
 
 

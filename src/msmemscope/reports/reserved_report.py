@@ -33,8 +33,8 @@ def remedy(one: IdleMemory) -> str:
     """Return what to do, as sentences."""
     if one.cause is Cause.ROUNDING:
         return (
-            "Pin one buffer of a power of two and take views of it, or set pinned_max_round_threshold_mb:1 "
-            "(PYTORCH_NPU_ALLOC_CONF; PYTORCH_CUDA_ALLOC_CONF), so that larger requests are not rounded."
+            "Set PYTORCH_NPU_ALLOC_CONF=pinned_max_round_threshold_mb:1, so that requests of more than 1 MiB are not rounded; or pin "
+            "one buffer and take views of it."
         )
     if one.cause is Cause.WAITING:
         return (

@@ -9,6 +9,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.recorded import Need
+from msmemscope.analysis.reserved.idle_pinned import find_unasked_pinned, pinned_blocks
 from msmemscope.analysis.reserved.idle_pools import find_idle, pools_with_streams
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def find_reserved(recording: Recording, options: QuestionOptions | None = None) 
         return ReservedResult((), is_judged=False, coverage=coverage)
     pools = pools_with_streams(recording)
     found = [one for pool in pools for one in find_idle(recording, pool)]
-    return ReservedResult(
-        tuple(sorted(found, key=lambda one: -one.idle_bytes)), is_judged=bool(pools), coverage=coverage
-    )
+    pinned = pinned_blocks(recording)
+    unasked = find_unasked_pinned(recording, pinned)
+    found += [] if unasked is None else [unasked]
+    is_judged = bool(pools) or pinned["requested_bytes"].null_count() < len(pinned)
+    return ReservedResult(tuple(sorted(found, key=lambda one: -one.idle_bytes)), is_judged, coverage)
