@@ -44,7 +44,10 @@ QUESTION_OF: Final = {
     VerdictKind.RESERVED: "reserved",
     VerdictKind.INEFFICIENT: "inefficient",
 }
-_GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
+_GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
+    VerdictKind.HOST_MEMORY: [*VerdictKind].index(VerdictKind.SLOW_LEAK)
+}
+"""What grows slowly is as grave on the host as on a device: there the larger one comes first."""
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
 
@@ -248,10 +251,25 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
 
 
 def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
-    growth = process.leaks.host_growth if process.leaks is not None else None
+    if process.leaks is None:
+        return
+    from msmemscope.reports.leaks_report import KEPT_PINNED_MEMORY, OTHER_HOST_MEMORY
+
+    pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
+    leaking = process.leaks.step_leaks.leaking_sites
+    if pinned is not None and leaking.filter(pl.col("device") == DEVICE_CPU, pl.col("pool") == Pool.HAL).is_empty():
+        yield Verdict(
+            VerdictKind.HOST_MEMORY,
+            DEVICE_CPU,
+            Pool.HAL,
+            pinned.growth_bytes,
+            pinned.site,
+            f"in steps {pinned.first_step} to {pinned.last_step}, {KEPT_PINNED_MEMORY}",
+            (process,),
+            growth_bytes=pinned.bytes_per_step,
+        )
     if growth is None or not growth.is_growing:
         return
-    from msmemscope.reports.leaks_report import OTHER_HOST_MEMORY
 
     yield Verdict(
         VerdictKind.HOST_MEMORY,

@@ -32,6 +32,7 @@ from msmemscope.analysis.leaks.sites import (
     expected_blocks,
     judge_sites,
     with_odd_ones_apart,
+    with_pinned_sizes_apart,
 )
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -291,6 +292,7 @@ def _judged(blocks: pl.DataFrame, options: StepLeakOptions, *, steps_are_marked:
     is_suspect = pl.col("is_alive") & ~pl.col("is_expected") & ~pl.col("is_reserve") & (pl.col("step") > WARM_UP_STEPS)
     blocks = blocks.with_columns(is_suspect=is_suspect)
     if options.judges_sites:
+        blocks = with_pinned_sizes_apart(blocks)
         blocks = with_odd_ones_apart(blocks)
     quiet_steps = options.quiet_steps if options.judges_sites else None
     verdicts = judge_sites(blocks, quiet_steps, quiet_steps if steps_are_marked else 1)
