@@ -25,6 +25,7 @@ _VARIABLES: Final = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """Where the allocator's settings come from; the first one that is set counts."""
 
 STATE_FACT: Final = "allocator.state"
+STREAMS_FACT: Final = "allocator.streams"
 _FRACTION: Final = "per_process_memory_fraction"
 _MOST: Final = (1 << 64) - 1
 _KINDS: Final = {
@@ -92,6 +93,8 @@ def _attach(*, is_late: bool) -> None:
     why = _native.attach_allocator_trace(str(sys.modules["torch_npu"].__version__), is_late)
     if why is not None:
         _note_unobserved(why)
+    else:
+        _native.note_fact(STREAMS_FACT, "of blocks, and frees that wait for others")
     settings = next((os.environ[name] for name in _VARIABLES if name in os.environ), "")
     _native.note_fact("allocator.settings", settings)
 

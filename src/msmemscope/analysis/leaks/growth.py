@@ -301,7 +301,9 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
     # As many blocks as before, made anew by each step, of a few sizes: what comes in is larger, and nothing is kept.
     longest = np.zeros(groups.height, np.int64)
     np.maximum.at(longest, group, (blocks["last_end"] - blocks["first_end"]).to_numpy())
-    grows &= (count[candidates, 1] > count[candidates, 0]) | (longest[candidates] > 1) | (rises.sum(axis=1) >= _LEAST_SIZES)
+    grows &= (
+        (count[candidates, 1] > count[candidates, 0]) | (longest[candidates] > 1) | (rises.sum(axis=1) >= _LEAST_SIZES)
+    )
     # Of a long run only some steps are in the series: a position is several steps.
     steps_per_position = (steps[-1] - steps[0]) / (len(steps) - 1)
     rows = candidates[grows]
