@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESULT_KEYS = {
-    "leaks": {"process_id", "source", "step_leaks", "fluctuation", "slow_leaks", "host_growth", "driver_leaks", "coverage"},
+    "leaks": {
+        "process_id",
+        "source",
+        "step_leaks",
+        "fluctuation",
+        "slow_leaks",
+        "host_growth",
+        "driver_leaks",
+        "coverage",
+    },
     "inefficient": {"findings", "pools", "operator_count", "coverage", "patterns"},
     "decompose": {"pools", "at_steps", "over_time", "ledger", "devices", "coverage"},
     "card": {"parts", "sites", "coverage"},
