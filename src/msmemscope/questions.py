@@ -47,6 +47,7 @@ from msmemscope.reports.html.question_tables import (
     leaks_tables,
     out_of_memory_tables,
     peak_tables,
+    reserved_tables,
     watch_tables,
 )
 from msmemscope.reports.inefficient_report import render_inefficient, render_patterns
@@ -296,6 +297,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         findings=lambda result: found_at_sites(
             result.to_polars(), kind=pl.col("cause"), site="site", size="idle_bytes"
         ),
+        tables=reserved_tables,
         following=lambda _: "analyze card",
     ),
     Question(
