@@ -68,6 +68,17 @@ CHINESE_TEXTS: Final = {
     "Failed allocations": "分配失败",
     "Watched memory": "被监视的内存",
     "Leaks by call site": "各调用点的泄漏",
+    "Reserved memory": "预留内存",
+    "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
+        "已保留却闲置的内存：留给其他流的、等待其他流用完的、因取整而多出的。"
+    ),
+    "Memory that is reserved and idle": "已预留却闲置的内存",
+    "cached for another stream": "为另一个流缓存",
+    "freed, and waiting for another stream": "已释放, 等待另一个流",
+    "rounded up": "向上取整",
+    "reserved": "预留",
+    "idle": "闲置",
+    "cause": "原因",
     "Call sites that grow from step to step": "逐步增长的调用点",
     "Call sites that grow from part to part": "逐段增长的调用点",
     "Kept, and not growing": "保留且不增长",
