@@ -194,7 +194,7 @@ def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
                 devices.select(*_MOMENT, part=pl.lit(part.value), name=pl.lit(""), size_bytes=size)
                 for part, size in ((Part.UNRECORDED, unrecorded), (Part.OTHERS, others))
             ),
-            devices.join(of_host, on="sequence").select(
+            devices.join(of_host, on="sequence", how="left").select(
                 *_MOMENT,
                 part=pl.lit(Part.HOST.value),
                 name=pl.lit(""),

@@ -70,7 +70,7 @@ CHINESE_TEXTS: Final = {
     "Leaks by call site": "各调用点的泄漏",
     "Reserved memory": "预留内存",
     "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
-        "已保留却闲置的内存：留给其他流的、等待其他流用完的、因取整而多出的。"
+        "已预留却闲置的内存: 留给其他流的, 等待其他流用完的, 因取整而多出的。"
     ),
     "Memory that is reserved and idle": "已预留却闲置的内存",
     "cached for another stream": "为另一个流缓存",
