@@ -12,7 +12,7 @@ from msmemscope.analysis.replay.replayed_recording import ReplayOptions
 from msmemscope.analysis.reserved.idle_memory import Cause
 from msmemscope.analysis.reserved.whole_advice import advise_whole
 from msmemscope.cli.main import main
-from tests.ascend.conftest import PROGRAMS
+from tests.support.ascend import PROGRAMS
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import Observe
