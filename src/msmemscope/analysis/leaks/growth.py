@@ -31,9 +31,11 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
-from msmemscope.analysis.leaks.sites import SITE_KEY, with_pinned_sizes_apart
+from msmemscope.analysis.leaks.sites import SITE_KEY
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.analysis.recorded import Need
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import block_holders, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
@@ -182,7 +184,10 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     placed = with_steps(recording.blocks.select(_JUDGED), bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.
     reserve = segments_at_end(placed, recording.events)
-    blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~pl.col("malloc_sequence").is_in(reserve.implode()))
+    # Pinned memory is kept by torch's allocator: `pinned_growth` judges it.
+    is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
+    is_reserve = pl.col("malloc_sequence").is_in(reserve.implode())
+    blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~is_reserve & ~is_pinned)
     blocks = _with_sites(recording, blocks)
     parts = [GROWTH_SCHEMA.to_frame()]
     judged = 0
@@ -196,7 +201,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
 
 def _with_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
     sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
-    return with_pinned_sizes_apart(blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left"))
+    return blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
 
 
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:

@@ -1,7 +1,7 @@
 """Growth of pinned memory: torch's allocator of it gives nothing back, so that sizes which come once add up.
 
 A size that comes again is served from what the allocator keeps, and is no growth. Pinned memory grows if it does so anew in several
-of the later steps: what is set up once, and once more where an evaluation begins, does not.
+of the later steps, and at half the pace of the earlier ones at least: what is set up once, or fills up, does not.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def find_pinned_growth(recording: Recording) -> PinnedGrowth | None:
     has_grown = np.diff(held) > 0
     rises = has_grown[1:] & ~has_grown[:-1]
     middle = len(held) // 2
-    if rises[middle - 1 :].sum() < _LEAST_RISES or held[-1] - held[middle] < LEAST_HOST_GROWTH_BYTES:
+    before, after = int(held[middle] - held[0]), int(held[-1] - held[middle])
+    if rises[middle - 1 :].sum() < _LEAST_RISES or after < max(LEAST_HOST_GROWTH_BYTES, before // 2):
         return None
     new = blocks_in_use(pinned, int(edges[-1])).filter(pl.col("malloc_sequence") > int(edges[0]))
     sites = call_sites(recording, new).select(*STACK_COLUMNS, "site")

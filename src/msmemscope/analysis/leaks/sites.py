@@ -91,6 +91,24 @@ def with_pinned_sizes_apart(blocks: pl.DataFrame) -> pl.DataFrame:
     return blocks.with_columns(site_id=pl.when(is_pinned).then(of_size).otherwise("site_id"))
 
 
+def cached_pinned_blocks(blocks: pl.DataFrame, ended: int) -> pl.Series:
+    """Tell which blocks of pinned memory torch's allocator keeps to hand them out again: of sizes that did not grow in most steps.
+
+    What a program itself keeps it keeps from step to step; how much is in use at once may be more now and then.
+
+    Args:
+        blocks: SITE_KEY with pinned sizes apart, `step` and `is_suspect`.
+        ended: Steps that have ended.
+
+    Returns:
+        One boolean per block.
+    """
+    is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
+    step = pl.col("step").filter("is_suspect")
+    is_rare = 2 * step.n_unique().over(SITE_KEY) < ended - step.min().over(SITE_KEY)
+    return blocks.select(is_pinned & is_rare.fill_null(value=True)).to_series()
+
+
 def with_odd_ones_apart(blocks: pl.DataFrame) -> pl.DataFrame:
     """Give blocks that are far larger than the others of their call site, in one step alone, a site of their own.
 
