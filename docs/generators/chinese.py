@@ -209,6 +209,9 @@ _TEXTS = _PROGRAMS | {
     "What the memory of a whole device went into: pools, modules, other processes, and what nothing explains.": (
         "整个设备的内存用在了哪里：内存池、模块、其他进程，以及无法解释的部分。"
     ),
+    "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
+        "已保留却闲置的内存：留给其他流的、等待其他流用完的、因取整而多出的。"
+    ),
     "What stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.": (
         "程序让设备内存休眠期间还有什么在使用，以及其中什么随每次休眠增长。"
     ),

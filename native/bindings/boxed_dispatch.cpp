@@ -11,6 +11,8 @@
 #include "operator_collector.h"
 #include "operator_dispatch.h"
 #include "program_errors.h"
+#include "sources/ascend/hal/pinned_memory.h"
+#include "tensor_layout.h"
 #include "watch/watch.h"
 
 namespace msmemscope {
@@ -188,6 +190,7 @@ public:
 
     void end(bool has_results) {
         has_ended_ = true;
+        note_pinned(has_results);
         const Recorded recorded = leave_operator();
         if (!recorded.is_recorded) {
             return;
@@ -201,6 +204,18 @@ public:
     }
 
 private:
+    void note_pinned(bool has_results) {
+        const std::uint64_t pinned = hal::take_new_pinned();
+        const BoxedValue* const results =
+            pinned != 0 && has_results && plan_.outputs.size() == 1 ? uppermost(stack_, 1) : nullptr;
+        TensorMemory memory{};
+        if (results != nullptr && kind_of(*results) == BoxedKind::kTensor &&
+            read_tensor_at(reinterpret_cast<const void*>(results->payload), memory) &&
+            memory.storage_address == pinned) {
+            hal::note_requested(pinned, static_cast<std::uint64_t>(memory.elements) * memory.item_bytes);
+        }
+    }
+
     OperatorPlan& plan_;
     void* stack_;
     Recorded recorded_{};

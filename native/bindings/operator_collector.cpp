@@ -12,6 +12,7 @@
 #include "core/stacks/python_stack.h"
 #include "core/writer/recorder.h"
 #include "operator_dispatch.h"
+#include "sources/ascend/hal/pinned_memory.h"
 #include "tensor_layout.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
@@ -241,6 +242,10 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
 }
 
 void end_operator(OperatorPlan& plan, PyObject* result) {
+    const std::uint64_t pinned = hal::take_new_pinned();
+    if (pinned != 0 && is_tensor(result) && first_byte_of(result) == pinned) {
+        hal::note_requested(pinned, bytes_of(result));
+    }
     const Recorded recorded = leave_operator();
     if (operator_depth == 0 && __builtin_expect(watch::is_active(), 0)) {
         watch_operator_ends(watched_call(plan), plan.written, plan.outputs, result);

@@ -316,6 +316,21 @@ std::uint64_t first_byte_of(PyObject* tensor) {
     return address;
 }
 
+std::uint64_t bytes_of(PyObject* tensor) {
+    TensorMemory memory{};
+    if (read_tensor(tensor, memory)) {
+        return static_cast<std::uint64_t>(memory.elements) * memory.item_bytes;
+    }
+    PyObject* const size = PyObject_GetAttr(tensor, text_nbytes);
+    const std::uint64_t bytes = size == nullptr ? 0 : PyLong_AsUnsignedLongLong(size);
+    Py_XDECREF(size);
+    if (PyErr_Occurred() != nullptr) {
+        end_exception();
+        return 0;
+    }
+    return bytes;
+}
+
 int number_of_device(PyObject* tensor) {
     PyObject* device = PyObject_GetAttr(tensor, text_device);
     const int number = device == nullptr ? kNotObserved : device_number(device);

@@ -50,6 +50,8 @@ void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& acc
 // Whether it is a tensor, and where its first element lies: 0 if it has no memory. Never leaves an error.
 bool is_tensor(PyObject* value);
 std::uint64_t first_byte_of(PyObject* tensor);
+// What its elements take; 0 if it does not say. Never leaves an error.
+std::uint64_t bytes_of(PyObject* tensor);
 // The number of its device; kNotObserved if that is not recorded. Never leaves an error.
 int number_of_device(PyObject* tensor);
 

@@ -30,6 +30,7 @@ from msmemscope.analysis.peak.out_of_memory import (
     OutOfMemoryResult,
     analyze_out_of_memory,
 )
+from msmemscope.analysis.reserved.reserved import find_reserved
 from msmemscope.analysis.sleep.sleep import SleepResult, examine_sleep
 from msmemscope.analysis.watch.verdict import WatchResult, judge_watched_memory
 from msmemscope.errors import ConfigurationError
@@ -46,6 +47,7 @@ from msmemscope.reports.html.question_tables import (
     leaks_tables,
     out_of_memory_tables,
     peak_tables,
+    reserved_tables,
     watch_tables,
 )
 from msmemscope.reports.inefficient_report import render_inefficient, render_patterns
@@ -54,6 +56,7 @@ from msmemscope.reports.operators_report import changes_by_name, highest_places,
 from msmemscope.reports.out_of_memory_report import render_out_of_memory
 from msmemscope.reports.peak_report import render_peak
 from msmemscope.reports.report_text import ReportWriter, console_for, counted
+from msmemscope.reports.reserved_report import render_reserved
 from msmemscope.reports.result_table import render_result_table
 from msmemscope.reports.sleep_report import render_sleep
 from msmemscope.reports.watch_report import render_watch
@@ -284,6 +287,18 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         account_for_card,
         lambda result, _, out: render_card(result, out),
         following=lambda _: "analyze decompose",
+    ),
+    Question(
+        "reserved",
+        "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.",
+        QuestionOptions,
+        find_reserved,
+        lambda result, _, out: render_reserved(result, out),
+        findings=lambda result: found_at_sites(
+            result.to_polars(), kind=pl.col("cause"), site="site", size="idle_bytes"
+        ),
+        tables=reserved_tables,
+        following=lambda _: "analyze card",
     ),
     Question(
         "peak",

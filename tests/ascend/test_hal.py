@@ -60,10 +60,10 @@ def test_pinned_memory(compile_c: CompileC, observe_c: Observe) -> None:
     assert "0" not in seen.rows or not seen.of(0, event="MALLOC")
 
 
-def test_pinned_memory_is_the_cpus(compile_c: CompileC, observe_c: Observe) -> None:
-    """Without the cpu among the devices there is none of it."""
+def test_pinned_memory_is_recorded_for_npus(compile_c: CompileC, observe_c: Observe) -> None:
+    """Also without the cpu among the devices: it is what a device copies from and to."""
     seen = observe_c(["--device=npu"], compile_c(PROGRAM), "pinned", "devices", variables=NO_OVERHEAD)
-    assert "cpu" not in seen.rows
+    assert {row["attributes"]["pinned"] for row in seen.of("cpu", event="MALLOC")} == {"true"}
     assert seen.live_bytes(0, "HAL") == 8000
 
 
@@ -85,10 +85,10 @@ def test_devices(compile_c: CompileC, observe_c: Observe, visible: str, physical
 
 
 def test_selected_device(compile_c: CompileC, observe_c: Observe) -> None:
-    """Only the chosen device has rows; the others' blocks are not followed."""
+    """Only the chosen device has rows, and pinned memory; the others' blocks are not followed."""
     seen = observe_c(["--device=npu:1"], compile_c(PROGRAM), "devices", "pinned", variables=NO_OVERHEAD)
     assert seen.live_bytes(1, "HAL") == 8001
-    assert set(seen.rows) == {"1"}
+    assert set(seen.rows) == {"1", "cpu"}
 
 
 def test_runtime_events(compile_c: CompileC, observe_c: Observe) -> None:

@@ -26,6 +26,7 @@ REMEDIES = {
     Cause.SPLIT: Remedy.EXPANDABLE_SEGMENTS,
     Cause.PINNED_SEGMENTS: Remedy.LONG_LIVED_FIRST,
     Cause.OTHER_STREAM: Remedy.ONE_STREAM,
+    Cause.RESERVED_BY_POOL: Remedy.EMPTY_CACHE,
     Cause.LIMIT: Remedy.RAISE_LIMIT,
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.PINNED_HOST: Remedy.REUSE_PINNED,
@@ -33,7 +34,7 @@ REMEDIES = {
 """What a program's author is to be told to do."""
 BY_DAY = (
     "training.batch_jump", "training.leak", "training.checkpoint_copied", "device.fragmentation_by_splitting",
-    "device.two_streams", "device.other_process",
+    "device.two_streams", "device.cached_beside_an_arena", "device.other_process",
 )  # fmt: skip
 """Those that take a minute of processor time together; all run at night."""
 

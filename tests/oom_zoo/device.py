@@ -68,6 +68,21 @@ def two_streams() -> None:
     assert held
 
 
+def cached_beside_an_arena() -> None:
+    """The program asks the driver itself for an arena, while the pool holds what a step has freed."""
+    weights = torch.empty(**_bytes(20))
+    acl, arena = ctypes.CDLL("libascendcl.so"), ctypes.c_void_p()
+    for _ in range(4):
+        size = ctypes.c_size_t(500 * MEBIBYTE)
+        if acl.aclrtMalloc(ctypes.byref(arena), size, 0):  # CAUSE reserved by the pool
+            raise torch.OutOfMemoryError
+        acl.aclrtFree(arena)
+        work = [torch.empty(**_bytes(100)) for _ in range(4)]
+        del work
+        msmemscope.step()
+    assert weights is not None
+
+
 def workspace_growth() -> None:
     """An operator of the third step asks for a workspace that does not fit beside the tensors."""
     os.environ["VNPU_WORKSPACE"] = "400MiB"

@@ -30,12 +30,14 @@ _WORDS: Final = {
     "peak": NOTHING,
     "out of memory": ("out of memory",),
     "fragmentation": ("out of memory",),
-    "reserved": ("reserved",),
+    "reserved": ("reserved", "out of memory"),
     "overwritten": ("overwritten",),
     "host memory": ("host memory",),
     "healthy": NOTHING,
 }
 """How a first line of each kind begins. Of a peak the pictures below it name the line."""
+_ALSO_A_CAUSE: Final = ("fragmentation", "reserved")
+"""Kinds that are why memory ran out where it did: then the first line has their word."""
 _NOT_LOOKED_AT: Final = re.compile(r"not (?:seen|judged|observed|looked at)")
 _TITLE: Final = "msmemscope: "
 _SIZE: Final = re.compile(r"([\d.]+) (KiB|MiB|GiB)")
@@ -84,8 +86,8 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     if is_repaired:
         return (Outcome.RIGHT if verdict.startswith(NOTHING) else Outcome.WRONG), verdict
     is_kind = verdict.startswith(_WORDS[report.kind])
-    if report.kind == "fragmentation":
-        is_kind = is_kind and "fragmentation" in verdict
+    if report.kind in _ALSO_A_CAUSE:
+        is_kind = is_kind and report.kind in verdict
     if not is_kind:
         if _NOT_LOOKED_AT.search(text):
             return Outcome.HALF, verdict

@@ -84,6 +84,8 @@ enum class EventKind : std::uint8_t {
     // the first is the MALLOC of the physical memory. Neither is a row of a dump.
     kMapped = 61,
     kUnmapped = 62,
+    // How much was asked for of a block, whose size is what its allocator made of it. Not a row of a dump.
+    kRequested = 63,
 };
 
 // Which allocator the bytes belong to. kNone for events that are not about memory. kHal on the device cpu is pinned
@@ -153,13 +155,13 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED: first byte concerned. Otherwise 0.
+    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED: first byte concerned. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
     // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes
-    // in use. OWNER, HOLDER: bytes of the block. OOM: bytes asked for. WATCH*: bytes watched. MAPPED: bytes mapped.
-    // Otherwise 0.
+    // in use. OWNER, HOLDER: bytes of the block. OOM, REQUESTED: bytes asked for. WATCH*: bytes watched. MAPPED: bytes
+    // mapped. Otherwise 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -185,9 +187,9 @@ struct Record {
     // resident memory that belong to no file, 0 if nobody asked.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
-    // OWNER, WATCH*, HOLDER, MAPPED: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of the latest
-    // and how many of the largest blocks a dump is to show; twice as many sequence numbers behind it are left free for
-    // them.
+    // OWNER, WATCH*, HOLDER, MAPPED, REQUESTED: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of
+    // the latest and how many of the largest blocks a dump is to show; twice as many sequence numbers behind it are
+    // left free for them.
     std::uint64_t extra;
 };
 

@@ -282,6 +282,21 @@ bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) no
     return true;
 }
 
+void note_requested(format::Pool pool, std::uint64_t address, std::uint64_t bytes) noexcept {
+    const RecordingScope scope(is_selected(kSelectAlloc));
+    LiveBlock block{};
+    if (!scope || !is_selected(kSelectAlloc) || !find_live_block(pool, address, block) || block.sequence == 0) {
+        return;
+    }
+    Event event{format::EventKind::kRequested};
+    event.pool = block.pool;
+    event.device = block.device;
+    event.address = block.address;
+    event.size = static_cast<std::int64_t>(bytes);
+    event.extra = block.sequence;
+    append_here(*process_state, event);
+}
+
 void note_mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t bytes) noexcept {
     const RecordingScope scope(is_selected(kSelectAlloc));
     LiveBlock block{};

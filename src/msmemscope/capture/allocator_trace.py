@@ -1,6 +1,7 @@
 """What torch_npu's caching allocator says of itself, and what the program tells it: settings, and to empty its cache.
 
-The allocator calls the core directly (`native/sources/ascend/torch_npu/`). It is asked to when torch_npu has initialised
+Its settings, the streams of blocks and what memory came back late are recorded whenever blocks are; each entry only where
+events of the allocator were asked for. The allocator calls the core directly (`native/sources/ascend/torch_npu/`). It is asked to when torch_npu has initialised
 itself, which is before its first allocation; a history that the program has torch record is not touched. Where collection
 begins later, or begins again, what the allocator holds then is taken from its snapshot.
 """
@@ -24,6 +25,7 @@ _VARIABLES: Final = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """Where the allocator's settings come from; the first one that is set counts."""
 
 STATE_FACT: Final = "allocator.state"
+STREAMS_FACT: Final = "allocator.streams"
 _FRACTION: Final = "per_process_memory_fraction"
 _MOST: Final = (1 << 64) - 1
 _KINDS: Final = {
@@ -35,17 +37,22 @@ _KINDS: Final = {
 """By the state of a block in a snapshot."""
 
 _waits = False
+_wants_entries = False
 _attached: list[Any] = []
 _unsaid: list[tuple[int, str]] = []
 """Settings that the program chose while nothing was collected, by device."""
 
 
-def observe_allocator() -> None:
+def observe_allocator(*, with_entries: bool) -> None:
     """Let the allocator tell what it does: now if the program has torch_npu already, else as soon as it imports it.
 
     To be called each time that collection has begun: what happened before it is not known otherwise.
+
+    Args:
+        with_entries: Whether all that it says is recorded.
     """
-    global _waits  # noqa: PLW0603 - there is one torch_npu
+    global _waits, _wants_entries  # noqa: PLW0603 - there is one torch_npu
+    _wants_entries = with_entries
     # The package itself may be half imported: it imports torch, which begins the session.
     if hasattr(sys.modules.get("torch_npu.npu"), "_lazy_call"):
         _prepare()
@@ -69,18 +76,25 @@ def _prepare() -> None:
             vars(npu)["_lazy_call"](functools.partial(_attach, is_late=is_initialized))
             if is_initialized:
                 _note_fraction(extension)
-        if is_initialized:
+        if is_initialized and _wants_entries:
             _record_state(npu)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
-        _native.note_fact("unobserved.allocator", f"{type(error).__name__}: {error}")
+        _note_unobserved(f"{type(error).__name__}: {error}")
+
+
+def _note_unobserved(why: str) -> None:
+    """Nobody asked for what is missing otherwise."""
+    if _wants_entries:
+        _native.note_fact("unobserved.allocator", why)
 
 
 def _attach(*, is_late: bool) -> None:
     """torch_npu has been initialised; long ago if that is late."""
     why = _native.attach_allocator_trace(str(sys.modules["torch_npu"].__version__), is_late)
     if why is not None:
-        _native.note_fact("unobserved.allocator", why)
-        return
+        _note_unobserved(why)
+    else:
+        _native.note_fact(STREAMS_FACT, "of blocks, and frees that wait for others")
     settings = next((os.environ[name] for name in _VARIABLES if name in os.environ), "")
     _native.note_fact("allocator.settings", settings)
 

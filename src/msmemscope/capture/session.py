@@ -305,10 +305,10 @@ class Session:
 
     def _observe_allocator(self) -> None:
         """To be called each time that events begin to be recorded."""
-        if CollectionItem.ALLOCATOR in self.config.events and self.config.devices != ("cpu",):
+        if self.config.events & _BLOCK_ITEMS and self.config.devices != ("cpu",):
             from msmemscope.capture.allocator_trace import observe_allocator
 
-            observe_allocator()
+            observe_allocator(with_entries=CollectionItem.ALLOCATOR in self.config.events)
 
     def _look_for_leaks(self) -> None:
         if self._implied_steps is None or self._holders is None:

@@ -14,6 +14,7 @@ from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.owners.decomposition import DECOMPOSED_KINDS, DecompositionOptions, decompose_capture
 from msmemscope.analysis.owners.ownership import OWNER_KINDS, owners_of_capture
 from msmemscope.analysis.recorded import Recorded
+from msmemscope.analysis.reserved.reserved import find_reserved
 from msmemscope.analysis.watch.sentences import coverage_sentences
 from msmemscope.analysis.watch.verdict import NAMED_LAUNCH_KINDS, WINDOW_NEVER_BEGAN, judge_watched_memory
 from msmemscope.configuration import Analysis
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.owners.decomposition import Decomposition
     from msmemscope.analysis.owners.ownership import Ownership
+    from msmemscope.analysis.reserved.reserved import ReservedResult
     from msmemscope.analysis.watch.verdict import WatchResult
     from msmemscope.configuration import Config
     from msmemscope.formats.event_log import Capture
@@ -47,13 +49,14 @@ MOST_EVENTS: Final = 30_000_000
 _STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)
 _NEEDED_BY_LEAKS: Final = (
     *MEMORY_KINDS, *_STEP_KINDS,
-    EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER,
+    EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
 )  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
     EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
 )  # fmt: skip
 _NEEDED: Final = {Analysis.LEAKS: _NEEDED_BY_LEAKS, Analysis.INEFFICIENT: _NEEDED_BY_INEFFICIENT}
+_RESERVED: Final = "reserved"
 _WATCH: Final = "watch"
 _NO_STEPS: Final = (
     "leaks: not judged, the program has no steps: no optimizer and no module runs, and none are marked (msmemscope.step() "
@@ -67,6 +70,8 @@ class RunAnalyses:
 
     leaks: LeakOverview | None = None
     """None if leaks were not asked for, or cannot be judged."""
+    reserved: ReservedResult | None = None
+    """None if leaks were not asked for, or it could not be done."""
     inefficient: InefficientResult | None = None
     """None if it was not asked for, or could not be done."""
     decomposition: Decomposition | None = None
@@ -180,15 +185,18 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
         remarks = [*first.remarks]
         return RunAnalyses(decomposition=_decomposition(capture, first, remarks), remarks=tuple(remarks))
     remarks = [*summary_limits(Recorded.of_capture(capture)), *_queue_remarks(capture)]
-    leaks = watch = None
+    leaks = reserved = watch = None
+    recordings = first.recordings or RunRecordings(capture)
     if Analysis.LEAKS.value in _asked(capture):
         with _surviving(Analysis.LEAKS.value, capture, remarks):
-            leaks = _leaks(capture, first.recordings or RunRecordings(capture), remarks)
+            leaks = _leaks(capture, recordings, remarks)
+        with _surviving(_RESERVED, capture, remarks):
+            reserved = _reserved(capture, recordings)
     remarks.extend(first.remarks)
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
     decomposition = _decomposition(capture, first, remarks)
-    return RunAnalyses(leaks, first.inefficient, decomposition, watch, tuple(remarks))
+    return RunAnalyses(leaks, reserved, first.inefficient, decomposition, watch, tuple(remarks))
 
 
 def kinds_in_memory(capture: Capture) -> KindsInMemory:
@@ -255,6 +263,14 @@ def _leaks(capture: Capture, recordings: RunRecordings, remarks: list[str]) -> L
     found, why_not = judged_leaks(find_leaks(recording))
     remarks.extend(why_not)
     return found
+
+
+def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | None:
+    """Returns what is said about idle memory; None if nothing can be. What is too much for leaks is too much for this."""
+    if capture.kind_counts().get(EventKind.MALLOC, 0) == 0:
+        return None
+    recording = recordings.of(Analysis.LEAKS, [])
+    return find_reserved(recording) if recording is not None else None
 
 
 def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[str, ...]]:

@@ -305,6 +305,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         overview=overview,
         decomposition=analyses.decomposition,
         leaks=analyses.leaks,
+        reserved=analyses.reserved,
         inefficient=analyses.inefficient,
         watch=analyses.watch,
         analysis_remarks=analyses.remarks,

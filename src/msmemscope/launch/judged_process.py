@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.recording import Recording
 
-SUMMARY_QUESTIONS: Final = ("oom", "leaks", "inefficient", "watch")
+SUMMARY_QUESTIONS: Final = ("oom", "leaks", "reserved", "inefficient", "watch")
 """What verdicts are made from."""
 
 
@@ -70,6 +70,7 @@ def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS
         form=recording.form,
         overview=overview,
         leaks=leaks,
+        reserved=answered.get("reserved"),
         inefficient=answered.get("inefficient"),
         watch=results.get("watch"),
         place=recording.place,

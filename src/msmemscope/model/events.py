@@ -62,6 +62,7 @@ class EventKind(IntEnum):
     FUNCTION_CALL = 60
     MAPPED = 61
     UNMAPPED = 62
+    REQUESTED = 63
 
 
 class EventFlag(IntFlag):
@@ -173,6 +174,7 @@ ROWLESS_KINDS: Final = (
     EventKind.HOLDER,
     EventKind.MAPPED,
     EventKind.UNMAPPED,
+    EventKind.REQUESTED,
     *ALLOCATOR_KINDS,
     *WATCH_KINDS,
 )

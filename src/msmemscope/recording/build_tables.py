@@ -43,7 +43,7 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
     texts = dict(capture.string_frame(events["name_id"]).iter_rows()) | dict(capture.strings)
     strings = pl.DataFrame({"id": list(texts), "text": list(texts.values())}, schema=STRING_SCHEMA)
     attributes = capture.attribute_frame(events.filter(has_attributes())["attribute_id"])
-    events = _with_pinned_memory_apart(events, attributes)
+    events = _with_completed_frees(_with_pinned_memory_apart(events, attributes))
     blocks = build_blocks(events, strings, attributes).with_columns(owner=pl.lit(None, dtype=pl.String))
     return Recording(
         source=str(capture.directory),
@@ -77,6 +77,27 @@ def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) ->
     )
 
 
+def _with_completed_frees(events: pl.DataFrame) -> pl.DataFrame:
+    """Names the block of each FREE_COMPLETED: the one that was freed last at its address, and whose memory nobody has yet."""
+    kind = pl.col("kind")
+    completed = events.filter((kind == EventKind.FREE_COMPLETED) & (pl.col("extra") == 0))
+    if completed.is_empty():
+        return events
+    place = ["device", "pool", "address"]
+    before = events.filter(kind.is_in([int(EventKind.MALLOC), int(EventKind.FREE)])).join(
+        completed, on=place, how="semi"
+    )
+    block = pl.when(kind == EventKind.FREE).then("extra").otherwise(0)
+    found = completed.select("sequence", *place).join_asof(
+        before.select("sequence", *place, block=block), on="sequence", by=place, check_sortedness=False
+    )
+    return (
+        events.join(found.select("sequence", "block"), on="sequence", how="left", maintain_order="left")
+        .with_columns(extra=pl.coalesce("block", "extra"))
+        .drop("block")
+    )
+
+
 def build_blocks(
     events: pl.DataFrame,
     strings: pl.DataFrame,
@@ -91,7 +112,8 @@ def build_blocks(
         events: Of EVENT_SCHEMA, in sequence order.
         strings: Of STRING_SCHEMA.
         attributes: Of ATTRIBUTE_SCHEMA; none by default.
-        waiting_pools: Pools whose FREE_COMPLETED events are recorded. Memory of others returns with the FREE.
+        waiting_pools: Pools whose FREE_COMPLETED events are all recorded. Memory of others returns with the FREE, unless
+            there is one.
 
     Returns:
         A table of BLOCK_SCHEMA.
@@ -123,13 +145,17 @@ def build_blocks(
         names["text"].alias("name"),
     )
     returned = pl.col("free_sequence")
-    if waiting_pools:
-        completed = events.filter(kind == EventKind.FREE_COMPLETED).select("sequence", "extra")
+    completed = events.filter((kind == EventKind.FREE_COMPLETED) & (pl.col("extra") != 0)).select("sequence", "extra")
+    if waiting_pools or len(completed):
         found = completed["sequence"].gather(_first_rows(allocations["sequence"], completed["extra"]))
-        returned = pl.when(pl.col("pool").is_in(list(waiting_pools))).then(pl.lit(found)).otherwise(returned)
-    return blocks.with_columns(
-        *_allocator_facts(blocks["attribute_id"], attributes).get_columns(), returned_sequence=returned
-    ).select(BLOCK_SCHEMA.names())
+        is_told = pl.col("pool").is_in(list(waiting_pools))
+        returned = pl.when(is_told).then(pl.lit(found)).otherwise(pl.coalesce(pl.lit(found), returned))
+    facts = _allocator_facts(blocks["attribute_id"], attributes)
+    requested = events.filter((kind == EventKind.REQUESTED) & (pl.col("size") >= 0)).select("extra", "size")
+    if len(requested):
+        told = requested["size"].gather(_first_rows(allocations["sequence"], requested["extra"]))
+        facts = facts.with_columns(requested_bytes=pl.coalesce("requested_bytes", pl.lit(told)))
+    return blocks.with_columns(*facts.get_columns(), returned_sequence=returned).select(BLOCK_SCHEMA.names())
 
 
 def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.DataFrame:

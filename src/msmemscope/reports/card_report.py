@@ -90,7 +90,7 @@ def _words(part: str, name: str, device: int) -> str:
         Part.UNKNOWN.value: "unknown",
         Part.UNRECORDED.value: "beside it: in use by this process, and not recorded",
         Part.OTHERS.value: "beside it: in use by other processes",
-        Part.HOST.value: "beside it: memory of the host that is pinned",
+        Part.HOST.value: "beside it: memory of the host that is pinned, at its own peak",
     }[part]
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.growth import SlowLeaks
     from msmemscope.analysis.leaks.host_growth import HostGrowth
     from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
     from msmemscope.analysis.leaks.step_leaks import StepLeaks
 
 _MEBIBYTE: Final = 1 << 20
@@ -84,6 +85,7 @@ def render_leaks(
     _outside_steps(writer, found.outside_steps.sites)
     _waiting_cycles(writer, found.waiting_cycles)
     _driver(writer, found.driver_leaks)
+    _pinned_memory(writer, found.pinned_growth)
     _host_memory(writer, found.host_growth)
 
 
@@ -161,6 +163,20 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
 """What host memory that grows without tensors may be."""
+
+KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
+"""What pinned memory that grows is."""
+
+
+def _pinned_memory(writer: ReportWriter, found: PinnedGrowth | None) -> None:
+    if found is not None:
+        writer.sentence(
+            f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
+            f"{format_bytes(found.bytes_per_step)} per step, at {found.site}, {KEPT_PINNED_MEMORY}. "
+            "Copy to memory that is not pinned, pin one buffer for all, or set "
+            "PYTORCH_NPU_ALLOC_CONF=pinned_max_cached_size_mb:1.",
+            indent=0,
+        )
 
 
 def _host_memory(writer: ReportWriter, found: HostGrowth | None) -> None:

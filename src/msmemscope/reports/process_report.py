@@ -58,6 +58,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.HOLDER: "holders of blocks",
     EventKind.MAPPED: "mapped memory",
     EventKind.UNMAPPED: "unmapped memory",
+    EventKind.REQUESTED: "what was asked for of blocks",
 }
 
 
@@ -149,6 +150,11 @@ class _ProcessReport:
 
             self._line("")
             render_leaks(process.leaks, out, width=width, most_blocks=None)
+        if process.reserved is not None and process.reserved.found:
+            from msmemscope.reports.reserved_report import render_reserved
+
+            self._line("")
+            render_reserved(process.reserved, out, width=width)
         if process.inefficient is not None:
             from msmemscope.reports.inefficient_report import render_inefficient
 

@@ -6,14 +6,16 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
+from msmemscope.reports.reserved_report import write_idle
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from msmemscope.analysis.replay.advice import Advice, Change, DeviceAdvice
+    from msmemscope.analysis.replay.advice import Change, DeviceAdvice
     from msmemscope.analysis.replay.replay import Failure, Replay
     from msmemscope.analysis.replay.replayed_recording import DeviceReplay, ReplayedRecording
+    from msmemscope.analysis.reserved.whole_advice import WholeAdvice
 
 MOST_CHANGES: Final = 10
 
@@ -99,15 +101,19 @@ def _failure(writer: ReportWriter, failure: Failure) -> None:
         )
 
 
-def render_advice(found: Advice, out: IO[str], *, width: int | None = None) -> None:
+def render_advice(found: WholeAdvice, out: IO[str], *, width: int | None = None) -> None:
     """Write what to change.
 
     Args:
-        found: By `analysis.replay.advice.advise`.
+        found: By `analysis.reserved.whole_advice.advise_whole`.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
-    _write_each(found.devices, _advice, ReportWriter(out, width=width))
+    writer = ReportWriter(out, width=width)
+    _write_each(found.devices, _advice, writer)
+    for one in found.idle:
+        writer.line()
+        write_idle(one, writer)
 
 
 def _advice(writer: ReportWriter, one: DeviceAdvice) -> None:

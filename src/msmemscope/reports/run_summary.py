@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.owners.decomposition import Decomposition
     from msmemscope.analysis.peak.overview import MemoryOverview
+    from msmemscope.analysis.reserved.reserved import ReservedResult
     from msmemscope.analysis.watch.verdict import WatchResult
 
 _MOST_NAMES: Final = 6
@@ -47,6 +48,8 @@ class ProcessSummary:
     """None if it was not asked for."""
     leaks: LeakOverview | None = None
     """None if they were not asked for, or cannot be judged."""
+    reserved: ReservedResult | None = None
+    """None if it was not asked for, or was not done."""
     inefficient: InefficientResult | None = None
     """None if it was not asked for, or was not done."""
     watch: WatchResult | None = None

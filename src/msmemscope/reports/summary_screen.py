@@ -157,6 +157,8 @@ class _Screen:
             lines += self._sentence(f"msmemscope: {sentence}" if number == 0 else f"  also {sentence}", 4, style)
         if len(found) > limits.verdicts:
             lines += self._line(f"  and {format_count(len(found) - limits.verdicts)} more findings", QUIET)
+        if found[0].remedy:
+            lines += self._sentence(f"  {found[0].remedy}", 4)
         directory = relative_path(found[0].processes[0].directory)
         return [*lines, *self._line(f"next: {found[0].command(directory)}", HEADING)]
 

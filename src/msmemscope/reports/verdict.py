@@ -32,6 +32,7 @@ class VerdictKind(Enum):
     LEAK = "leak"
     SLOW_LEAK = "slow leak"
     HOST_MEMORY = "host memory"
+    RESERVED = "reserved"
     INEFFICIENT = "inefficient"
 
 
@@ -41,9 +42,13 @@ QUESTION_OF: Final = {
     VerdictKind.LEAK: "leaks",
     VerdictKind.SLOW_LEAK: "leaks",
     VerdictKind.HOST_MEMORY: "leaks",
+    VerdictKind.RESERVED: "reserved",
     VerdictKind.INEFFICIENT: "inefficient",
 }
-_GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)}
+_GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
+    VerdictKind.HOST_MEMORY: [*VerdictKind].index(VerdictKind.SLOW_LEAK)
+}
+"""What grows slowly is as grave on the host as on a device: there the larger one comes first."""
 _GROWTH_ABOVE_LEAK: Final = 2
 """How many times what leaked by the definition the growth of its line must be to be said instead."""
 _LEAST_SHARE_SAVED: Final = 0.01
@@ -77,6 +82,8 @@ class Verdict:
     growth_bytes: int = 0
     """By which one process grows in a step, all lines together; 0 if it does not grow from step to step."""
 
+    remedy: str = ""
+    """What to do, as a sentence; empty where that is not known or stands elsewhere."""
     known_command: str = ""
     """What to type next, where whoever found it knows better than the question that the kind belongs to."""
 
@@ -171,6 +178,7 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _leaks(process)
     yield from _waiting_cycles(process)
     yield from _host_memory(process)
+    yield from _reserved(process)
     yield from _inefficient(process)
 
 
@@ -273,10 +281,25 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
 
 
 def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
-    growth = process.leaks.host_growth if process.leaks is not None else None
+    if process.leaks is None:
+        return
+    from msmemscope.reports.leaks_report import KEPT_PINNED_MEMORY, OTHER_HOST_MEMORY
+
+    pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
+    leaking = process.leaks.step_leaks.leaking_sites
+    if pinned is not None and leaking.filter(pl.col("device") == DEVICE_CPU, pl.col("pool") == Pool.HAL).is_empty():
+        yield Verdict(
+            VerdictKind.HOST_MEMORY,
+            DEVICE_CPU,
+            Pool.HAL,
+            pinned.growth_bytes,
+            pinned.site,
+            f"in steps {pinned.first_step} to {pinned.last_step}, {KEPT_PINNED_MEMORY}",
+            (process,),
+            growth_bytes=pinned.bytes_per_step,
+        )
     if growth is None or not growth.is_growing:
         return
-    from msmemscope.reports.leaks_report import OTHER_HOST_MEMORY
 
     yield Verdict(
         VerdictKind.HOST_MEMORY,
@@ -288,6 +311,18 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
         (process,),
         growth_bytes=growth.bytes_per_step,
     )
+
+
+def _reserved(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.reserved is None:
+        return
+    from msmemscope.reports.reserved_report import remedy, why_idle
+
+    for one in process.reserved.found:
+        text = why_idle(one)
+        yield Verdict(
+            VerdictKind.RESERVED, one.device, one.pool, one.idle_bytes, one.site, text, (process,), remedy=remedy(one)
+        )
 
 
 def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
@@ -330,6 +365,8 @@ def nothing_found(processes: Sequence[ProcessSummary]) -> str:
         looked.append(f"no leak over {counted(max(judged), 'step')}" if max(judged) else "no growth over the run")
     if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
         looked.append("no steady growth of host memory")
+    if any(process.reserved is not None and process.reserved.is_judged for process in processes):
+        looked.append("no idle reserve")
     if any(process.inefficient is not None for process in processes):
         looked.append("no inefficient memory worth fixing")
     if any(process.watch is not None and process.watch.was_watched for process in processes):

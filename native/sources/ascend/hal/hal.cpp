@@ -11,6 +11,7 @@
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
 #include "sources/ascend/hal/device_usage.h"
+#include "sources/ascend/hal/pinned_memory.h"
 #include "sources/ascend/npu.h"
 #include "sources/torch_cpu/host_memory.h"
 
@@ -40,6 +41,14 @@ public:
     CallUnderWay& operator=(const CallUnderWay&) = delete;
     static bool is_outermost() noexcept { return calls_under_way == 1; }
 };
+
+__attribute__((tls_model("initial-exec"))) __thread std::uint64_t new_pinned = 0;
+
+// Pinned memory is the host's, and taken for a device.
+bool observes_pinned() noexcept {
+    const DeviceSelection& devices = recorder::settings().devices;
+    return devices.cpu || (devices.kinds >> static_cast<unsigned>(format::DeviceKind::kNpu) & 1U) != 0;
+}
 
 std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
 
@@ -78,6 +87,7 @@ std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexce
 
 void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
     const KeepErrno keep_errno;
+    new_pinned = number_of(address);
     if (recorder::is_selected(kSelectAlloc)) {
         torch_cpu::record_host_usage();
     }
@@ -88,7 +98,7 @@ void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site)
 void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
                      const CallSite& site) noexcept {
     if (allocation.on_host) {
-        if (recorder::settings().devices.cpu) {
+        if (observes_pinned()) {
             note_pinned(address, bytes, site);
         }
         return;
@@ -204,8 +214,7 @@ int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, vo
     LiveBlock block{};
     // A CPU tensor that becomes pinned is recorded already.
     if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
-        recorder::settings().devices.cpu &&
-        !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
+        observes_pinned() && !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
         !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
         note_pinned(pointer, size, call.site);
     }
@@ -230,6 +239,16 @@ constexpr Hook kHookList[] = {
 };
 
 }  // namespace
+
+std::uint64_t take_new_pinned() noexcept {
+    const std::uint64_t address = new_pinned;
+    new_pinned = 0;
+    return address;
+}
+
+void note_requested(std::uint64_t address, std::uint64_t bytes) noexcept {
+    recorder::note_requested(format::Pool::kHal, address, bytes);
+}
 
 const HookTable kHooks = table_of(kHookList);
 

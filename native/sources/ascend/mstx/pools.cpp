@@ -118,6 +118,9 @@ void end_block(Domain& domain, void* pointer, const CallSite* site) noexcept {
                                                                   std::memory_order_relaxed);
         }
     }
+    if (domain.pool == format::Pool::kPta) {
+        allocator_trace::block_was_given_back();
+    }
     if (site != nullptr) {
         recorder::observe_free(domain.pool, address, *site);
     } else {
@@ -127,8 +130,10 @@ void end_block(Domain& domain, void* pointer, const CallSite* site) noexcept {
 
 void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site) noexcept {
     const auto address = reinterpret_cast<std::uint64_t>(range.address);
+    std::uint32_t attributes = 0;
     if (domain.pool == format::Pool::kPta) {
         allocator_trace::block_was_reported(address, range.size);
+        attributes = allocator_trace::attributes_of_block(address);
     }
     const int device = observed_device(range);
     if (device < 0 || address == 0) {
@@ -149,7 +154,7 @@ void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site
         domain.used[device].fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
     report_reserved(domain, device);
-    recorder::observe_allocation(domain.pool, npu(device), address, bytes, site);
+    recorder::observe_allocation(domain.pool, npu(device), address, bytes, site, attributes);
 }
 
 void* known(Domain& domain) noexcept {

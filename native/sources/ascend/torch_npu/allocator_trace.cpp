@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "core/writer/recorder.h"
+#include "core/writer/texts.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/npu.h"
 
@@ -68,6 +69,7 @@ std::atomic<Trust> trust{Trust::kUnattached};
 // That many blocks are compared with what mstx is told.
 constexpr std::uint32_t kComparisons = 64;
 std::atomic<std::uint32_t> comparisons{0};
+std::atomic<bool> is_noted{false};
 
 // The block that the tracker was told of last on this thread, and mstx was not yet.
 struct Pending {
@@ -78,6 +80,21 @@ thread_local Pending pending{};
 // The tracker may not have been there yet when the allocator handed out the first block that a thread tells mstx of.
 std::atomic<bool> was_late{false};
 thread_local bool was_told{false};
+
+// Streams by number, in the order in which a device first had blocks of them; the first one is 1.
+constexpr std::size_t kStreamDevices = 64;
+constexpr std::uint32_t kMostStreams = 64;
+std::atomic<void*> streams[kStreamDevices][kMostStreams];
+std::atomic<std::uint32_t> stream_attributes[kMostStreams + 1];
+
+// The block that this thread was handed out last, and mstx was not told of yet; and the one that it gives back, whose
+// memory other streams still use as long as its address stands here.
+struct Allocated {
+    std::uint64_t address;
+    std::uint32_t stream;
+};
+thread_local Allocated allocated{};
+thread_local std::uint64_t freeing{0};
 
 // By the program's number of a device. Once an entry of its allocator was not recorded, the next ones mean nothing
 // until its state is known.
@@ -92,6 +109,65 @@ std::size_t moment_count = 0;
 void refuse(const char* why) noexcept {
     if (trust.exchange(Trust::kRefused, std::memory_order_relaxed) != Trust::kRefused) {
         recorder::note_fact("unobserved.allocator", why);
+    }
+}
+
+// Once what it says is recorded as it says it, and the first of it is right.
+void note_observed() noexcept {
+    if (recorder::is_selected(kSelectAllocator) && comparisons.load(std::memory_order_relaxed) != 0 &&
+        !is_noted.exchange(true, std::memory_order_relaxed)) {
+        recorder::note_fact("observed.allocator", "by its trace tracker");
+    }
+}
+
+// 0 where there are more than we count.
+std::uint32_t number_of_stream(std::int32_t device, void* stream) noexcept {
+    if (device < 0 || static_cast<std::size_t>(device) >= kStreamDevices) {
+        return 0;
+    }
+    std::uint32_t number = 0;
+    for (std::atomic<void*>& known : streams[device]) {
+        void* found = nullptr;
+        ++number;
+        if (known.load(std::memory_order_relaxed) == stream ||
+            (known.compare_exchange_strong(found, stream, std::memory_order_relaxed) || found == stream)) {
+            return number;
+        }
+    }
+    return 0;
+}
+
+// The streams that used a freed block have got so far: its memory can be handed out again.
+void note_completed(const Entry& entry) noexcept {
+    const int device = acl::physical_device(entry.device);
+    if (!recorder::is_selected(kSelectFree) || device < 0 || !observes_npu(device)) {
+        return;
+    }
+    const RecordingScope scope(true);
+    if (!scope) {
+        return;
+    }
+    Event event{format::EventKind::kFreeCompleted};
+    event.pool = format::Pool::kPta;
+    event.device = npu(device);
+    event.address = static_cast<std::uint64_t>(entry.address);
+    event.size = entry.size;
+    recorder::append(scope, event);
+}
+
+// What is recorded of blocks whatever the events that were asked for.
+void follow(const Entry& entry) noexcept {
+    const auto address = static_cast<std::uint64_t>(entry.address);
+    if (entry.action == Action::kAlloc) {
+        allocated = {address, number_of_stream(entry.device, entry.stream)};
+    } else if (entry.action == Action::kFreeRequested) {
+        freeing = address;
+    } else if (entry.action == Action::kFreeCompleted) {
+        if (freeing == address) {
+            freeing = 0;
+        } else {
+            note_completed(entry);
+        }
     }
 }
 
@@ -180,6 +256,7 @@ void take(const Entry& entry) noexcept {
         pending = {static_cast<std::uint64_t>(entry.address), static_cast<std::uint64_t>(entry.size)};
         was_told = true;
     }
+    follow(entry);
     const format::EventKind kind = kind_of(entry.action);
     if (kind == format::EventKind::kNone) {
         if (entry.action == Action::kSnapshot) {
@@ -330,7 +407,25 @@ bool record_held(const Held& held) noexcept {
 
 void lose_state(const char* why) noexcept { refuse(why); }
 
+std::uint32_t attributes_of_block(std::uint64_t address) noexcept {
+    const Allocated known = allocated;
+    allocated = {};
+    if (known.address != address || known.stream <= 1 || trust.load(std::memory_order_relaxed) == Trust::kRefused) {
+        return 0;
+    }
+    std::uint32_t number = stream_attributes[known.stream].load(std::memory_order_relaxed);
+    if (number == 0) {
+        const format::Attribute pair{format::AttributeKey::kStreamId, format::ValueKind::kNumber, 0, known.stream};
+        number = texts::number_of_attributes(&pair, 1);
+        stream_attributes[known.stream].store(number, std::memory_order_relaxed);
+    }
+    return number;
+}
+
+void block_was_given_back() noexcept { freeing = 0; }
+
 void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept {
+    note_observed();
     if (trust.load(std::memory_order_relaxed) != Trust::kNew) {
         return;
     }
@@ -343,10 +438,7 @@ void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept {
         refuse("its trace tracker told of another block than mstx");
         return;
     }
-    const std::uint32_t before = comparisons.fetch_add(1, std::memory_order_relaxed);
-    if (before == 0) {
-        recorder::note_fact("observed.allocator", "by its trace tracker");
-    } else if (before + 1 == kComparisons) {
+    if (comparisons.fetch_add(1, std::memory_order_relaxed) + 1 == kComparisons) {
         auto expected = Trust::kNew;
         trust.compare_exchange_strong(expected, Trust::kChecked, std::memory_order_relaxed);
     }

@@ -4,6 +4,9 @@
 // Its trace tracker is an interface of C++ without a promise for later versions. So it is used with versions whose
 // layout is known, after the allocator has been recognised, and its first entries are compared with the regions that
 // the allocator tells mstx. Whatever differs ends it: the fact `unobserved.allocator` says why.
+//
+// Of each block its stream is recorded, and when its memory came back later than its free. All entries are only
+// where events of the allocator were asked for.
 #pragma once
 
 #include <cstddef>
@@ -52,6 +55,14 @@ bool record_held(const Held& held) noexcept;
 void lose_state(const char* why) noexcept;
 
 #pragma GCC visibility pop
+
+// What is known of the block that this thread tells mstx of, as the number of a set of attributes: its stream, where
+// that is not the first one that the device had blocks of. To be called once for each block.
+std::uint32_t attributes_of_block(std::uint64_t address) noexcept;
+
+// The allocator has told mstx of the end of a block. If its memory is handed out again later, as other streams use it,
+// that is recorded then as the completion of the free.
+void block_was_given_back() noexcept;
 
 // The allocator has told mstx of a block. Compares what the tracker said of it right before, as long as that is new.
 void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept;

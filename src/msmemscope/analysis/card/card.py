@@ -44,7 +44,7 @@ class Part(str, Enum):
     """In use by this process beyond what the driver handed out while it was observed."""
     OTHERS = "other processes"
     HOST = "pinned host"
-    """Memory of the host that is pinned, for all devices together; it is none of the device's."""
+    """Memory of the host that is pinned, for all devices together, at its own peak; it is none of the device's."""
 
 
 _OF_DRIVER: Final = (Part.POOL, Part.RESERVE, Part.MODULE, Part.UNKNOWN)
@@ -65,7 +65,7 @@ CARD_SCHEMA: Final = pl.Schema(
 """One row per part of a device's memory.
 
 part, name: of Part, and of the pool or module; empty for the others.
-peak_bytes: when the driver's memory of the device was at its highest.
+peak_bytes: when the driver's memory of the device was at its highest; of pinned memory of the host when that was.
 first_bytes, last_bytes: at the ends of `first_step`, the first one behind the warm-up, and of `last_step`; null without two
    such steps.
 """
@@ -184,6 +184,7 @@ def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
     unrecorded = pl.col("process_bytes") - pl.col("driver_bytes")
     others = pl.col("device_bytes") - pl.col("process_bytes")
     pinned = blocks.filter((pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU))
+    own_peak = peak_moments(pinned)["peak_bytes"].max() or 0
     of_host = totals_at(pinned, devices["sequence"].unique().sort(), "device").select(
         "sequence", size_bytes="size_bytes"
     )
@@ -193,8 +194,11 @@ def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
                 devices.select(*_MOMENT, part=pl.lit(part.value), name=pl.lit(""), size_bytes=size)
                 for part, size in ((Part.UNRECORDED, unrecorded), (Part.OTHERS, others))
             ),
-            devices.join(of_host, on="sequence").select(
-                *_MOMENT, part=pl.lit(Part.HOST.value), name=pl.lit(""), size_bytes="size_bytes"
+            devices.join(of_host, on="sequence", how="left").select(
+                *_MOMENT,
+                part=pl.lit(Part.HOST.value),
+                name=pl.lit(""),
+                size_bytes=pl.when(pl.col("step").is_null()).then(pl.lit(own_peak, pl.Int64)).otherwise("size_bytes"),
             ),
         ]
     ).filter(pl.col("size_bytes") > 0)

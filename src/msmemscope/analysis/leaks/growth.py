@@ -34,7 +34,9 @@ from msmemscope.analysis.leaks.sites import SITE_KEY
 from msmemscope.analysis.leaks.trends import live_series, trends
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.analysis.recorded import Need
+from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.holders import HELD_BY_C, OF_MODULE
+from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import block_holders, held_now_or_before, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
@@ -64,6 +66,8 @@ _JUDGED: Final = [
 """Columns of blocks that are looked at: they are copied several times."""
 _LEAST_HALF: Final = 8
 """Step ends in the second half of a run: with fewer, no trend could be significant."""
+_LEAST_SIZES: Final = 10
+"""How often blocks that each step makes anew must have grown to be some that are added to."""
 _MOST_STEPS: Final = 128
 """Step ends of a series; of a longer run, evenly spaced ones are taken."""
 _PASSING_RATIO: Final = 2
@@ -174,7 +178,10 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     placed = with_steps(recording.blocks.select(_JUDGED), bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.
     reserve = segments_at_end(placed, recording.events)
-    blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~pl.col("malloc_sequence").is_in(reserve.implode()))
+    # Pinned memory is kept by torch's allocator: `pinned_growth` judges it.
+    is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
+    is_reserve = pl.col("malloc_sequence").is_in(reserve.implode())
+    blocks = placed.filter((pl.col("last_end") > WARM_UP_STEPS) & ~is_reserve & ~is_pinned)
     blocks = _with_sites(recording, blocks)
     parts = [GROWTH_SCHEMA.to_frame()]
     judged = 0
@@ -405,7 +412,7 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
     group = blocks.join(groups, on=SITE_KEY, how="left", maintain_order="left")["group"].to_numpy().astype(np.int64)
     steps = np.unique(np.linspace(WARM_UP_STEPS + 1, ended, min(ended - WARM_UP_STEPS, _MOST_STEPS)).astype(np.int64))
     live = live_series(group, groups.height, blocks, steps)
-    count = live_series(group, groups.height, blocks.with_columns(size=pl.lit(1)), steps[-1:])
+    count = live_series(group, groups.height, blocks.with_columns(size=pl.lit(1)), steps[[0, -1]])
     candidates = np.flatnonzero(live[:, -1] - live[:, 0] >= max(options.minimum_bytes, 1))
     series = live[candidates].astype(np.float64)
     whole, half = trends(series), trends(series[:, len(steps) // 2 :])
@@ -414,6 +421,12 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
     middle = len(steps) // 2
     rises = np.diff(series, axis=1) > 0
     grows &= np.minimum(rises[:, :middle].sum(axis=1), rises[:, middle:].sum(axis=1)) >= least_rises
+    # As many blocks as before, made anew by each step, of a few sizes: what comes in is larger, and nothing is kept.
+    longest = np.zeros(groups.height, np.int64)
+    np.maximum.at(longest, group, (blocks["last_end"] - blocks["first_end"]).to_numpy())
+    grows &= (
+        (count[candidates, 1] > count[candidates, 0]) | (longest[candidates] > 1) | (rises.sum(axis=1) >= _LEAST_SIZES)
+    )
     # Of a long run only some steps are in the series: a position is several steps.
     steps_per_position = (steps[-1] - steps[0]) / (len(steps) - 1)
     rows = candidates[grows]
@@ -422,7 +435,7 @@ def _grown(blocks: pl.DataFrame, ended: int, options: GrowthOptions, least_rises
         pl.Series("significance", significance[grows]),
         pl.Series("first_bytes", live[rows, 0]),
         pl.Series("last_bytes", live[rows, -1]),
-        pl.Series("last_blocks", count[rows, 0]),
+        pl.Series("last_blocks", count[rows, 1]),
         first_step=pl.lit(int(steps[0])),
         last_step=pl.lit(int(steps[-1])),
         held_by=pl.lit(None, dtype=pl.String),

@@ -14,6 +14,7 @@ from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leak
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
 from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth
+from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need
@@ -56,6 +57,8 @@ class LeakOverview:
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
+    pinned_growth: PinnedGrowth | None
+    """Of pinned memory that torch's allocator keeps; None where it does not grow."""
     coverage: Coverage
     """What of this is answered."""
 
@@ -95,5 +98,6 @@ def find_leaks(
         find_waiting_cycles(recording),
         find_driver_leaks(recording),
         find_host_growth(recording),
+        find_pinned_growth(recording),
         coverage_of(SUBJECT, recording),
     )

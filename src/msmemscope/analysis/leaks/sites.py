@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
 
 if TYPE_CHECKING:
@@ -71,6 +73,40 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     sure = np.bincount(group[is_sure], minlength=groups.height)
     freed_as_old = ends[group] - np.searchsorted(freed, group * stride + life)
     return pl.Series(is_alive & (life <= longest[group]) & (freed_as_old > sure[group]))
+
+
+def with_pinned_sizes_apart(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Make a call site of each size of its pinned memory, which torch's allocator keeps: a size that comes again is none that grows.
+
+    Args:
+        blocks: SITE_KEY and `size`.
+
+    Returns:
+        The same with other values of `site_id` for pinned memory.
+    """
+    is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
+    if blocks.filter(is_pinned).is_empty():
+        return blocks
+    of_size = pl.struct("site_id", "size").rank("dense").cast(pl.UInt32) + blocks["site_id"].max()
+    return blocks.with_columns(site_id=pl.when(is_pinned).then(of_size).otherwise("site_id"))
+
+
+def cached_pinned_blocks(blocks: pl.DataFrame, ended: int) -> pl.Series:
+    """Tell which blocks of pinned memory torch's allocator keeps to hand them out again: of sizes that did not grow in most steps.
+
+    What a program itself keeps it keeps from step to step; how much is in use at once may be more now and then.
+
+    Args:
+        blocks: SITE_KEY with pinned sizes apart, `step` and `is_suspect`.
+        ended: Steps that have ended.
+
+    Returns:
+        One boolean per block.
+    """
+    is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
+    step = pl.col("step").filter("is_suspect")
+    is_rare = 2 * step.n_unique().over(SITE_KEY) < ended - step.min().over(SITE_KEY)
+    return blocks.select(is_pinned & is_rare.fill_null(value=True)).to_series()
 
 
 def with_odd_ones_apart(blocks: pl.DataFrame) -> pl.DataFrame:

@@ -29,9 +29,11 @@ from msmemscope.analysis.leaks.sites import (
     CONFIDENCE_TYPE,
     SITE_KEY,
     Confidence,
+    cached_pinned_blocks,
     expected_blocks,
     judge_sites,
     with_odd_ones_apart,
+    with_pinned_sizes_apart,
 )
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -231,7 +233,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)
-    judged = _judged(blocks, options, steps_are_marked=not recording.step_source.is_implied)
+    judged = _judged(blocks, options, bounds.ended, steps_are_marked=not recording.step_source.is_implied)
     holders = block_holders(recording)
     blocks = judged.filter(pl.col("step") > WARM_UP_STEPS).join(
         holders, on="malloc_sequence", how="left", maintain_order="left"
@@ -285,7 +287,7 @@ def _last_end_ns(recording: Recording, bounds: ProcessSteps) -> int:
     return int(recording.events["timestamp_ns"][index])
 
 
-def _judged(blocks: pl.DataFrame, options: StepLeakOptions, *, steps_are_marked: bool) -> pl.DataFrame:
+def _judged(blocks: pl.DataFrame, options: StepLeakOptions, ended: int, *, steps_are_marked: bool) -> pl.DataFrame:
     """Returns the blocks with their fate, and what is said of their call site."""
     never = pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     is_expected = expected_blocks(blocks) if options.judges_sites else never
@@ -293,6 +295,11 @@ def _judged(blocks: pl.DataFrame, options: StepLeakOptions, *, steps_are_marked:
     is_suspect = pl.col("is_alive") & ~pl.col("is_expected") & ~pl.col("is_reserve") & (pl.col("step") > WARM_UP_STEPS)
     blocks = blocks.with_columns(is_suspect=is_suspect)
     if options.judges_sites:
+        blocks = with_pinned_sizes_apart(blocks)
+        is_cached = cached_pinned_blocks(blocks, ended)
+        blocks = blocks.with_columns(
+            is_expected=pl.col("is_expected") | is_cached, is_suspect=pl.col("is_suspect") & ~is_cached
+        )
         blocks = with_odd_ones_apart(blocks)
     quiet_steps = options.quiet_steps if options.judges_sites else None
     verdicts = judge_sites(blocks, quiet_steps, quiet_steps if steps_are_marked else 1)

@@ -38,7 +38,7 @@ from msmemscope.analysis.peak.cause_words import (
 )
 from msmemscope.analysis.peak.comparison import FailingStep, StepComparison
 from msmemscope.analysis.peak.figures import MemoryFigures, failure_of, memory_figures
-from msmemscope.analysis.peak.gaps import gaps_candidate
+from msmemscope.analysis.peak.gaps import gaps_candidate, returnable_candidate
 from msmemscope.analysis.peak.kept import kept_candidates
 from msmemscope.analysis.peak.refusal import Refusal, find_refusal
 
@@ -146,6 +146,7 @@ def _ranked(
         return (Candidate(Cause.NOT_SEARCHED, figures.overlooked_bytes, step.site, is_enough=True),)
     if figures.device < 0 and _is_pinned(figures):
         return (Candidate(Cause.PINNED_HOST, figures.pinned_bytes, step.site),)
+    cached = None if gaps is None else returnable_candidate(recording, step.sequence, figures, gaps, step.site)
     kept = [_judged(one, figures) for one in kept_candidates(step)]
     recent = [_judged(one, figures) for one in candidates_by_use(step)]
     is_limit = _is_limit(figures)
@@ -155,6 +156,7 @@ def _ranked(
     enough = [one for one in recent if one.is_enough and not (is_cut_up and holes and _fits(one, figures, holes))]
     closable = [holes] if holes is not None and is_cut_up else []
     tiers = [
+        [cached] if cached is not None else [],
         _by_bytes(one for one in kept if one.is_enough),
         _by_bytes([*enough, *outside]) if enough else _by_bytes([*closable, *outside]),
         closable,

@@ -36,6 +36,7 @@ class Cause(str, Enum):
     PINNED_SEGMENTS = "fragmentation by pinning"
     OTHER_STREAM = "memory of another stream"
     NOT_SEARCHED = "room that was not looked for"
+    RESERVED_BY_POOL = "reserved by the pool"
     LIMIT = "configured limit"
     OTHER_PROCESS = "other process"
     OUTSIDE_FRAMEWORK = "growth outside the framework"
@@ -69,6 +70,7 @@ class Remedy(str, Enum):
     LONG_LIVED_FIRST = "allocate what lives long first"
     ONE_STREAM = "allocate on one stream"
     ASK_AGAIN = "synchronize first, or ask again"
+    EMPTY_CACHE = "empty the cache first"
     RAISE_LIMIT = "raise the limit"
     FREE_DEVICE = "free the device"
     LOOK_AT_DRIVER = "look at the driver's memory"
@@ -140,6 +142,7 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         Cause.PINNED_SEGMENTS: _fragmentation,
         Cause.OTHER_STREAM: _other_stream,
         Cause.NOT_SEARCHED: _not_searched,
+        Cause.RESERVED_BY_POOL: _reserved_by_pool,
         Cause.OTHER_PROCESS: _other_process,
         Cause.OUTSIDE_FRAMEWORK: _outside,
         Cause.OUTSIDE_POOL: _outside_pool,
@@ -253,6 +256,13 @@ def _unknown(figures: MemoryFigures) -> str:
     )
 
 
+def _reserved_by_pool(figures: MemoryFigures) -> str:
+    return (
+        f"Reserved by the pool: it held {format_bytes(figures.reserved_bytes or 0)} for {format_bytes(figures.in_use_bytes)} in "
+        f"use, and {_request(figures)} came from outside of it, with {format_bytes(figures.free_bytes or 0)} free on the device."
+    )
+
+
 def _other_stream(figures: MemoryFigures) -> str:
     return (
         f"Memory of another stream: a gap of {format_bytes(figures.largest_gap_bytes or 0)} in the pool's reserve would have "
@@ -360,7 +370,15 @@ _GROWTH: Final[dict[Cause, str]] = {
     Cause.SECOND_MODEL: "Second model: another model beside this one has {size}",
 }
 _WITH_BYTES: Final = frozenset(
-    {*_KEPT, *_GROWTH, Cause.BATCH_JUMP, Cause.OUTSIDE_POOL, Cause.OTHER_PROCESS, Cause.OUTSIDE_FRAMEWORK}
+    {
+        *_KEPT,
+        *_GROWTH,
+        Cause.BATCH_JUMP,
+        Cause.RESERVED_BY_POOL,
+        Cause.OUTSIDE_POOL,
+        Cause.OTHER_PROCESS,
+        Cause.OUTSIDE_FRAMEWORK,
+    }
 )
 """Causes whose bytes belong into their first line."""
 _REMEDIES: Final[dict[Cause, Remedy]] = {
@@ -380,6 +398,7 @@ _REMEDIES: Final[dict[Cause, Remedy]] = {
     Cause.PINNED_SEGMENTS: Remedy.LONG_LIVED_FIRST,
     Cause.OTHER_STREAM: Remedy.ONE_STREAM,
     Cause.NOT_SEARCHED: Remedy.ASK_AGAIN,
+    Cause.RESERVED_BY_POOL: Remedy.EMPTY_CACHE,
     Cause.LIMIT: Remedy.RAISE_LIMIT,
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.OUTSIDE_FRAMEWORK: Remedy.LOOK_AT_DRIVER,
@@ -423,6 +442,10 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.MODEL_TOO_LARGE: "Split the model over devices, load it in a smaller type, or keep a part of it on the host.",
     Cause.PINNED_SEGMENTS: "Allocate what lives long before what lives short, so that it pins no segments.",
     Cause.OTHER_STREAM: "Allocate large buffers on one stream, and use record_stream().",
+    Cause.RESERVED_BY_POOL: (
+        "Call empty_cache() before the request: what the pool has cached goes back to the driver, which no request from outside "
+        "of the pool makes it do."
+    ),
     Cause.NOT_SEARCHED: (
         "Synchronize with the streams that use large blocks before more are asked for, or catch the error and ask again: the "
         "room is there."

@@ -53,6 +53,31 @@ def gaps_candidate(
     return Candidate(cause, slack, pinning_site or site, is_enough=is_sum_enough and setting != "", setting=setting)
 
 
+def returnable_candidate(
+    recording: Recording, sequence: int, figures: MemoryFigures, gaps: Fragmentation, site: str
+) -> Candidate | None:
+    """Return what the pool could have given back to the driver as a candidate, where somebody else asked the driver.
+
+    A pool that is refused gives back what it can, and asks again: who asks once, and while the pool has segments without any
+    block, is not the pool. Nobody empties its cache for such a request.
+
+    Args:
+        recording: Of the process.
+        sequence: The event of the failure.
+        figures: Of the failure.
+        gaps: In the reserve then.
+        site: The call site of the request.
+    """
+    size, free, request = int(gaps.totals["returnable_bytes"].sum()), figures.free_bytes, figures.request_bytes
+    if free is None or not free < request <= free + size or figures.function.startswith("torch."):
+        return None
+    attempts = failed_attempts(recording)
+    call = attempts.filter(pl.col("sequence") == sequence)["call"][0]
+    if attempts.filter(pl.col("call") == call).height > 1:
+        return None
+    return Candidate(Cause.RESERVED_BY_POOL, size, site, is_enough=True)
+
+
 def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
     """Returns which fragmentation it is, and the line that holds the gaps."""
     pinned = gaps.pinned()

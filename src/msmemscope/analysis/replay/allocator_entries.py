@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SETTINGS_FACT: Final = "allocator.settings"
+STREAMS_FACT: Final = "allocator.streams"
+"""Streams of blocks are known, and FREE_COMPLETED where a free waited for them."""
 STATE_FACT: Final = "allocator.state"
 """`0/17/23`: of device 0, before event 17, 23 rows."""
 LEFT_OUT_FACT: Final = "allocator.left_out"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.replay.allocator_entries import allocator_entries
+from msmemscope.analysis.replay.allocator_entries import STREAMS_FACT, allocator_entries
 from msmemscope.analysis.replay.allocator_states import PART_SCHEMA
 from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventFlag, EventKind
@@ -104,6 +104,8 @@ class Allocations:
     pool_count: int = 0
     has_block_sizes: bool = True
     """Whether `recorded_bytes` are the sizes of all blocks; otherwise it is what was requested of some."""
+    has_streams: bool = False
+    """Whether streams are known, and when each free was completed, although segments are not."""
     unknown_requests: int = 0
     """Blocks that are older than the recording, and of which it has no requested size."""
 
@@ -181,7 +183,8 @@ def recorded_allocations(recording: Recording, device: int) -> Allocations:
         )
         .with_columns(pl.col("sequence").alias("reported"))
     )
-    return _Reader(rows, device, kind, is_snapshot=has_maps).allocations()
+    found = _Reader(rows, device, kind, is_snapshot=has_maps).allocations()
+    return dataclasses.replace(found, has_streams=STREAMS_FACT in recording.facts)
 
 
 class _Reader:
@@ -395,8 +398,11 @@ class _Reader:
         if given_up:
             places, pools = (np.array(numbers) for numbers in zip(*given_up, strict=True))
             inserted.append((places * 4, Action.GIVE_UP_POOL, pools.astype(np.uint32)))
-        if not self._is_told and not (columns["actions"] == Action.COMPLETE_FREE).any():
-            frees = np.flatnonzero(columns["actions"] == Action.REQUEST_FREE)
+        is_completed = columns["actions"] == Action.COMPLETE_FREE
+        if not self._is_told and not (self._is_snapshot and is_completed.any()):
+            # Of the others nothing is said: nobody used them any more.
+            waiting = columns["blocks"][is_completed]
+            frees = np.flatnonzero((columns["actions"] == Action.REQUEST_FREE) & ~np.isin(columns["blocks"], waiting))
             inserted.append((frees * 4 + 3, Action.COMPLETE_FREE, np.zeros(len(frees), np.uint32)))
         for places, action, pools in inserted:
             nearest = np.minimum(places // 4, count - 1)

@@ -199,7 +199,12 @@ def limits_of(allocations: Allocations, *, from_states: bool, settings: Allocato
         settings: Those of these replays.
     """
     lines = []
-    if not allocations.has_segments:
+    if allocations.has_streams:
+        lines.append(
+            "no private pools, requested sizes and segments were recorded: requests of the size of their block are assumed "
+            "(--events=allocator has all of these)"
+        )
+    elif not allocations.has_segments:
         lines.append(
             "no streams, private pools, requested sizes and segments were recorded: one stream is assumed, blocks that can be "
             "handed out again when they are freed, and requests of their size (a memory snapshot of torch has all of these)"

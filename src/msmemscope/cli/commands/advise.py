@@ -23,7 +23,8 @@ class AdviseCommand:
     """Try settings of the caching allocator, and leaks withdrawn, on the recording.
 
     Shows what gains how many bytes of reserved memory at the peak, whether the job
-    would have fit, and the line to copy. PATH is a memory snapshot of torch (the
+    would have fit, and the line to copy; then memory that is reserved and idle, and
+    why. PATH is a memory snapshot of torch (the
     most exact), a capture folder, a folder of several, or a dump; without it, the
     latest run.
     """
@@ -46,8 +47,8 @@ class AdviseCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Try the changes on each process."""
-        from msmemscope.analysis.replay.advice import advise
         from msmemscope.analysis.replay.replayed_recording import ReplayOptions
+        from msmemscope.analysis.reserved.whole_advice import advise_whole
         from msmemscope.reports.replay_report import render_advice
         from msmemscope.units import parse_size_bytes
 
@@ -56,7 +57,7 @@ class AdviseCommand:
         return show_processes(
             arguments.path,
             self.name,
-            functools.partial(advise, options=options),
+            functools.partial(advise_whole, options=options),
             functools.partial(render_advice, out=sys.stdout),
             as_json=arguments.json,
             following="replay",

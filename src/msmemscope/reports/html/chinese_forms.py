@@ -58,6 +58,23 @@ CHINESE_FORMS: Final = {
     "libraries, whose allocations are not observed[ ({who})]": (
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 来自未被观测的 Python 对象或本地库的分配[ ({who})]"
     ),
+    "host memory: {size} on {device}[ at {site}], {growth} per step, in steps {first} to {last}, pinned: torch's allocator gives none "
+    "of it back, so that sizes which come once add up[ ({who})]": (
+        "主机内存: {device} 上 {size}[, 位于 {site}], 每步 {growth}, 第 {first} 至 {last} 步, 锁页: torch 的分配器从不归还, "
+        "因此只出现一次的大小会累积[ ({who})]"
+    ),
+    "reserved: {size} on {device}[ at {site}], cached for stream {number}, where no other stream gets it: {other} reserved for "
+    "{growth} in use[ ({who})]": (
+        "预留: {device} 上 {size}[, 位于 {site}], 为流 {number} 缓存, 其他流无法使用: 预留 {other}, 使用 {growth}[ ({who})]"
+    ),
+    "reserved: {size} on {device}[ at {site}], freed and waiting for another stream that uses it (record_stream): {other} reserved "
+    "for {growth} in use[ ({who})]": (
+        "预留: {device} 上 {size}[, 位于 {site}], 已释放, 等待使用它的另一个流 (record_stream): 预留 {other}, 使用 {growth}[ ({who})]"
+    ),
+    "reserved: {size} on {device}[ at {site}], pinned and not asked for, rounded up to powers of two: {other} pinned for {growth} "
+    "asked for[ ({who})]": (
+        "预留: {device} 上 {size}[, 位于 {site}], 被锁页但没有请求, 向上取整到 2 的幂: 锁页 {other}, 请求 {growth}[ ({who})]"
+    ),
     "inefficient: {size} on {device}[ at {site}], {number} % of the peak of {pool} could be saved[ ({who})]": (
         "低效: {device} 上 {size}[, 位于 {site}], 可节省 {pool} 峰值的 {number} %[ ({who})]"
     ),
@@ -176,6 +193,11 @@ CHINESE_FORMS: Final = {
     "stream, or the private pool, that has them alone.": (
         "另一个流的内存: 内存池预留中 {size} 的空隙本可容纳{asked}, 但未被使用: 空隙只供拥有它的流或私有池使用。"
     ),
+    "Reserved by the pool: it held {size} for {other} in use, and {asked} came from outside of it, with {growth} free on the device.": (
+        "内存池的预留: 它持有 {size} 而使用 {other}, {asked} 来自池外, 设备空闲 {growth} 。"
+    ),
+    "Call empty_cache() before the request: what the pool has cached goes back to the driver, which no request from outside of the pool "
+    "makes it do.": "在该请求之前调用 empty_cache(): 池缓存的内存归还驱动, 池外的请求不会使它这样做。",
     "Room that was not looked for: a free block of {size} would have held {asked}. It came free while the allocator made room, and "
     "its pool is not searched again then: a known defect of torch's caching allocators (pytorch issue 189504).": (
         "没有再查找的空间: {size} 的空闲块本可容纳{asked}。它在分配器腾出空间时变为空闲, 而此后不再查找所在的池: "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.peak.explanation import PeakExplanation
     from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
+    from msmemscope.analysis.reserved.reserved import ReservedResult
     from msmemscope.analysis.watch.verdict import WatchResult
 
 _BYTES: Final = ColumnKind.BYTES
@@ -113,6 +114,27 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
         ),
     ]
     return [table for table in (*tables, *harmless) if table.rows]
+
+
+def reserved_tables(result: ReservedResult) -> Sequence[ReportTable]:
+    """Return what is reserved and idle, and why.
+
+    Args:
+        result: Of the question `reserved`.
+    """
+    table = table_of(
+        "Memory that is reserved and idle",
+        with_places(result.to_polars()),
+        (
+            TableColumn("idle", "idle_bytes", _BYTES),
+            TableColumn("reserved", "reserved_bytes", _BYTES),
+            TableColumn("in use", "in_use_bytes", _BYTES),
+            TableColumn("cause", "cause"),
+            _POOL,
+            TableColumn("call site", "site", _SITE),
+        ),
+    )
+    return [table] if table.rows else []
 
 
 def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:

@@ -27,6 +27,8 @@ from msmemscope.analysis.peak.figures import MemoryFigures
 from msmemscope.analysis.peak.refusal import Holder, Refusal
 from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
+from msmemscope.analysis.reserved.idle_memory import Cause as IdleCause
+from msmemscope.analysis.reserved.idle_memory import IdleMemory
 from msmemscope.analysis.watch.sentences import change_sentences
 from msmemscope.analysis.watch.verdict import WATCH_CHANGE_SCHEMA
 from msmemscope.formats.reading import load
@@ -43,6 +45,7 @@ from msmemscope.reports.html.document import ProcessPart, report_document
 from msmemscope.reports.html.phrases import NAMES, Phrases
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
+from msmemscope.reports.reserved_report import why_idle
 from msmemscope.reports.verdict import Verdict, VerdictKind
 from tests.fakes.traces import Trace
 from tests.support.english import english
@@ -291,6 +294,10 @@ def test_verdicts_of_every_kind_are_said() -> None:
         VerdictKind.OUT_OF_MEMORY: ("at least 3.00 GiB asked for, 1.50 s after recording began", "10 bytes asked for"),
         VerdictKind.LEAK: ("in step 3", "in steps 2 to 5"),
         VerdictKind.SLOW_LEAK: ("in parts 2 to 9 of the run, which has no steps", "in steps 2 to 50"),
+        VerdictKind.RESERVED: tuple(
+            why_idle(IdleMemory(0, Pool.PTA, cause, 1 << 26, 1 << 28, 1 << 27, pl.DataFrame(), 2))
+            for cause in IdleCause
+        ),
         VerdictKind.INEFFICIENT: ("12.5 % of the peak of HOST, pinned could be saved",),
     }
     texts = []

@@ -1,0 +1,55 @@
+"""Reserves more than it uses, or not: `reserved_memory.py record_stream|pinned [repaired]`.
+
+record_stream: batches are made on a side stream, used on the current one, and told so; repaired, the side stream waits instead.
+pinned: buffers of the host that are a little larger than a power of two; repaired, they are views of one buffer.
+Prints one line: MiB in use at most or asked for, and reserved or pinned.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+import torch_npu  # noqa: F401
+
+import msmemscope
+
+MEBIBYTE = 1 << 20
+IS_REPAIRED = "repaired" in sys.argv
+
+
+def prefetches_on_a_stream() -> None:
+    """Twelve steps of four batches."""
+    side, main = torch.npu.Stream(), torch.npu.current_stream()
+    for _ in range(12):
+        for _ in range(4):
+            with torch.npu.stream(side):
+                batch = torch.ones(5 * MEBIBYTE, device="npu")
+            main.wait_stream(side)
+            total = batch.mul(2)
+            if IS_REPAIRED:
+                side.wait_stream(main)
+            else:
+                batch.record_stream(main)
+            del batch, total
+        torch.npu.synchronize()
+        msmemscope.step()
+    print(torch.npu.max_memory_allocated() >> 20, torch.npu.memory_reserved() >> 20)
+
+
+def pinned_buffers() -> None:
+    """Sixteen of 9,000,000 bytes each, which torch makes 16 MiB."""
+    count, size = 16, 9_000_000
+    if IS_REPAIRED:
+        whole = torch.empty(count * size, dtype=torch.uint8)
+        buffers = list(whole.view(count, size))
+    else:
+        buffers = [torch.empty(size, dtype=torch.uint8, pin_memory=True) for _ in range(count)]
+    for _ in range(3):
+        for buffer in buffers:
+            buffer.to("npu")
+        msmemscope.step()
+    print(count * size >> 20, torch.npu.host_memory_stats()["allocated_bytes.current"] >> 20)
+
+
+{"record_stream": prefetches_on_a_stream, "pinned": pinned_buffers}[sys.argv[1]]()
