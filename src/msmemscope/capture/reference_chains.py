@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
+from msmemscope.model.holders import BOUNDED_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +203,8 @@ def _items(mapping: Any) -> list[tuple[Any, Any]]:
 
 def _index_in(values: Any, wanted: Any) -> str:
     kind = next(kind for kind in (list, tuple, deque) if _is(values, kind))
-    return str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
+    place = str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
+    return f"{place}{BOUNDED_INDEX}{values.maxlen}" if kind is deque and values.maxlen is not None else place
 
 
 def _index_text(key: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.events import EventKind
+from msmemscope.model.holders import BOUNDED_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,21 @@ def block_holders(recording: Recording) -> pl.DataFrame:
 def container_of(chain: pl.Expr) -> pl.Expr:
     """Return what chains have in common that differ in indices, keys and numbers only."""
     return chain.str.replace_all(r"\[[^\[\]]*\]", "[...]").str.replace_all(r"\d+", "#")
+
+
+def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
+    """Tell which blocks lie in a container that drops what is too much, and that has not got so much yet.
+
+    Args:
+        blocks: `held_by`; blocks of one container are counted in them.
+
+    Returns:
+        One boolean per block.
+    """
+    # Of the object itself, not of what holds it.
+    most = pl.col("held_by").str.extract(rf"^[^,]*\[\d+{re.escape(BOUNDED_INDEX)}(\d+)\](?:,|$)").cast(pl.Int64)
+    alike = container_of(pl.col("held_by"))
+    return blocks.select((pl.len().over(alike) <= most).fill_null(value=False)).to_series()
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:

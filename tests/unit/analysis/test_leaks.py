@@ -368,3 +368,18 @@ def test_the_reserve_of_a_pool_is_no_leak_of_the_driver() -> None:
     found = find_step_leaks(trace.recording())
     assert found.leaking_sites["site"].to_list() == ["/opt/app(leak+0x1)"]
     assert len(of(found, Fate.RESERVE)) == 12
+
+
+@pytest.mark.parametrize(("bound", "leaked"), [(10, 0), (8, 10), (None, 10)])
+def test_a_container_that_is_not_full_yet_leaks_nothing(bound: int | None, leaked: int) -> None:
+    """A deque that keeps the last ten: up to ten blocks may be in it."""
+    trace = Trace()
+    for step in range(11):
+        block = trace.malloc(100, "/home/me/keep.py(3): main")
+        if step:
+            trace.holder(block, f"main.last[{step - 1}{f' of at most {bound}' if bound else ''}], from main.keeper")
+        trace.step()
+        if step == 0:
+            trace.free(block)
+    found = find_step_leaks(trace.recording())
+    assert found.leaked.height == max(leaked - 1, 0)

@@ -38,7 +38,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.holders import HELD_BY_C, OF_MODULE
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, held_now_or_before, main_holders
+from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.units import SIZE_FORMS
@@ -241,7 +241,12 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
     """Returns the answer with the call sites that grow, and what holds their blocks."""
     grows = blocks.join(grown.select(_GROWN_KEY), on=_GROWN_KEY, how="semi")
     alive = grows.filter(pl.col("last_end") == pl.col("ended"))
-    held = held_now_or_before(alive, grows, block_holders(recording), _GROWN_KEY)
+    holders = block_holders(recording)
+    held = held_now_or_before(alive, grows, holders, _GROWN_KEY)
+    named = alive.join(holders, on="malloc_sequence", maintain_order="left")
+    filling = named.filter(filling_blocks(named)).select(_GROWN_KEY).unique()
+    grown = grown.join(filling, on=_GROWN_KEY, how="anti", maintain_order="left")
+    alive = alive.join(filling, on=_GROWN_KEY, how="anti", maintain_order="left")
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
     sites = (
         grown.drop("held_by")

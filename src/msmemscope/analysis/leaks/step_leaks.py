@@ -7,7 +7,8 @@ count: at its end a program frees whatever it leaked.
 A run ends at some moment, and what is alive then is not all leaked. Four rules tell what is; the option
 `StepLeakOptions.judges_sites` turns the first three off.
 
-- A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed.
+- A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed; so is one in
+  a container with a bound that is not full yet.
 - Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
   and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept. Where nobody marked the steps, one step without a leak is
   enough for a call site that leaked in a single one: data parallel training makes its buckets anew in the second step.
@@ -37,7 +38,7 @@ from msmemscope.analysis.leaks.sites import (
 )
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, held_now_or_before
+from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
@@ -235,9 +236,13 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     blocks = _outliving(recording, bounds)
     judged = _judged(blocks, options, bounds.ended, steps_are_marked=not recording.step_source.is_implied)
     holders = block_holders(recording)
-    blocks = judged.filter(pl.col("step") > WARM_UP_STEPS).join(
-        holders, on="malloc_sequence", how="left", maintain_order="left"
-    )
+    judged = judged.join(holders, on="malloc_sequence", how="left", maintain_order="left")
+    if options.judges_sites:
+        is_filling = filling_blocks(judged) & (judged["fate"] == Fate.LEAKED.value)
+        judged = judged.with_columns(
+            fate=pl.when(is_filling).then(pl.lit(Fate.EXPECTED.value, FATE_TYPE)).otherwise("fate")
+        )
+    blocks = judged.filter(pl.col("step") > WARM_UP_STEPS)
     leaked = blocks.filter(pl.col("fate") == Fate.LEAKED.value)
     sites = _sites(blocks).join(
         held_now_or_before(leaked, blocks, holders, SITE_KEY), on=SITE_KEY, how="left", maintain_order="left"

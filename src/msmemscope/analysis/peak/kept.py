@@ -31,7 +31,7 @@ from msmemscope.analysis.peak.candidates import (
 )
 from msmemscope.analysis.peak.cause_words import Cause
 from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
-from msmemscope.recording.holders import container_of, main_holder
+from msmemscope.recording.holders import container_of, filling_blocks, main_holder
 from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
         blocks = held.filter(is_kind)
         if not blocks.is_empty():
             yield _of_blocks(cause, blocks, step)
-    rest = held.filter(~is_cycle & ~is_exception)
+    # What fills up to a bound is no growth.
+    rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     yield from _over_steps(rest, step)
     yield from _within_stretch(rest, step)
 
