@@ -224,12 +224,25 @@ def counted(count: int, noun: str) -> str:
 
 def cut_label(label: str, width: int) -> str:
     """Shorten a label; a source line loses its middle: its end says more than its folders, its beginning whose it is."""
+    from msmemscope.recording.source_lines import line_and_library
+
     label = short_site(label).removeprefix("torch._ops.")
+    line, library = line_and_library(label)
+    if library and len(label) > width:
+        return _cut_site(line.rpartition("/")[2], library.rpartition("/")[2], width)
     if len(label) > width and (label.startswith("/") or _LINE.search(label)):
         end = len(label) - label.rfind("/", 0, (label.find("(") + 1) or None)
         kept = max(min(width // 4, width - 1 - end), 0)
         return f"{label[:kept]}…{label[len(label) - (width - kept - 1) :]}"
     return cut_end(label, width)
+
+
+def _cut_site(line: str, library: str, width: int) -> str:
+    """A line of the program and one of a library, without folders; where that is too long without functions, or cut in front."""
+    text = f"{line}, in {library}"
+    if len(text) > width:
+        text = ", in ".join(part.partition("): ")[0].rstrip(")") + ")" for part in (line, library))
+    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
 
 
 def short_site(site: str) -> str:
