@@ -215,6 +215,7 @@ class ReportWriter:
 
 _LINE: Final = re.compile(r"\.py\([0-9]+\)")
 """What a label has that is a line of a Python source."""
+_FUNCTION: Final = re.compile(r"(?<=[0-9]\)): [^(),]*")
 
 
 def counted(count: int, noun: str) -> str:
@@ -229,7 +230,7 @@ def cut_label(label: str, width: int) -> str:
     label = short_site(label).removeprefix("torch._ops.")
     line, library = line_and_library(label)
     if library and len(label) > width:
-        return _cut_site(line.rpartition("/")[2], library.rpartition("/")[2], width)
+        return _cut_site(line.rpartition("/")[2], library, width)
     if len(label) > width and (label.startswith("/") or _LINE.search(label)):
         end = len(label) - label.rfind("/", 0, (label.find("(") + 1) or None)
         kept = max(min(width // 4, width - 1 - end), 0)
@@ -238,11 +239,10 @@ def cut_label(label: str, width: int) -> str:
 
 
 def _cut_site(line: str, library: str, width: int) -> str:
-    """A line of the program and one of a library, without folders; where that is too long without functions, or cut in front."""
-    text = f"{line}, in {library}"
-    if len(text) > width:
-        text = ", in ".join(part.partition("): ")[0].rstrip(")") + ")" for part in (line, library))
-    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
+    """A line of the program and one of a library: without the library's folders, then without functions, then cut in front."""
+    named = [f"{line}, in {part}" for part in (library, library.rpartition("/")[2])]
+    texts = [*named, *(_FUNCTION.sub("", text) for text in named)]
+    return next((text for text in texts if len(text) <= width), f"…{texts[-1][len(texts[-1]) - width + 1 :]}")
 
 
 def short_site(site: str) -> str:
