@@ -126,11 +126,9 @@ bool note_backward_calls(PyObject* engine_type) {
     }
     ask_graph_task = reinterpret_cast<GraphTask>(
         find_in_library("libtorch_cpu.so", "_ZN5torch8autograd25get_current_graph_task_idEv"));
-    PyObject* const name = PyUnicode_InternFromString("run_backward");
-    PyObject* const method = PyType_Check(engine_type) && name != nullptr
-                                 ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(engine_type), name)
-                                 : nullptr;
-    Py_XDECREF(name);
+    // Of a type, a method is the descriptor itself. The reference stays: it is ours from now on.
+    PyObject* const method = PyObject_GetAttrString(engine_type, "run_backward");
+    PyErr_Clear();
     if (ask_graph_task == nullptr || method == nullptr || !Py_IS_TYPE(method, &PyMethodDescr_Type)) {
         return false;
     }
