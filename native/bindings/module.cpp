@@ -15,6 +15,7 @@
 
 #include "alignment.h"
 #include "allocator_trace.h"
+#include "backward_calls.h"
 #include "block_stack.h"
 #include "code_table.h"
 #include "core/observe/blocks.h"
@@ -230,6 +231,10 @@ NB_MODULE(_native, module) {
     module.def("is_collecting", &recorder::is_collecting, "Whether events are recorded now.");
     module.def("collect_python_stacks", &collect_python_stacks, nb::arg("enabled"),
                "Python stacks of allocations. False if this Python version's frames are not known.");
+    module.def(
+        "note_backward_calls", [](nb::type_object engine) { return note_backward_calls(engine.ptr()); },
+        nb::arg("engine_type"),
+        "Threads of torch's backward engine have the stack of who called backward(). False if it is not as known.");
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
     module.def("record_event", &record_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
                nb::arg("attributes") = nb::dict(), nb::arg("name") = "", nb::arg("with_stacks") = false,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "backward_calls.h"
 #include "code_table.h"
 #include "core/writer/hash.h"
 #include "python_frames.h"
@@ -29,9 +30,9 @@ bool is_hidden(const PyCodeObject* code) noexcept {
     return false;
 }
 
-// Reads the frames once more, in full, and interns them.
-std::uint32_t define_python_stack(const RecordingScope& scope, PythonFrameCursor cursor, std::uint32_t depth) noexcept {
-    auto* const frames = reinterpret_cast<format::PythonFrame*>(recorder::stack_scratch(scope));
+// Reads the frames once more, in full, into the thread's scratch. Returns how many are to be shown.
+std::size_t read_shown_frames(const RecordingScope& scope, PythonFrameCursor cursor, std::uint32_t depth,
+                              format::PythonFrame* frames) noexcept {
     RawPythonFrame raw[kFramesAtOnce];
     std::size_t count = 0;
     for (std::size_t read = 0; cursor != nullptr && read < depth;) {
@@ -43,6 +44,21 @@ std::uint32_t define_python_stack(const RecordingScope& scope, PythonFrameCursor
             }
         }
         read += got;
+    }
+    return count;
+}
+
+format::PythonFrame* frames_of_thread(const RecordingScope& scope) noexcept {
+    return reinterpret_cast<format::PythonFrame*>(recorder::stack_scratch(scope));
+}
+
+// is_called: behind the frames of a thread of the backward engine stand those of the call of the backward pass.
+std::uint32_t define_python_stack(const RecordingScope& scope, PythonFrameCursor cursor, std::uint32_t depth,
+                                  bool is_called) noexcept {
+    format::PythonFrame* const frames = frames_of_thread(scope);
+    std::size_t count = read_shown_frames(scope, cursor, depth, frames);
+    if (is_called) {
+        count += copy_backward_caller(frames + count, depth - count);
     }
     return count == 0 ? 0 : recorder::intern_python_stack(scope, frames, count);
 }
@@ -63,16 +79,27 @@ bool hide_code(PyCodeObject* code) noexcept {
     return true;
 }
 
+std::size_t read_python_stack(const RecordingScope& scope, std::uint32_t depth,
+                              const format::PythonFrame** frames) noexcept {
+    format::PythonFrame* const scratch = frames_of_thread(scope);
+    *frames = scratch;
+    return scratch == nullptr ? 0 : read_shown_frames(scope, innermost_python_frame(), depth, scratch);
+}
+
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept {
     PythonFrameCursor cursor = innermost_python_frame();
     StackCacheEntry* const cache = recorder::stack_cache(scope);
-    if (cursor == nullptr || cache == nullptr) {
+    if (cache == nullptr) {
         return 0;
+    }
+    const std::uint32_t caller = backward_caller();
+    if (cursor == nullptr) {
+        return caller;
     }
     // Most allocations come from places that have allocated before: first only hash what identifies the
     // stack, and look whether this thread has met it.
     RawPythonFrame raw[kFramesAtOnce];
-    std::uint64_t hash = hash_word(depth, code_generation());
+    std::uint64_t hash = hash_word(std::uint64_t{caller} << 32U | depth, code_generation());
     std::size_t count = 0;
     PythonFrameCursor reading = cursor;
     while (reading != nullptr && count < depth) {
@@ -83,13 +110,13 @@ std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth
         count += got;
     }
     if (count == 0) {
-        return 0;
+        return caller;
     }
     StackCacheEntry& entry = cache[hash % kStackCacheEntries];
     if (entry.hash == hash) {
         return entry.id;
     }
-    const std::uint32_t id = define_python_stack(scope, cursor, depth);
+    const std::uint32_t id = define_python_stack(scope, cursor, depth, caller != 0);
     entry = StackCacheEntry{hash, id};
     return id;
 }

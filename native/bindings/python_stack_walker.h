@@ -15,6 +15,11 @@ namespace msmemscope {
 inline constexpr std::size_t kMostHiddenCodes = 32;
 bool hide_code(PyCodeObject* code) noexcept;
 
+// Reads the frames of the calling thread, the innermost first, into memory that is good until its next stack is taken.
+// Returns how many.
+std::size_t read_python_stack(const RecordingScope& scope, std::uint32_t depth,
+                              const format::PythonFrame** frames) noexcept;
+
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept;
 
 }  // namespace msmemscope

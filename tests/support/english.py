@@ -7,6 +7,7 @@ import re
 _CODE = re.compile(
     r"`[^`]*`"
     r"|\"[^\"]*\""
+    r"|, in (?=\S+\.py\(\d+\))"  # a library behind the line of the program: part of a call site
     r"|\S*[/\\]\S*(?: \w+(?=$|[,; ]))?"  # a path, the function behind its line included
     r"|\S+\.py\(\d+\)(?:: \w+)?"
     r"|--[\w=,]+"

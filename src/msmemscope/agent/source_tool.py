@@ -11,8 +11,8 @@ from msmemscope.agent.parameters import PATH, PROCESS, Parameter
 from msmemscope.agent.tool import Tool
 from msmemscope.errors import InputError, UsageError
 from msmemscope.launch.faults import faults_as_errors
-from msmemscope.recording.source_lines import stack_frames
-from msmemscope.reports.html.source_excerpts import LINES_AROUND, SourceExcerpts, frame_of, is_source_name
+from msmemscope.recording.source_lines import site_frame, stack_frames
+from msmemscope.reports.html.source_excerpts import LINES_AROUND, SourceExcerpts, is_source_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def _source(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str,
     if not 0 <= around <= _MOST_AROUND:
         message = "not accepted"
         raise UsageError(message, option="around", value=str(around), accepted=f"0 to {_MOST_AROUND}")
-    frame = frame_of(given["site"])
+    frame = site_frame(given["site"])
     if frame is None:
         message = "names no line"
         raise UsageError(message, option="site", value=given["site"], accepted="file(line): function, or file(line)")

@@ -290,6 +290,10 @@ class Session:
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
             version = ".".join(map(str, sys.version_info[:3]))
             _native.note_fact("unobserved.python_stacks", f"the frames of Python {version} are not known")
+        if config.events & _BLOCK_ITEMS and config.python_stack_depth > 0:
+            from msmemscope.capture.backward_calls import note_backward_calls
+
+            note_backward_calls()
         if Level.OP in config.level and (config.events & _OPERATOR_ITEMS or self._watches_memory):
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:

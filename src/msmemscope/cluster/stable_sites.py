@@ -10,16 +10,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.recording.source_lines import line_text, stack_frames
+from msmemscope.recording.source_lines import blamed_frame, line_text, site_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 STABLE_SITE_SCHEMA: Final = pl.Schema(
     {"site_path": pl.String(), "hash": pl.String(), "site": pl.String(), "frames": pl.String()}
 )
-"""One row per call site of a recording. site_path: as `call_sites` has it; hash: 16 hexadecimal digits; site: its innermost line;
+"""One row per call site of a recording. site_path: as `call_sites` has it; hash: 16 hexadecimal digits; site: its line, see `source_lines`;
 frames: all of them, innermost first, a line each."""
 
 MOST_FRAMES: Final = 24
@@ -44,14 +47,21 @@ def stable_sites(site_paths: pl.Series) -> pl.DataFrame:
         frames = [stable_line(line) for line in path.splitlines()]
         text = "\n".join(frames)
         digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=_HASH_BYTES).hexdigest()
-        rows.append((path, digest, frames[0] if frames else "", "\n".join(frames[:MOST_FRAMES])))
+        rows.append((path, digest, _stable_site(path, frames), "\n".join(frames[:MOST_FRAMES])))
     return pl.DataFrame(rows, STABLE_SITE_SCHEMA, orient="row")
+
+
+def _stable_site(path: str, frames: Sequence[str]) -> str:
+    innermost = frames[0] if frames else ""
+    blamed = blamed_frame([frame for frame in map(site_frame, path.splitlines()) if frame is not None])
+    line = innermost if blamed is None else stable_line(line_text(blamed))
+    return line if line == innermost else f"{line}, in {innermost}"
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def stable_line(line: str) -> str:
     """Return a frame, `file(line): function` or one of a native stack, without what differs from host to host."""
-    frame = next(iter(stack_frames(line) or stack_frames(f"{line}: <module>")), None)
+    frame = site_frame(line)
     if frame is not None:
         return line_text(frame._replace(file=_stable_file(frame.file)))
     module, parenthesis, rest = line.partition("(")

@@ -216,7 +216,10 @@ def _with_cell_names(ranking: Ranking, code: dict[str, str]) -> Ranking:
 
 
 def _line_of_cell(label: str) -> tuple[str, str]:
-    match = _LINE_TEXT.fullmatch(label)
+    from msmemscope.recording.source_lines import line_and_library
+
+    line, library = line_and_library(label)
+    match = _LINE_TEXT.fullmatch(line)
     if match is None:
         return label, ""
     text = linecache.getline(match["file"], int(match["line"])).strip()
@@ -224,7 +227,8 @@ def _line_of_cell(label: str) -> tuple[str, str]:
     name = cell_name(match["file"])
     if name is None:
         return label, text
-    return f"{name}, line {match['line']}{match['function'] or ''}", text
+    behind = f", in {library}" if library else ""
+    return f"{name}, line {match['line']}{match['function'] or ''}{behind}", text
 
 
 def cell_name(file: str) -> str | None:

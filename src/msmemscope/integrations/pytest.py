@@ -292,15 +292,17 @@ def _without_ignored(blocks: pl.DataFrame, patterns: tuple[str, ...]) -> pl.Data
         return blocks
     import polars as pl
 
-    from msmemscope.recording.source_lines import source_lines
+    from msmemscope.recording.source_lines import line_and_library, source_lines
 
     capture = open_capture()
     lines = source_lines(capture.python_stack_frame(blocks.get_column("python_stack_id")))
-    ignored = [
-        stack_id
-        for stack_id, text in lines.iter_rows()
-        if any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
-    ]
+
+    def is_ignored(text: str) -> bool:
+        line, library = line_and_library(text)
+        named = (text, line, f"/{library}")
+        return any(fnmatch.fnmatchcase(one, pattern) for one in named for pattern in patterns)
+
+    ignored = [stack_id for stack_id, text in lines.iter_rows() if is_ignored(text)]
     return blocks.filter(~pl.col("python_stack_id").is_in(ignored))
 
 

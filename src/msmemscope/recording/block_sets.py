@@ -20,7 +20,7 @@ UNKNOWN_MODULE = "(unknown module)"
 """Label of blocks of the driver that name no module."""
 
 NO_PYTHON_STACK = "(no Python stack)"
-"""Label of blocks allocated where no Python stack was taken, such as autograd's threads."""
+"""Label of blocks allocated where no Python stack was taken, such as threads of native libraries."""
 
 
 @dataclasses.dataclass(frozen=True)

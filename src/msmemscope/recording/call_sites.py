@@ -2,7 +2,8 @@
 
 A call site is the path through the program itself: the frames of its Python stack that belong neither to PyTorch, nor
 to Python's library, nor to msmemscope. Two allocations deep inside the same operator, called from the same lines, are of
-one site; the same helper called from two places is two sites. Without a Python stack the native stack takes its place if
+one site; the same helper called from two places is two sites. Installed libraries are part of the path; what is shown is
+the line of the program that called them, with theirs behind it. Without a Python stack the native stack takes its place if
 a function of the program is in it, else the outermost operator.
 """
 
@@ -13,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.recording.source_lines import is_foreign_file, line_text, program_frames, stack_frames
+from msmemscope.recording.source_lines import (
+    is_foreign_file,
+    line_text,
+    program_frames,
+    site_frame,
+    site_text,
+    stack_frames,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,8 +80,8 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
         blocks: Rows with STACK_COLUMNS.
 
     Returns:
-        One row per different STACK_COLUMNS: these, `site` (the line to show, `file(line): function`), and `site_path`,
-        which identifies the site: the lines of the program from the innermost on.
+        One row per different STACK_COLUMNS: these, `site` (the line to show, see `source_lines`), and `site_path`,
+        which identifies the site: the lines of the program and of its libraries from the innermost on.
     """
     stacks = blocks.select(STACK_COLUMNS).unique()
     python = _described(stacks["python_stack_id"], recording.python_stacks, _python_site)
@@ -98,7 +106,7 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
 def is_of_program(site: str) -> bool:
     """Whether a site is a line, or a native function, of the program: no operator, and nothing inside of a library of torch."""
-    frame = next(iter(stack_frames(site) or stack_frames(f"{site}: ")), None)
+    frame = site_frame(site)
     if frame is not None:
         return not is_foreign_file(frame.file)
     return "(" in site and site != NO_CALL_SITE and not is_library_frame(site)
@@ -120,7 +128,8 @@ def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tu
 
 def _python_site(text: str) -> tuple[str, str] | None:
     path = program_frames(stack_frames(text))
-    return (line_text(path[0]), "\n".join(map(line_text, path))) if path else None
+    site = site_text(path)
+    return None if site is None else (site, "\n".join(map(line_text, path)))
 
 
 def _native_site(text: str) -> tuple[str, str] | None:

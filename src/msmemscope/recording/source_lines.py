@@ -2,7 +2,8 @@
 
 An allocation happens deep inside PyTorch; what its author wants to see is the innermost
 line of their own. That is the innermost frame whose file belongs neither to PyTorch, nor
-to Python's own library, nor to msmemscope.
+to Python's own library, nor to msmemscope, nor to an installed library, whose line is shown
+behind it: `train.py(41): main, in accelerate/optimizer.py(186): step`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _MODULE_FUNCTION = "<module>"
 _FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)")
+_LINE_IN_LIBRARY: Final = re.compile(r"(.*\([0-9]{1,18}\)(?:: [^(),]*)?), in (\S.*\([0-9]{1,18}\)(?:: .*)?)")
 
 # Of PyTorch: an installed torch or torch_npu, or one that was built and is imported where it lies. Of Python: frozen modules, generated code
 # of the library, and what lies in lib/pythonX.Y outside of site-packages.
@@ -45,6 +47,11 @@ def foreign_part(file: str) -> str | None:
     return None if match is None else match[0]
 
 
+# What was installed; and code that it makes from text, as the start of a process by multiprocessing.
+_LIBRARY_FILE = re.compile(r".*/(?:site|dist)-packages/|<string>$")
+_COMMAND_FILE = re.compile(r"/bin/[^/.]+$")
+"""End of the path of an installed command, whose only line calls the library that it belongs to."""
+
 # What of our own package runs inside a program, wherever it is installed.
 _OUR_FILE = re.compile(
     r"/msmemscope/(?:(?:capture|bootstrap|integrations)/|(?:__init__|describe|tracer|watcher)[.]py$)"
@@ -57,6 +64,17 @@ _DISPATCH_WRAPPER_FILE = "/torch/_dynamo/eval_frame.py"
 def is_foreign_file(file: str) -> bool:
     """Whether a file belongs to PyTorch, to Python's own library or to msmemscope, and not to the program."""
     return _FOREIGN_FILE.search(file) is not None
+
+
+def is_library_file(file: str) -> bool:
+    """Whether a file belongs to an installed library, and so not to the program."""
+    return _LIBRARY_FILE.match(file) is not None
+
+
+def path_in_library(file: str) -> str:
+    """Return the path of a file of an installed library without the folder that libraries are installed in; others as they are."""
+    match = _LIBRARY_FILE.match(file)
+    return file if match is None else file[match.end() :] or file
 
 
 class Frame(Protocol):
@@ -96,8 +114,44 @@ def program_frames(frames: Sequence[FrameType]) -> list[FrameType]:
 
 
 def blamed_frame(frames: Sequence[FrameType]) -> FrameType | None:
-    """Choose the frame to show: the innermost one of `program_frames`, None for an empty stack."""
-    return next(iter(program_frames(frames)), None)
+    """Choose the frame to show, None for an empty stack.
+
+    It is the innermost one of `program_frames` that is of no library; if there is none, the innermost one.
+    """
+    path = program_frames(frames)
+    return next((frame for frame in path if not _is_of_library(frame)), next(iter(path), None))
+
+
+def _is_of_library(frame: Frame) -> bool:
+    is_command = frame.function == _MODULE_FUNCTION and _COMMAND_FILE.search(frame.file) is not None
+    return is_command or is_foreign_file(frame.file) or is_library_file(frame.file)
+
+
+def site_text(frames: Sequence[Frame]) -> str | None:
+    """Write the line of a stack: that of the blamed frame and, where a library was called there, its innermost one behind.
+
+    Args:
+        frames: A stack, innermost first.
+    """
+    innermost, blamed = next(iter(program_frames(frames)), None), blamed_frame(frames)
+    if innermost is None or blamed is None:
+        return None
+    if blamed is innermost:
+        return line_text(blamed)
+    of_library = StackFrame(path_in_library(innermost.file), innermost.line, innermost.function)
+    return f"{line_text(blamed)}, in {line_text(of_library)}"
+
+
+def line_and_library(site: str) -> tuple[str, str]:
+    """Return the two parts of the text of a site: the line of the program, and that of the library, empty if there is none."""
+    match = _LINE_IN_LIBRARY.fullmatch(site)
+    return (site, "") if match is None else (match[1], match[2])
+
+
+def site_frame(site: str) -> StackFrame | None:
+    """Return the frame whose line a site shows, of several lines the first; None if it is no line of Python."""
+    line, _ = line_and_library(site.partition("\n")[0])
+    return next(iter(stack_frames(line) or stack_frames(f"{line}: {_MODULE_FUNCTION}")), None)
 
 
 def line_text(frame: Frame) -> str:
@@ -135,6 +189,6 @@ def source_lines(stacks: pl.DataFrame) -> pl.DataFrame:
     Returns:
         One row per stack that has a frame: `id` (u32), `text`.
     """
-    found = ((identity, blamed_frame(stack_frames(text or ""))) for identity, text in stacks.iter_rows())
-    rows = [(identity, line_text(frame)) for identity, frame in found if frame is not None]
+    found = ((identity, site_text(stack_frames(text or ""))) for identity, text in stacks.iter_rows())
+    rows = [(identity, line) for identity, line in found if line is not None]
     return pl.DataFrame(rows, STRING_SCHEMA, orient="row")

@@ -10,7 +10,7 @@ import polars as pl
 _PATH: Final = "site_path"
 """Column of the frames of a call site, the innermost first, a line each."""
 _LABELS: Final = ("site", "call_site")
-"""Columns that name a call site by its innermost frame."""
+"""Columns that name a call site by its line."""
 
 Value = TypeVar("Value")
 
@@ -26,9 +26,13 @@ def with_frames(value: Value, frames: int) -> Value:
         labels = [name for name in _LABELS if name in value.columns]
         if _PATH not in value.columns or not labels:
             return value
-        shown = pl.col(_PATH).str.split("\n").list.head(frames).list.join("\n")
+        callers = pl.col(_PATH).str.split("\n").list.slice(1, frames - 1)
         return value.with_columns(  # type: ignore[return-value] # a table, too
-            pl.when(pl.col(_PATH).is_null()).then(name).otherwise(shown).alias(name) for name in labels
+            pl.when(pl.col(_PATH).is_null())
+            .then(name)
+            .otherwise(pl.concat_list(name, callers).list.join("\n"))
+            .alias(name)
+            for name in labels
         )
     if isinstance(value, tuple) and type(value) is tuple:
         return tuple(with_frames(one, frames) for one in value)  # type: ignore[return-value] # of the same kinds

@@ -91,7 +91,7 @@ def _told_apart(sites: pl.DataFrame) -> pl.DataFrame:
     labelled = sites.with_columns(label="site")
     for count in range(2, _MOST_FRAMES + 1):
         is_shared = pl.col("label").is_duplicated() & (pl.col("site_path") != pl.col("site"))
-        longer = frames.head(count).list.join("\n")
+        longer = pl.concat_list("site", frames.slice(1, count - 1)).list.join("\n")
         labelled = labelled.with_columns(label=pl.when(is_shared).then(longer).otherwise("label"))
     return labelled
 

@@ -215,6 +215,7 @@ class ReportWriter:
 
 _LINE: Final = re.compile(r"\.py\([0-9]+\)")
 """What a label has that is a line of a Python source."""
+_FUNCTION: Final = re.compile(r"(?<=[0-9]\)): [^(),]*")
 
 
 def counted(count: int, noun: str) -> str:
@@ -224,12 +225,24 @@ def counted(count: int, noun: str) -> str:
 
 def cut_label(label: str, width: int) -> str:
     """Shorten a label; a source line loses its middle: its end says more than its folders, its beginning whose it is."""
+    from msmemscope.recording.source_lines import line_and_library
+
     label = short_site(label).removeprefix("torch._ops.")
+    line, library = line_and_library(label)
+    if library and len(label) > width:
+        return _cut_site(line.rpartition("/")[2], library, width)
     if len(label) > width and (label.startswith("/") or _LINE.search(label)):
         end = len(label) - label.rfind("/", 0, (label.find("(") + 1) or None)
         kept = max(min(width // 4, width - 1 - end), 0)
         return f"{label[:kept]}…{label[len(label) - (width - kept - 1) :]}"
     return cut_end(label, width)
+
+
+def _cut_site(line: str, library: str, width: int) -> str:
+    """A line of the program and one of a library: without the library's folders, then without functions, then cut in front."""
+    named = [f"{line}, in {part}" for part in (library, library.rpartition("/")[2])]
+    texts = [*named, *(_FUNCTION.sub("", text) for text in named)]
+    return next((text for text in texts if len(text) <= width), f"…{texts[-1][len(texts[-1]) - width + 1 :]}")
 
 
 def short_site(site: str) -> str:

@@ -108,14 +108,25 @@ class Verdict:
         size = format_bytes(self.size_bytes) if self.size_bytes else ""
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
         where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
-        at = f"at {short_site(self.site)}" if self.site else ""
-        others = len(self.bytes_by_site) - 1
-        if others > 0:
-            at = f"{at} ({format_bytes(self.bytes_by_site[0][1])}) and {counted(others, 'more line')}"
+        (site, of_site), *others = self._bytes_by_line() or [(self.site, 0)]
+        at = f"at {short_site(site)}" if site else ""
+        if others:
+            at = f"{at} ({format_bytes(of_site)}) and {counted(len(others), 'more line')}"
         head = " ".join(filter(None, (size, blocks, where, at)))
         held = f"held by {self.held_by}" if self.held_by else ""
         growth = f"{format_bytes(self.growth_bytes)} per step" if self.growth_bytes else ""
         return f"{self.kind.value}: {', '.join(filter(None, (head, growth, self.text, held)))}{who}"
+
+    def _bytes_by_line(self) -> list[tuple[str, int]]:
+        """`bytes_by_site` by lines of the program: each has the library that it called for most of its bytes behind it."""
+        from msmemscope.recording.source_lines import line_and_library
+
+        lines: dict[str, tuple[str, int]] = {}
+        for site, size in self.bytes_by_site:
+            line, _ = line_and_library(site)
+            worst, known = lines.get(line, (site, 0))
+            lines[line] = (worst, known + size)
+        return sorted(lines.values(), key=lambda pair: -pair[1])
 
 
 def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:

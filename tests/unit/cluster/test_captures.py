@@ -96,7 +96,7 @@ def test_hosts_name_the_same_line_alike(tmp_path: Path) -> None:
     other = pl.Series(["/opt/py/lib/python3.12/site-packages/megatron/core.py(5): f\n/y/z/train.py(1)"])
     elsewhere = pl.Series(["/a/lib/python3.11/site-packages/megatron/core.py(5): f\n/x/train.py(2)"])
     assert stable_sites(paths)["hash"][0] == stable_sites(other)["hash"][0] != stable_sites(elsewhere)["hash"][0]
-    assert stable_sites(paths)["site"][0] == "megatron/core.py(5): f"
+    assert stable_sites(paths)["site"][0] == "train.py(1), in megatron/core.py(5): f"
     assert stable_line("/usr/lib/libfoo.so(make_it+0x1f) [0x7f00]") == "libfoo.so(make_it) []"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.reports.report_text import HEADING, SHORTEST_LABEL, StyledLines, console_for
+from msmemscope.reports.report_text import HEADING, SHORTEST_LABEL, StyledLines, console_for, cut_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,3 +99,21 @@ def test_no_columns_are_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "0")
     lines = StyledLines(io.StringIO())
     assert (lines.width, lines.console.width) == (80, 80)
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (80, "/x/app/train.py(41): main, in accelerate/optimizer.py(186): step"),
+        (60, "train.py(41): main, in accelerate/optimizer.py(186): step"),
+        (50, "train.py(41): main, in optimizer.py(186): step"),
+        (45, "train.py(41), in accelerate/optimizer.py(186)"),
+        (40, "train.py(41), in optimizer.py(186)"),
+        (30, "….py(41), in optimizer.py(186)"),
+    ],
+)
+def test_a_line_with_a_library_behind_keeps_both(width: int, text: str) -> None:
+    """Folders go first, then functions."""
+    label = cut_label("/x/app/train.py(41): main, in accelerate/optimizer.py(186): step", width)
+    assert len(label) <= width
+    assert label == text

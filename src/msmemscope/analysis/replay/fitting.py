@@ -22,7 +22,7 @@ from msmemscope.analysis.replay.replayed_recording import (
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.driver_owners import driver_modules
-from msmemscope.recording.source_lines import blamed_frame, line_text, stack_frames
+from msmemscope.recording.source_lines import site_text, stack_frames
 from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
@@ -186,5 +186,4 @@ def _line(recording: Recording, sequence: int) -> str:
     """Return the line of the program at which an event happened."""
     stack = recording.events.filter(pl.col("sequence") == sequence).select("python_stack_id").to_series()
     texts = recording.python_stacks.filter(pl.col("id").is_in(stack.implode()))["text"]
-    frame = blamed_frame(stack_frames(texts[0] or "")) if len(texts) else None
-    return "" if frame is None else line_text(frame)
+    return (site_text(stack_frames(texts[0] or "")) if len(texts) else None) or ""

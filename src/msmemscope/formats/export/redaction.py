@@ -24,7 +24,7 @@ from msmemscope.model.pools import POOL_WORDS
 from msmemscope.recording.call_sites import is_library_frame
 from msmemscope.recording.recording import STEP_RANGE_NAME
 from msmemscope.recording.schema import has_attributes
-from msmemscope.recording.source_lines import foreign_part, stack_frames
+from msmemscope.recording.source_lines import foreign_part, is_library_file, stack_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -149,8 +149,9 @@ class Redaction:
         if torch is not None:
             return f"{torch[0]}({frame.line}): {frame.function}"
         function = frame.function if frame.function in _PLAIN_FUNCTIONS else self.token("function", frame.function)
-        foreign = _FOLDER_OF_USER.sub("/torchinductor_user/", foreign_part(frame.file) or "/")
-        return f"{foreign}{self.token('file', frame.file)}.py({frame.line}): {function}"
+        installed = "/site-packages/" if is_library_file(frame.file) else "/"
+        folder = _FOLDER_OF_USER.sub("/torchinductor_user/", foreign_part(frame.file) or installed)
+        return f"{folder}{self.token('file', frame.file)}.py({frame.line}): {function}"
 
     def _native_line(self, line: str) -> str:
         match = _NATIVE.fullmatch(line)

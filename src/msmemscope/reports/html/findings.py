@@ -9,9 +9,8 @@ import polars as pl
 
 from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.recording.call_sites import STACK_COLUMNS
-from msmemscope.recording.source_lines import is_foreign_file
+from msmemscope.recording.source_lines import is_foreign_file, site_frame
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.html.source_excerpts import frame_of
 from msmemscope.reports.report_text import relative_path, short_site
 from msmemscope.reports.verdict import QUESTION_OF, VerdictKind, named_processes
 from msmemscope.units import format_bytes, format_count
@@ -161,10 +160,10 @@ def _site_content(
 def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, Any]]:
     """The whole stack, the innermost frame first; where it is not known, the frames of the program."""
     lines = (known.python_stack or known.path).splitlines()[:_MOST_FRAMES]
-    blamed = frame_of(known.site)
+    blamed = site_frame(known.site)
     is_found = False
     for line in lines:
-        frame = frame_of(line)
+        frame = site_frame(line)
         is_blamed = not is_found and blamed is not None and frame is not None and frame[:2] == blamed[:2]
         is_found = is_found or is_blamed
         is_foreign = frame is not None and is_foreign_file(frame.file)
@@ -188,7 +187,7 @@ def _holder(held_by: str, frames: Sequence[dict[str, Any]]) -> dict[str, Any] | 
     """
     *_, root = held_by.partition(" -> ")[0].split(", from ")
     function = root.partition(".")[0]
-    callers = (frame for frame in frames if frame["source"] is not None and frame_of(frame["text"]) is not None)
+    callers = (frame for frame in frames if frame["source"] is not None and site_frame(frame["text"]) is not None)
     found = next((frame for frame in callers if function and frame["text"].endswith(f"): {function}")), None)
     return None if found is None or found["is_blamed"] else {"label": found["text"], "source": found["source"]}
 

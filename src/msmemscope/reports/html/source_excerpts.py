@@ -12,7 +12,7 @@ import stat
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from msmemscope.recording.source_lines import StackFrame, stack_frames
+from msmemscope.recording.source_lines import StackFrame, site_frame
 from msmemscope.reports.html.shown_text import shown, shown_code
 
 if TYPE_CHECKING:
@@ -41,12 +41,6 @@ class SourceExcerpt:
     """Why there are none, or what is to be known about them; empty for nothing."""
 
 
-def frame_of(site: str) -> StackFrame | None:
-    """Return the line that a call site names, `file(line): function` or `file(line)`; None if it is no such line."""
-    first = site.partition("\n")[0]
-    return next(iter(stack_frames(first) or stack_frames(f"{first}: ")), None)
-
-
 def is_source_name(file: str) -> bool:
     """Whether a file is called as source text is."""
     return PurePath(file).suffix.lower() in _SOURCE_SUFFIXES
@@ -70,7 +64,7 @@ class SourceExcerpts:
 
     def number(self, site: str) -> int | None:
         """Return the number of the excerpt around a call site; None if it names no line, or there are too many."""
-        frame = frame_of(site)
+        frame = site_frame(site)
         if frame is None:
             return None
         key = (frame.file, frame.line)

@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import MissingInputError, UsageError
-from msmemscope.recording.source_lines import stack_frames
+from msmemscope.recording.source_lines import site_frame, stack_frames
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.html.source_excerpts import SourceExcerpts, frame_of, is_source_name
+from msmemscope.reports.html.source_excerpts import SourceExcerpts, is_source_name
 from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.verdict import QUESTION_OF, VerdictKind
 
@@ -87,7 +87,9 @@ def _table(table: dict[str, Any]) -> dict[str, Any]:
         "more": table["more"],
         "columns": [{"label": heading, "kind": kind} for heading, kind in zip(table["headings"], kinds, strict=True)],
         "rows": table["rows"],
-        "sites": [None if place is None or frame_of(row[place] or "") is None else row[place] for row in table["rows"]],
+        "sites": [
+            None if place is None or site_frame(row[place] or "") is None else row[place] for row in table["rows"]
+        ],
     }
 
 
@@ -98,7 +100,7 @@ def source_lines(process: ProcessView, site: str) -> dict[str, Any]:
         UsageError: It names no line.
         MissingInputError: No stack of the recording names the line, or the file is no source text.
     """
-    frame = frame_of(site)
+    frame = site_frame(site)
     if frame is None:
         message = "names no line"
         raise UsageError(message, option="site", value=site, accepted="file(line): function, or file(line)")

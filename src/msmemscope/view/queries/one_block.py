@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from msmemscope.errors import UsageError
-from msmemscope.recording.source_lines import is_foreign_file
+from msmemscope.recording.source_lines import is_foreign_file, site_frame
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.html.source_excerpts import frame_of
 from msmemscope.view.index.store import NEVER
 from msmemscope.view.queries.python_text import block_text
 
@@ -83,7 +82,7 @@ def stack_text(process: ProcessView, kind: str, identity: int) -> str:
 def _python_frames(process: ProcessView, identity: int) -> list[dict[str, Any]]:
     frames = []
     for line in stack_text(process, "python", identity).splitlines()[:_MOST_FRAMES]:
-        frame = frame_of(line)
+        frame = site_frame(line)
         frames.append(
             {
                 "text": shown(line),

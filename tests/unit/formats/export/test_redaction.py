@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -61,7 +62,10 @@ def _run(root: Path, *, scale: int = 1) -> Path:
     log.fact("Zorblax", "1")
     torch_frame = (log.code(TORCH, "forward", 5), 0)
     inductor = (log.code("/tmp/torchinductor_Quetzal/ab/cd.py", "call", 5), 0)
-    keeping = log.python_stack(torch_frame, inductor, (log.code("/home/Quetzal/Tarantella.py", "Ocarina", 11), 0))
+    library = (log.code("/opt/site-packages/Quetzal/metrics.py", "Ocarina", 3), 0)
+    keeping = log.python_stack(
+        torch_frame, inductor, library, (log.code("/home/Quetzal/Tarantella.py", "Ocarina", 11), 0)
+    )
     holding = log.python_stack((log.code("/home/Quetzal/Tarantella.py", "Ocarina", 22), 0))
     log.module("/usr/lib/Kumquat.so", 0x1000, 0x2000, load_bias=0x1000)
     log.module("/usr/lib/libtorch_cpu.so", 0x3000, 0x4000, load_bias=0x3000)
@@ -172,6 +176,9 @@ def test_what_is_torchs_stays(tmp_path: Path) -> None:
     assert "/site-packages/torch/nn/modules/linear.py(5): forward\n" in stacks
     assert "/torchinductor_user/" in stacks
     assert any(text.startswith("libtorch_cpu.so(") for text in redacted.native_stacks["text"])
+    sites = call_sites(redacted, redacted.blocks)["site"].to_list()
+    line = r"file_\w+[.]py\({}\): function_\w+"
+    assert any(re.fullmatch(f"/{line.format(11)}, in {line.format(3)}", site) for site in sites), sites
     owners = set(owned_blocks(redacted)[0]["owner"])
     assert any(owner.startswith("HOST@model@weight@(module_") for owner in owners)
 

@@ -286,7 +286,7 @@ def test_verdicts_of_every_kind_are_said() -> None:
     (part,) = report_parts([without_steps()])
     processes = (part.summary, dataclasses.replace(part.summary, process_id=7, place=Place(rank=3)))
     full = {
-        "bytes_by_site": (("/app/a.py(1): f", 1 << 20), ("/app/a.py(2): g", 10)),
+        "bytes_by_site": (("/app/a.py(1): f, in lib/b.py(3): h", 1 << 20), ("/app/a.py(2): g", 10)),
         "held_by": "main.history[2] -> autograd graph",
         "growth_bytes": 4096,
     }
@@ -303,7 +303,8 @@ def test_verdicts_of_every_kind_are_said() -> None:
     texts = []
     for kind, words in spans.items():
         size, blocks = (0 if kind is VerdictKind.OUT_OF_MEMORY else 1 << 20), (4 if kind is VerdictKind.LEAK else 0)
-        for text, site, who in itertools.product(words, ("", "/app/a.py(1): f"), (False, True)):
+        sites = ("", "/app/a.py(1): f", "/app/a.py(1): f, in lib/b.py(3): h")
+        for text, site, who in itertools.product(words, sites, (False, True)):
             plain = Verdict(kind, 0, Pool.PTA, size, site, text, processes, blocks)
             texts.append(plain.sentence(names_process=who))
             if kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK} and site and "parts" not in text:
