@@ -239,6 +239,7 @@ bool run(const BoxedOperator& known, const void* handle, void* stack) {
     running.begin(device, accesses);
     {
         const WithoutMode without;
+        const WithLazyKeys lazy;
         call_boxed(handle, stack);
     }
     running.end(true);

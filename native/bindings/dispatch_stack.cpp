@@ -1,5 +1,6 @@
 #include "dispatch_stack.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -17,6 +18,9 @@ using TakeMode = std::shared_ptr<HeldMode> (*)();
 using PutMode = void (*)(std::shared_ptr<HeldMode>);
 using GraphTask = int (*)();
 using GradientsAreOn = bool (*)();
+// A dispatch key is an enumeration of 16 bits.
+using KeyIsExcluded = bool (*)(std::uint16_t);
+using ExcludeKey = void (*)(std::uint16_t, bool);
 
 CountModes ask_count = nullptr;
 ModeAt ask_mode = nullptr;
@@ -24,6 +28,11 @@ TakeMode take_mode = nullptr;
 PutMode put_mode = nullptr;
 GraphTask ask_graph_task = nullptr;
 GradientsAreOn ask_gradients = nullptr;
+KeyIsExcluded key_is_excluded = nullptr;
+ExcludeKey exclude_key = nullptr;
+constexpr std::size_t kMostLazyKeys = 4;
+std::uint16_t lazy_keys[kMostLazyKeys];
+std::size_t lazy_key_count = 0;
 PyTypeObject* our_type = nullptr;  // of modes; once it is set it stays
 
 template <typename Function>
@@ -78,6 +87,60 @@ recorder::Pass pass_of_thread() {
     }
     // A backward pass makes its gradients with gradients off; what a checkpoint runs again is a forward pass.
     return ask_gradients() ? recorder::Pass::kRecomputation : recorder::Pass::kBackward;
+}
+
+PyObject* learn_lazy_keys(PyObject*, PyObject* keys) {
+    std::uint16_t known[kMostLazyKeys];
+    const Py_ssize_t count = PyTuple_Check(keys) ? PyTuple_GET_SIZE(keys) : 0;
+    for (Py_ssize_t index = 0; index < count && index < static_cast<Py_ssize_t>(kMostLazyKeys); ++index) {
+        known[index] = static_cast<std::uint16_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(keys, index)));
+    }
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    key_is_excluded = of_c10<KeyIsExcluded>("_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE");
+    exclude_key = of_c10<ExcludeKey>("_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb");
+    const bool can_be_told = key_is_excluded != nullptr && exclude_key != nullptr;
+    lazy_key_count = can_be_told ? std::min(static_cast<std::size_t>(count), kMostLazyKeys) : 0;
+    std::copy_n(known, lazy_key_count, lazy_keys);
+    return PyBool_FromLong(can_be_told ? 1 : 0);
+}
+
+namespace {
+
+std::uint32_t show_keys() {
+    std::uint32_t excluded = 0;
+    for (std::size_t index = 0; index < lazy_key_count; ++index) {
+        if (key_is_excluded(lazy_keys[index])) {
+            exclude_key(lazy_keys[index], false);
+            excluded |= 1U << index;
+        }
+    }
+    return excluded;
+}
+
+void hide_keys(std::uint32_t excluded) {
+    for (std::size_t index = 0; index < lazy_key_count; ++index) {
+        if ((excluded >> index & 1U) != 0) {
+            exclude_key(lazy_keys[index], true);
+        }
+    }
+}
+
+}  // namespace
+
+WithLazyKeys::WithLazyKeys() : excluded_(show_keys()) {}
+WithLazyKeys::~WithLazyKeys() { hide_keys(excluded_); }
+
+PyObject* show_lazy_keys(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(show_keys()); }
+
+PyObject* hide_lazy_keys(PyObject*, PyObject* excluded) {
+    const unsigned long bits = PyLong_AsUnsignedLong(excluded);
+    if (PyErr_Occurred() != nullptr) {
+        return nullptr;
+    }
+    hide_keys(static_cast<std::uint32_t>(bits));
+    Py_RETURN_NONE;
 }
 
 WithoutMode::WithoutMode() : mode_(take_mode()) {}

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "core/writer/recorder.h"
@@ -39,6 +40,25 @@ bool ours_is_alone();
 
 // Which pass what runs on this thread belongs to. Only after learn_thread_state.
 recorder::Pass pass_of_thread();
+
+// keys: dispatch keys of what torch does lazily, such as conjugation: it excludes them where it calls a mode, but
+// operators that run others must find them as they do alone. METH_O: learn_lazy_keys(keys) -> bool, False if torch
+// cannot be told.
+PyObject* learn_lazy_keys(PyObject* self, PyObject* keys);
+// The thread takes part in lazy keys again meanwhile. Nothing where they are not known.
+class WithLazyKeys {
+public:
+    WithLazyKeys();
+    ~WithLazyKeys();
+    WithLazyKeys(const WithLazyKeys&) = delete;
+    WithLazyKeys& operator=(const WithLazyKeys&) = delete;
+
+private:
+    std::uint32_t excluded_ = 0;  // a bit for each key
+};
+// The same for Python. METH_NOARGS: show_lazy_keys() -> int; METH_O: hide_lazy_keys(what that returned).
+PyObject* show_lazy_keys(PyObject* self, PyObject* none);
+PyObject* hide_lazy_keys(PyObject* self, PyObject* excluded);
 
 // The thread has no mode meanwhile. It has one when this begins. Only after learn_our_mode.
 class WithoutMode {

@@ -11,6 +11,7 @@
 #include "boxed_dispatch.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/recorder.h"
+#include "dispatch_stack.h"
 #include "operator_dispatch.h"
 #include "sources/ascend/hal/pinned_memory.h"
 #include "tensor_layout.h"
@@ -387,6 +388,11 @@ PyMethodDef kOperatorMethods[] = {
     {"tensor_memory", tensor_memory, METH_O, "What is read of a tensor without Python; None if it is not."},
     {"set_dispatch", set_dispatch, METH_VARARGS,
      "Tells how operators are called; false if they can only be dispatched in Python."},
+    {"learn_lazy_keys", learn_lazy_keys, METH_O,
+     "Takes the dispatch keys of what torch does lazily; false if torch cannot be told of them."},
+    {"show_lazy_keys", show_lazy_keys, METH_NOARGS,
+     "The calling thread takes part in lazy keys again; returns which of them it did not."},
+    {"hide_lazy_keys", hide_lazy_keys, METH_O, "Ends that; takes what show_lazy_keys has returned."},
     {"hide_mode", hide_mode, METH_VARARGS, "Lets torch decide as if there were no mode where this one is alone."},
     {"dispatch_function", dispatch_function, METH_O, "The dispatch function of a mode."},
     {"dispatch_depth", dispatch_depth, METH_NOARGS, "How many dispatch modes the calling thread has."},

@@ -146,8 +146,12 @@ PyObject* dispatch(PyObject* mode, PyObject* const* arguments, Py_ssize_t count,
     }
     OperatorPlan& plan = *known->plan;
     begin_operator(plan, arguments[0], arguments[2], arguments[3], pass_of_thread());
-    PyObject* const result =
-        PyObject_Call(known->callee, arguments[2], PyDict_GET_SIZE(arguments[3]) == 0 ? nullptr : arguments[3]);
+    PyObject* result = nullptr;
+    {
+        const WithLazyKeys lazy;
+        result =
+            PyObject_Call(known->callee, arguments[2], PyDict_GET_SIZE(arguments[3]) == 0 ? nullptr : arguments[3]);
+    }
     if (result == nullptr) {
         end_failed(plan);
         return nullptr;

@@ -53,12 +53,17 @@ _skip_code = _find_skip_code()
 
 _operator_begins = _native.operator_begins
 _operator_ends = _native.operator_ends
+_show_lazy_keys = _native.show_lazy_keys
+_hide_lazy_keys = _native.hide_lazy_keys
 _mode_count = torch._C._len_torch_dispatch_stack  # noqa: SLF001 - no public name
 _graph_task = torch._C._current_graph_task_id  # noqa: SLF001 - no public name
 _gradients_are_on = torch.is_grad_enabled
 # Numbers that the native collector knows: the pass that an operator belongs to.
 _FORWARD, _BACKWARD, _RECOMPUTATION = 0, 1, 2
 _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
+_LAZY_KEYS = tuple(name for name in ("Conjugate", "Negative", "ZeroTensor") if hasattr(torch._C.DispatchKey, name))  # noqa: SLF001 - no public name
+"""What torch makes of tensors where an operator needs it. It excludes these keys where it calls a mode; alone, operators that run
+others have them."""
 _TRACING_KEYS = tuple(
     getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
     for name in ("FAKE", "PROXY", "FUNCTIONAL")
@@ -82,6 +87,7 @@ def prepare(config: Config) -> None:
         OperatorMode.may_be_boxed = OperatorMode.may_be_boxed or (
             OperatorMode.tensors_are_known and OperatorMode.may_be_native and learn_boxed_calls()
         )
+    _native.learn_lazy_keys(tuple(getattr(private.DispatchKey, name).value for name in _LAZY_KEYS))
     _native.set_watch_synchronize(_synchronize_npus)
     watch_compiled_graphs()
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
@@ -281,7 +287,11 @@ class OperatorMode(TorchDispatchMode):
         try:
             # Within: a signal handler of the program may raise as soon as this has returned.
             _operator_begins(plan, func, args, kwargs, running)
-            result = func(*args, **kwargs) if kwargs else func(*args)
+            excluded = _show_lazy_keys()
+            try:
+                result = func(*args, **kwargs) if kwargs else func(*args)
+            finally:
+                _hide_lazy_keys(excluded)
         except BaseException:
             _operator_ends(plan, None)
             raise

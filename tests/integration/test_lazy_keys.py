@@ -1,0 +1,41 @@
+"""Operators that run others on conjugated tensors: bit for bit, and allocation for allocation, as without the tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.warm import run_observed_with_results, run_python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+wide, tall = (torch.randn(*shape, dtype=torch.complex64) for shape in ((3, 5), (5, 3)))
+right = torch.randn(5, 2, dtype=torch.complex64)
+for result in (
+    torch.linalg.pinv(wide), torch.linalg.pinv(tall), torch.linalg.lstsq(tall, right).solution,
+    torch.linalg.pinv(tall.mH), torch.linalg.svd(tall).Vh, tall.conj() @ wide.conj(), tall.imag.neg() * 2,
+):
+    print([number.hex() for number in torch.view_as_real(result.resolve_conj()).flatten().tolist()]
+          if result.is_complex() else [number.hex() for number in result.flatten().tolist()])
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    torch.linalg.pinv(tall)
+print([event.cpu_memory_usage for event in profiler.events() if event.name == "[memory]"])
+"""
+
+
+@pytest.mark.parametrize("option", ["--events=alloc,free,launch,access", "--watch=auto"])
+def test_conjugates_are_made_as_they_are_alone(tmp_path: Path, option: str) -> None:
+    """Of operators that are dispatched in native code, and in Python."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    alone = run_python([program])
+    observed = run_observed_with_results([program], option, output=tmp_path / "output")
+    assert alone.returncode == 0, alone.stderr
+    assert observed.stdout == alone.stdout
