@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _OPERATOR_ITEMS = frozenset({CollectionItem.LAUNCH, CollectionItem.ACCESS})
 _BLOCK_ITEMS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
+_STEP_ANALYSES = frozenset({Analysis.LEAKS, Analysis.DECOMPOSE})
+"""Analyses that ask what outlives a step."""
 
 _FIXED_ONCE_OPEN = ("output", "data_format", "maximum_size", "session", "launch_directory", "utc_offset")
 """Settings that the log of a process is made with: they can be chosen until it is there."""
@@ -281,8 +283,8 @@ class Session:
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
-        if Analysis.LEAKS in config.analysis and config.events & _BLOCK_ITEMS and not config.steps:
-            self._look_for_leaks()
+        if set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS and not config.steps:
+            self._follow_steps()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:
                 from msmemscope.capture.function_trace import FunctionTrace
@@ -297,7 +299,8 @@ class Session:
 
             observe_allocator()
 
-    def _look_for_leaks(self) -> None:
+    def _follow_steps(self) -> None:
+        """Know steps that the program does not mark, and what holds blocks that outlive them."""
         if self._implied_steps is None or self._holders is None:
             from msmemscope.capture.holders import HolderSearches
             from msmemscope.capture.implied_steps import ImpliedSteps

@@ -243,7 +243,7 @@ class FollowedCapture:
             "module",
             flags=pl.col("flags") & flags,
             is_of_operator=pl.col("name_id") != 0,
-            is_of_program=pl.col("sequence") < self.state.steps.latest_call,
+            is_of_program=pl.col("sequence") < self.state.steps.latest_end,
         ).agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         found: dict[str, list[int]] = {}
         for row in sums.iter_rows(named=True):
@@ -261,6 +261,7 @@ class FollowedCapture:
         traits = OwnerTraits(
             is_pinned=False,  # has a pool of its own here
             is_activation=labels.is_saved and is_of_forward,
+            is_gradient=False,  # accesses tell it
             is_of_program=row["is_of_program"],
             is_of_operator=row["is_of_operator"],
         )
