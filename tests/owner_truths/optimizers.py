@@ -42,7 +42,7 @@ class Attributes(torch.optim.Optimizer):
         return [*self.momentum.values(), *self.squares, *(each.rows for each in self.preconditioners)]
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override] # returns nothing
+    def step(self, _closure: Any = None) -> None:
         """Adam, about."""
         for parameter, square in zip(self.parameters, self.squares, strict=True):
             gradient = parameter.grad
@@ -76,7 +76,7 @@ class Masters(torch.optim.Optimizer):
         self.masters = [each.detach().float().clone() for each in self.parameters]
         self.inner = torch.optim.SGD(self.masters, lr=1e-2, momentum=0.9)
 
-    def step(self, closure: Any = None) -> None:  # type: ignore[override] # returns nothing
+    def step(self, _closure: Any = None) -> None:
         """Step on the copies."""
         step_on_copies(self.parameters, self.masters, self.inner)
 
@@ -228,7 +228,7 @@ def adversaries() -> None:
         of_judge.step()
         with saved:
             loss = judge(made).mean()
-        both = {
+        both: dict[str, Any] = {
             "weight": weights_of(generator, judge),
             "gradient": [*gradients_of(generator), *gradients_of(judge)],
             "optimizer_state": [

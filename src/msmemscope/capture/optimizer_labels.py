@@ -10,19 +10,12 @@ attributes are looked through as `state` is, and gradients are labelled before a
 from __future__ import annotations
 
 import sys
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
-from msmemscope.capture.labels import storage_addresses
-from msmemscope.capture.module_labels import GRADIENT_TEXT, WEIGHT_TEXT, label_storages, module_labels, tensors_in
-from msmemscope.model.labels import MODEL_OPTIMIZER_STATE, LabelLevel, encode_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_STATE_TEXT: Final = encode_labels([(MODEL_OPTIMIZER_STATE, LabelLevel.DETAIL_1)])
+from msmemscope.capture.module_labels import GRADIENT_TEXT, label_storages, module_labels, tensors_in
+from msmemscope.capture.own_optimizers import STATE_TEXT, label_attributes, own_optimizers
 
 
 class OptimizerLabels:
@@ -45,8 +38,9 @@ class OptimizerLabels:
             when_imported("torch", self._enable)
 
     def look(self) -> None:
-        """Label what modules hold now, if that costs little beside the time since it was done last."""
+        """Label what modules and optimizers of the program hold now, if that costs little beside the time since then."""
         module_labels.look_if_due()
+        own_optimizers.look_if_due()
 
     def disable(self) -> None:
         """Label no more."""
@@ -100,9 +94,9 @@ def _label_after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
                     label_storages(parameter.grad, GRADIENT_TEXT)
         for state in optimizer.state.values():
             for tensor in tensors_in(state):
-                label_storages(tensor, _STATE_TEXT)
+                label_storages(tensor, STATE_TEXT)
         if not _is_of_torch(optimizer):
-            _label_attributes(optimizer)
+            label_attributes(optimizer)
     except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
         _warn_once(optimizer, error)
 
@@ -118,80 +112,3 @@ def _warn_once(optimizer: Any, error: Exception) -> None:
         _native.warn(
             f"an optimizer's memory is not distinguished ({type(optimizer).__name__}): {type(error).__name__}: {error}"
         )
-
-
-_KNOWN_ATTRIBUTES: Final = frozenset({"state", "param_groups", "defaults", "step", "profile_hook_step"})
-_DEEPEST: Final = 6
-_MOST_HELD: Final = 20_000
-"""Objects of an optimizer that are looked at."""
-_PLAIN: Final = (str, bytes, int, float, bool, type(None), type)
-
-
-def _label_attributes(optimizer: Any) -> None:
-    """Label tensors that an optimizer has outside of its `state`, in attributes of the program's class."""
-    tensor_class, parameter_class = sys.modules["torch"].Tensor, sys.modules["torch"].nn.Parameter
-    own = [value for name, value in vars(optimizer).items() if name not in _KNOWN_ATTRIBUTES and name[-6:] != "_hooks"]
-    found: list[Any] = []
-    others: list[Any] = [optimizer]
-    for value in _held(own):
-        kinds = type(value).__mro__
-        if tensor_class not in kinds:
-            others.append(value)
-        elif parameter_class not in kinds:
-            found.append(value)
-    if not found:
-        return
-    theirs: set[int] = set()
-    for one in others:
-        for group in one.param_groups:
-            for parameter in group["params"]:
-                theirs.update(storage_addresses(parameter))
-                if parameter.grad is not None:
-                    theirs.update(storage_addresses(parameter.grad))
-    for tensor in found:
-        if theirs.isdisjoint(storage_addresses(tensor)):
-            # What a backward pass would add to is a weight: a copy in another precision.
-            label_storages(tensor, WEIGHT_TEXT if tensor.is_leaf and tensor.requires_grad else _STATE_TEXT)
-            if tensor.is_leaf and tensor.grad is not None:
-                label_storages(tensor.grad, GRADIENT_TEXT)
-
-
-def _held(values: list[Any]) -> Iterator[Any]:
-    """The tensors and optimizers that some objects lead to, by containers and attributes; not by what has modules."""
-    torch = sys.modules["torch"]
-    seen: dict[int, Any] = {}
-    pending = [(value, 0) for value in values]
-    while pending and len(seen) < _MOST_HELD:
-        value, depth = pending.pop()
-        kind = type(value)
-        if kind in _PLAIN or id(value) in seen:
-            continue
-        kinds = kind.__mro__
-        if torch.Tensor in kinds or torch.optim.Optimizer in kinds:
-            seen[id(value)] = value
-            yield value
-        elif depth < _DEEPEST and torch.nn.Module not in kinds:
-            below = _parts(value, kinds)
-            # A trainer, say: what it has is not the optimizer's.
-            if below and not any(torch.nn.Module in type(one).__mro__ for one in below):
-                seen[id(value)] = value
-                pending.extend((one, depth + 1) for one in below)
-
-
-def _parts(value: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """What an object is made of, without a call of the program's code."""
-    if dict in kinds:
-        return list(dict.values(value))
-    for container in (list, tuple, set, deque):
-        if container in kinds:
-            return list(container.__iter__(value))
-    if type(value).__flags__ & _HEAP_TYPE == 0:
-        return []
-    try:
-        return list(object.__getattribute__(value, "__dict__").values())
-    except AttributeError:
-        return []
-
-
-_HEAP_TYPE: Final = 1 << 9
-"""Flag of a class that was made by Python code."""

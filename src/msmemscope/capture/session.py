@@ -310,6 +310,8 @@ class Session:
         self._implied_steps.enable_with_torch()
 
     def _implied_step_ended(self) -> None:
+        if self._optimizer_labels is not None:
+            self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
         if self._holders is not None:
             self._holders.step_ended()
