@@ -184,12 +184,14 @@ def unmarked() -> None:
     replay = torch.zeros(512, 96, device=DEVICE)
     average = [each.detach().clone() for each in model.parameters()]
     history: list[torch.Tensor] = []
+    mean = torch.zeros(48, 96, device=DEVICE)
     for step in range(STEPS):
-        _train_step(model, optimizer, str(step), [replay, *average, *history])
+        _train_step(model, optimizer, str(step), [replay, *average, *history, mean])
+        mean = 0.9 * mean + replay[step * 48 : step * 48 + 48]  # another block in each step
         replay[step * 48 : step * 48 + 48] = torch.randn(48, 96).to(DEVICE)
         with torch.no_grad():
-            for mean, value in zip(average, model.parameters(), strict=True):
-                mean.lerp_(value, 0.1)
+            for each, value in zip(average, model.parameters(), strict=True):
+                each.lerp_(value, 0.1)
             if step < STEPS - 2:  # what comes with the last one is not seen to outlive anything
                 history.append(next(model.parameters()).detach().clone())
 

@@ -162,8 +162,11 @@ def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -
     kept = builder.malloc(0x1000, 64, name_id=operator, **NPU)
     end_step(builder, how)
     batch = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+    average = builder.malloc(0x3000, 128, name_id=operator, **NPU)
     end_step(builder, how)
     builder.free(batch, 0x2000, 64, **NPU)
+    next_average = builder.malloc(0x4000, 128, name_id=operator, **NPU)
+    builder.free(average, 0x3000, 128, **NPU)
     newest = builder.malloc(0x2000, 64, name_id=operator, **NPU)
     end_step(builder, how)
     found = owners(builder)
@@ -171,6 +174,8 @@ def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -
     assert found == {
         kept: "PTA@program",
         batch: "PTA@program" if is_marked else "PTA@ops@aten",
+        average: "PTA@program",
+        next_average: "PTA@program",
         newest: "PTA@program",
     }
 

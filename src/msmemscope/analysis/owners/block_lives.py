@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NEVER: Final = np.iinfo(np.uint64).max
-_ENDS_OF_IMPLIED_STEPS: Final = 2
-"""An optimizer steps before its step of the program is over: what is still there once it steps again has outlived it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +40,13 @@ def block_lives(
 ) -> BlockLives:
     """Count the ends of steps that blocks saw.
 
+    An optimizer steps, and a module returns, before a step of the program is over: what the function holds that called it
+    is gone soon. So of steps that are taken from these, a block must see two ends, or be held until there is another one of
+    its size, or for good.
+
     Args:
-        blocks: `sequence` and `freed`, the sequence numbers of MALLOC and FREE, the latter 0 if there was none; `device`.
+        blocks: `sequence` and `freed`, the sequence numbers of MALLOC and FREE, the latter 0 if there was none; `device`
+            and `size`.
         marked: The events of STEP_KINDS, of EVENT_SCHEMA.
         strings: String id to text.
         attributes_of: Looks attributes up.
@@ -51,13 +54,40 @@ def block_lives(
     names = marked["name_id"].unique()
     texts = pl.DataFrame({"id": names, "text": [strings.get(name, "") for name in names]}, schema=STRING_SCHEMA)
     source, steps = find_steps(marked, texts, attributes_of(marked["attribute_id"]))
-    ends, ended = np.zeros(len(blocks["sequence"]), np.int64), np.zeros(len(blocks["sequence"]), np.int64)
+    begins = blocks["sequence"]
     until = np.where(blocks["freed"] == 0, _NEVER, blocks["freed"])
+    seen, ended = np.zeros(len(begins), np.int64), np.zeros(len(begins), np.int64)
+    outlives = np.zeros(len(begins), np.bool_)
     for bounds, is_member in bounds_of(steps.drop_nulls("end_sequence")).groups(pl.Series(blocks["device"])):
-        rows = is_member.to_numpy()
-        ends[rows] = bounds.ends_before(until[rows]) - bounds.ends_before(blocks["sequence"][rows])
-        ended[rows] = bounds.ended
-    outlives = ends >= (_ENDS_OF_IMPLIED_STEPS if source.is_implied else 1)
-    if source.is_implied:
-        outlives |= (ends > 0) & (until == _NEVER)
-    return BlockLives(outlives, (ends <= 1) & (ended > ends), ends > 1)
+        rows = np.flatnonzero(is_member.to_numpy())
+        last = bounds.ends_before(until[rows])
+        seen[rows], ended[rows] = last - bounds.ends_before(begins[rows]), bounds.ended
+        outlives[rows] = seen[rows] > 0
+        if source.is_implied:
+            once = np.flatnonzero(seen[rows] == 1)
+            after = bounds.ends[last[once] - 1]
+            stays = (until[rows[once]] == _NEVER) | _are_followed(blocks, rows[once], after)
+            outlives[rows[once]] = stays
+    return BlockLives(outlives, (seen <= 1) & (ended > seen), seen > 1)
+
+
+def _are_followed(blocks: Mapping[str, _Numbers], rows: _Numbers, after: _Numbers) -> _Numbers:
+    """Returns of some blocks whether another one of the size was allocated between an event and their end.
+
+    Args:
+        blocks: As above.
+        rows: Of the blocks.
+        after: The sequence number of the event, for each.
+    """
+    if len(rows) == 0:
+        return np.zeros(0, np.bool_)
+    _, kinds = np.unique(blocks["size"], return_inverse=True)
+    begins, ends = blocks["sequence"], blocks["freed"]
+    # Blocks are in the order of their allocations: a kind and a row are one number.
+    order = np.argsort(kinds, kind="stable")
+    moments = np.searchsorted(begins, after, side="right")  # the first block after the event
+    keys = kinds[order] * (len(begins) + 1) + order
+    following = np.searchsorted(keys, kinds[rows] * (len(begins) + 1) + moments)
+    is_there = following < len(order)
+    following = order[np.minimum(following, len(order) - 1)]
+    return np.asarray(is_there & (kinds[following] == kinds[rows]) & (begins[following] < ends[rows]))

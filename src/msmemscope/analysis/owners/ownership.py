@@ -120,6 +120,7 @@ class OwnerFinder:
                 "sequence": np.uint64,
                 "pool": np.uint8,
                 "device": np.int16,
+                "size": np.int64,
                 "attribute_id": np.uint32,
                 "is_of_operator": np.bool_,
                 "is_of_forward": np.bool_,
@@ -158,15 +159,11 @@ class OwnerFinder:
         columns = {
             name: self._blocks[name] for name in ("sequence", "pool", "device", "attribute_id", "is_of_operator")
         }
-        lives = block_lives(
-            {name: self._blocks[name] for name in ("sequence", "freed", "device")},
-            pl.concat(self._marked),
-            self._strings,
-            self._attributes_of,
-        )
+        uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
+        facts = {name: self._blocks[name] for name in ("sequence", "freed", "size", "device")}
+        lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of)
         # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
         # not made for the first, unless all of that was within a step.
-        uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
         is_read = (uses == 1) | ((uses > 1) & lives.is_short) | (is_saved & (uses == 0))
         kinds = {
             "is_activation": self._blocks["is_of_forward"] & is_read,
@@ -201,6 +198,7 @@ class OwnerFinder:
             sequence=allocations["sequence"].to_numpy(),
             pool=allocations["pool"].to_numpy(),
             device=allocations["device"].to_numpy(),
+            size=allocations["size"].to_numpy(),
             attribute_id=allocations["attribute_id"].to_numpy(),
             is_of_operator=allocations["name_id"].to_numpy() != 0,
             is_of_forward=~is_of_backward & ((flags & int(EventFlag.SHADOW)) == 0),
