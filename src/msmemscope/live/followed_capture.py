@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.analysis.owners.ownership import OwnerTraits, owner_text
+from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
 from msmemscope.formats.event_log import CaptureState
 from msmemscope.formats.event_log.followed_log import FollowedLog
 from msmemscope.formats.event_log.process_header import is_process_alive, is_same_process
@@ -261,7 +261,8 @@ class FollowedCapture:
         traits = OwnerTraits(
             is_pinned=False,  # has a pool of its own here
             is_activation=labels.is_saved and is_of_forward,
-            is_gradient=False,  # accesses tell it
+            is_gradient=False,  # accesses tell this and the next
+            is_cache=False,
             is_of_program=row["is_of_program"],
             is_of_operator=row["is_of_operator"],
         )

@@ -28,22 +28,12 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.owners.block_lives import block_lives
+from msmemscope.analysis.owners.caches import CacheFinder
 from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
-from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
+from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
 from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
-from msmemscope.model.labels import (
-    MODEL_ACTIVATION,
-    MODEL_GRADIENT,
-    MODEL_WEIGHT,
-    OPS_ATEN,
-    PROGRAM,
-    USER_LEVELS,
-    LabelLevel,
-    is_of_model,
-)
-from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
-from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
+from msmemscope.model.labels import MODEL_ACTIVATION, MODEL_WEIGHT, USER_LEVELS, LabelLevel, is_of_model
 from msmemscope.recording.recording import STEP_KINDS
 from msmemscope.recording.schema import EVENT_SCHEMA
 
@@ -134,6 +124,7 @@ class OwnerFinder:
             }
         )
         self._strings = strings
+        self._caches = CacheFinder(strings, self._blocks)
         self._labels = LabelTable(strings)
         self._attributes_of = attributes
         self._marked = [EVENT_SCHEMA.to_frame()]
@@ -164,9 +155,11 @@ class OwnerFinder:
         lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of)
         # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
         # not made for the first, unless all of that was within a step.
+        is_used_by_backward = self._blocks["is_of_backward"] | (uses > 0)
         is_read = (uses == 1) | ((uses > 1) & lives.is_short) | (is_saved & (uses == 0))
         kinds = {
             "is_activation": self._blocks["is_of_forward"] & is_read,
+            "is_cache": self._caches.find(lives.outlives_a_step) & ~is_used_by_backward,
             "is_gradient": self._blocks["is_used_later"] & ~lives.outlives_two_steps,
             "is_of_program": lives.outlives_a_step,
         }
@@ -206,6 +199,7 @@ class OwnerFinder:
             is_recomputed=is_recomputed,
         )
         rows = np.arange(first, first + allocations.height)
+        self._caches.add_blocks(rows, allocations["sequence"].to_numpy(), allocations["name_id"].to_numpy())
         self._label(rows, allocations["extra"].to_numpy())
 
     def _add_labels(self, labels: pl.DataFrame) -> None:
@@ -290,6 +284,9 @@ class OwnerFinder:
         is_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_forward_again
         self._blocks["is_used_later"][rows[~is_backward & self._blocks["is_of_backward"][rows]]] = True
         is_read = accesses["kind"].to_numpy()[is_known] == EventKind.ACCESS_READ
+        of_forward = ~is_backward
+        sequences, names = (accesses[name].to_numpy()[is_known][of_forward] for name in ("sequence", "name_id"))
+        self._caches.add_uses(rows[of_forward], sequences, names, is_read[of_forward])
         # What a backward pass writes into tells nothing about what it was made for.
         counts = ~is_backward | is_read
         self._count_backward_uses(rows[counts], is_backward[counts])
@@ -330,66 +327,11 @@ class OwnerFinder:
                 is_pinned=bool(traits["is_pinned"]),
                 is_activation=traits["is_activation"],
                 is_gradient=traits["is_gradient"],
+                is_cache=traits["is_cache"],
                 is_of_program=traits["is_of_program"],
                 is_of_operator=traits["is_of_operator"],
             ),
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnerTraits:
-    """What is known of a block beside its labels."""
-
-    is_pinned: bool
-    """It says so itself, as older recordings do; newer ones have a pool of pinned memory."""
-    is_activation: bool
-    is_gradient: bool
-    """A backward pass made it, and what ran later used it."""
-    is_of_program: bool
-    """It was alive when a step ended."""
-    is_of_operator: bool
-    """An operator allocated or used it."""
-
-
-def owner_text(
-    labels: Mapping[LabelLevel, str], *, pool: int, device: int, module: str | None, traits: OwnerTraits
-) -> str:
-    """Put the owner of a block into words.
-
-    Args:
-        labels: Of the block; none of them empty.
-        pool: `model.pools`.
-        device: `model.devices`.
-        module: Who asked the driver for it; None if it says nothing.
-        traits: What else is known.
-    """
-    of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
-    # What part of the model it is stands first, as MindStudio Insight has it.
-    of_tools.sort(key=lambda text: not is_of_model(text))
-    of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
-    # CPU tensors and pinned memory of the host share a pool in older recordings.
-    is_host = pool == Pool.HOST and device == DEVICE_CPU
-    is_pinned = is_pinned_memory(pool, device) or (is_host and traits.is_pinned)
-    allocator = PINNED_HOST if is_pinned else _allocator(pool, device, module)
-    is_tensor = pool in TENSOR_POOLS and not is_pinned
-    names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
-    if is_tensor and not names_kind and traits.is_activation:
-        # Of a phase of a framework, what it is for stands in front; the phase says no more then.
-        of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
-    elif is_tensor and not of_tools and traits.is_gradient:
-        of_tools = [MODEL_GRADIENT]
-    elif is_tensor and not of_tools and traits.is_of_program:
-        of_tools = [PROGRAM]
-    elif is_tensor and not of_tools and traits.is_of_operator:
-        of_tools = [OPS_ATEN]
-    return SEPARATOR.join([allocator, *of_tools, *of_user])
-
-
-def _allocator(pool: int, device: int, module: str | None) -> str:
-    """Returns what the owner begins with of memory that is not pinned."""
-    if module is not None or pool == Pool.HAL:
-        return driver_owner(module or UNKNOWN_MODULE, device)
-    return POOL_WORDS.get(pool, NOT_AVAILABLE)
 
 
 def _latest(rows: _Numbers, values: _Numbers) -> tuple[_Numbers, _Numbers]:
