@@ -55,6 +55,9 @@ CPU_PROGRAMS = (
     "inference.caches_of_modules",
     "inference.growing_cache",
     "inference.static_cache",
+    "inference.growing_pairs",
+    "inference.filled_pairs",
+    "inference.passed_on_in_training",
 )
 NPU_PROGRAMS = (
     "training.plain",
