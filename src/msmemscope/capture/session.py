@@ -364,6 +364,9 @@ class Session:
         if self._is_tracing:
             if self._holders is not None:
                 self._holders.process_ends()
+            if self._optimizer_labels is not None:
+                # What the interpreter frees from here on, the program held to its end.
+                _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
 
 

@@ -180,6 +180,20 @@ def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -
     }
 
 
+def test_what_a_program_has_at_its_end(builder: EventLogBuilder) -> None:
+    """Is freed by the interpreter, after everything else: where steps are taken from an optimizer, that says who held it."""
+    operator = builder.string("aten.zeros")
+    batch = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    kept = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+    end_step(builder, "optimizer")
+    newest = builder.malloc(0x3000, 128, name_id=operator, **NPU)
+    builder.free(batch, 0x1000, 64, **NPU)
+    builder.fact("process.ended_at", str(newest + 2))
+    builder.free(kept, 0x2000, 64, **NPU)
+    builder.free(newest, 0x3000, 128, **NPU)
+    assert owners(builder) == {batch: "PTA@ops@aten", kept: "PTA@program", newest: "PTA@program"}
+
+
 def test_two_backward_passes_of_a_step(builder: EventLogBuilder) -> None:
     """With a forward pass between them, they read what was saved once; a mask is read in many steps."""
     operator = builder.string("aten.mm")

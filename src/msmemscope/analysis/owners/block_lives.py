@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NEVER: Final = np.iinfo(np.uint64).max
+_MOST_DIGITS: Final = 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +36,28 @@ class BlockLives:
     """It saw the ends of two steps or more."""
 
 
+def program_end(facts: Mapping[str, tuple[str, ...]]) -> int:
+    """Returns the sequence number that the first event after the end of a program has at least; 0 if that is not known.
+
+    Args:
+        facts: Of its recording.
+    """
+    text = (facts.get("process.ended_at") or ("",))[-1]
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0
+
+
 def block_lives(
-    blocks: Mapping[str, _Numbers], marked: pl.DataFrame, strings: Mapping[int, str], attributes_of: AttributesOf
+    blocks: Mapping[str, _Numbers],
+    marked: pl.DataFrame,
+    strings: Mapping[int, str],
+    attributes_of: AttributesOf,
+    ended_at: int = 0,
 ) -> BlockLives:
     """Count the ends of steps that blocks saw.
 
     An optimizer steps, and a module returns, before a step of the program is over: what the function holds that called it
     is gone soon. So of steps that are taken from these, a block must see two ends, or be held until there is another one of
-    its size, or for good.
+    its size, or until the program ends.
 
     Args:
         blocks: `sequence` and `freed`, the sequence numbers of MALLOC and FREE, the latter 0 if there was none; `device`
@@ -50,12 +65,16 @@ def block_lives(
         marked: The events of STEP_KINDS, of EVENT_SCHEMA.
         strings: String id to text.
         attributes_of: Looks attributes up.
+        ended_at: Of `program_end`.
     """
     names = marked["name_id"].unique()
     texts = pl.DataFrame({"id": names, "text": [strings.get(name, "") for name in names]}, schema=STRING_SCHEMA)
     source, steps = find_steps(marked, texts, attributes_of(marked["attribute_id"]))
     begins = blocks["sequence"]
     until = np.where(blocks["freed"] == 0, _NEVER, blocks["freed"])
+    stays = until == _NEVER
+    if ended_at:
+        stays = (begins < ended_at) & (until >= ended_at)
     seen, ended = np.zeros(len(begins), np.int64), np.zeros(len(begins), np.int64)
     outlives = np.zeros(len(begins), np.bool_)
     for bounds, is_member in bounds_of(steps.drop_nulls("end_sequence")).groups(pl.Series(blocks["device"])):
@@ -66,8 +85,9 @@ def block_lives(
         if source.is_implied:
             once = np.flatnonzero(seen[rows] == 1)
             after = bounds.ends[last[once] - 1]
-            stays = (until[rows[once]] == _NEVER) | _are_followed(blocks, rows[once], after)
-            outlives[rows[once]] = stays
+            outlives[rows[once]] = stays[rows[once]] | _are_followed(blocks, rows[once], after)
+            if ended_at and bounds.ended:
+                outlives[rows] |= stays[rows]
     return BlockLives(outlives, (seen <= 1) & (ended > seen), seen > 1)
 
 

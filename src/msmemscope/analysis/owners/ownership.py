@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.owners.block_lives import block_lives
+from msmemscope.analysis.owners.block_lives import block_lives, program_end
 from msmemscope.analysis.owners.caches import CacheFinder
 from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
@@ -76,18 +76,22 @@ OWNER_KINDS: Final = (
 
 def owners_of_capture(capture: Capture) -> Ownership:
     """Finds the owner of every block that a capture holds."""
-    return find_owners(capture.restricted_to(OWNER_KINDS).event_batches(), capture.strings, capture.attribute_frame)
+    batches = capture.restricted_to(OWNER_KINDS).event_batches()
+    return find_owners(batches, capture.strings, capture.attribute_frame, program_end(capture.facts))
 
 
-def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf) -> Ownership:
+def find_owners(
+    batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf, ended_at: int = 0
+) -> Ownership:
     """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
 
     Args:
         batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
         strings: String id to text; looked up once the last batch has been read.
         attributes: Looked up then too.
+        ended_at: Of `program_end`.
     """
-    finder = OwnerFinder(strings, attributes)
+    finder = OwnerFinder(strings, attributes, ended_at)
     for batch in batches:
         finder.add(batch)
     return finder.finish()
@@ -101,9 +105,10 @@ class OwnerFinder:
     Args:
         strings: String id to text.
         attributes: Looks attributes up.
+        ended_at: Of `program_end`.
     """
 
-    def __init__(self, strings: Mapping[int, str], attributes: AttributesOf) -> None:
+    def __init__(self, strings: Mapping[int, str], attributes: AttributesOf, ended_at: int = 0) -> None:
         """Start without blocks."""
         self._blocks = GrowingTable(
             {
@@ -127,6 +132,7 @@ class OwnerFinder:
         self._caches = CacheFinder(strings, self._blocks)
         self._labels = LabelTable(strings)
         self._attributes_of = attributes
+        self._ended_at = ended_at
         self._marked = [EVENT_SCHEMA.to_frame()]
         self._has_operators = False
         self._has_accesses = False
@@ -152,7 +158,7 @@ class OwnerFinder:
         }
         uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
         facts = {name: self._blocks[name] for name in ("sequence", "freed", "size", "device")}
-        lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of)
+        lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of, self._ended_at)
         # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
         # not made for the first, unless all of that was within a step.
         is_used_by_backward = self._blocks["is_of_backward"] | (uses > 0)
