@@ -64,8 +64,12 @@ NPU_PROGRAMS = (
     "training.lora",
     "training.checkpoints",
     "training.out_of_memory",
+    "optimizers.masters",
+    "optimizers.unmarked",
+    "optimizers.two_backwards",
     "inference.without_steps",
     "inference.growing_cache",
+    "inference.growing_pairs",
 )
 NIGHTLY_PROGRAMS = {
     "cpu": ("training.compiled_by_inductor",),
@@ -73,8 +77,14 @@ NIGHTLY_PROGRAMS = {
         "training.moving_average",
         "training.checkpoints_reentrant",
         "training.compiled",
+        "optimizers.attributes",
+        "optimizers.wrapped_masters",
+        "optimizers.own",
+        "optimizers.adversaries",
         "inference.caches_of_modules",
         "inference.static_cache",
+        "inference.filled_pairs",
+        "inference.passed_on_in_training",
     ),
 }
 
