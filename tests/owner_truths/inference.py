@@ -76,8 +76,8 @@ def _generation(kind: str) -> None:
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attentionheads=4,
+        num_key_valueheads=2,
     )
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(configuration).to(DEVICE).eval()
@@ -119,7 +119,7 @@ class Heads(torch.nn.Module):
         self, data: torch.Tensor, past: tuple[torch.Tensor, torch.Tensor] | None
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
         """Take further tokens in."""
-        query, key, value = (self._heads(each(data)) for each in (self.query, self.key, self.value))
+        query, key, value = (self.heads(each(data)) for each in (self.query, self.key, self.value))
         if past is not None:
             key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
         if self.kind == "sdpa":
@@ -129,7 +129,8 @@ class Heads(torch.nn.Module):
         return data + mixed.transpose(1, 2).reshape(data.shape), (key, value)
 
     @staticmethod
-    def _heads(data: torch.Tensor) -> torch.Tensor:
+    def heads(data: torch.Tensor) -> torch.Tensor:
+        """Take the last dimension apart."""
         return data.view(data.shape[0], data.shape[1], 4, -1).transpose(1, 2)
 
 
@@ -147,6 +148,24 @@ def growing_pairs() -> None:
             msmemscope.step()
 
 
+def listed_pairs() -> None:
+    """Keys and values of each token in lists, put together for each token anew."""
+    layer = Heads(64, "sdpa").to(DEVICE)
+    keys: list[torch.Tensor] = []
+    values: list[torch.Tensor] = []
+    with torch.no_grad():
+        for token in range(TOKENS):
+            data = torch.randn(2, 1 if token else 4, 64).to(DEVICE)
+            keys.append(layer.heads(layer.key(data)))
+            values.append(layer.heads(layer.value(data)))
+            query = layer.heads(layer.query(data))
+            mixed = functional.scaled_dot_product_attention(query, torch.cat(keys, 2), torch.cat(values, 2))
+            if token < TOKENS - 1:  # what comes with the last one is put together once: it could be anything
+                moment(f"token {token}", kv_cache=[*keys, *values], weight=list(layer.parameters()))
+            del data, query, mixed
+            msmemscope.step()
+
+
 def filled_pairs() -> None:
     """Keys and values of a program that were allocated at once; a mask that is filled too is none."""
     layers = torch.nn.ModuleList([Heads(64, "sdpa"), Heads(64, "sdpa")]).to(DEVICE)
@@ -158,9 +177,9 @@ def filled_pairs() -> None:
             counts[token] = counts.sum(0)
             for layer, (keys, values) in zip(layers, store, strict=True):
                 assert isinstance(layer, Heads)
-                keys[:, :, token : token + 1] = layer._heads(layer.key(data))
-                values[:, :, token : token + 1] = layer._heads(layer.value(data))
-                query = layer._heads(layer.query(data))
+                keys[:, :, token : token + 1] = layer.heads(layer.key(data))
+                values[:, :, token : token + 1] = layer.heads(layer.value(data))
+                query = layer.heads(layer.query(data))
                 mixed = functional.scaled_dot_product_attention(
                     query, keys[:, :, : token + 1], values[:, :, : token + 1]
                 )
@@ -180,8 +199,8 @@ def passed_on_in_training() -> None:
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        num_attentionheads=4,
+        num_key_valueheads=2,
     )
     torch.manual_seed(0)
     model = transformers.LlamaForCausalLM(configuration).to(DEVICE)

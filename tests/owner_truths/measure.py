@@ -56,6 +56,7 @@ CPU_PROGRAMS = (
     "inference.growing_cache",
     "inference.static_cache",
     "inference.growing_pairs",
+    "inference.listed_pairs",
     "inference.filled_pairs",
     "inference.passed_on_in_training",
 )

@@ -194,6 +194,40 @@ def test_what_a_program_has_at_its_end(builder: EventLogBuilder) -> None:
     assert owners(builder) == {batch: "PTA@ops@aten", kept: "PTA@program", newest: "PTA@program"}
 
 
+@pytest.mark.parametrize(
+    ("reader", "count", "is_cache"),
+    [
+        ("aten._scaled_dot_product_flash_attention.default", 1, True),
+        ("aten.bmm.default", 2, True),  # a pair
+        ("aten.bmm.default", 1, False),
+        ("aten.eq.Tensor", 2, False),  # results that a program gathers
+    ],
+)
+def test_what_grows_and_is_read_by_attention(
+    builder: EventLogBuilder, reader: str, count: int, *, is_cache: bool
+) -> None:
+    """Keys and values, each time concatenated with the next ones; a step is a token."""
+    cat, made, read = (builder.string(f"torch._ops.{name}") for name in ("aten.cat.default", "aten.mm.default", reader))
+    held: dict[int, int] = {}
+    found = {}
+    for token in range(4):
+        for one in range(count):
+            part = builder.malloc(0x100000 * one + 0x1000, 64, name_id=made, **NPU)
+            if token == 0:
+                held[one] = part
+                continue
+            for each in (held[one], part):
+                builder.access(each, 0x1000, kind=READ, name_id=cat, **NPU)
+            whole = builder.malloc(0x100000 * one + 0x2000 * token, 64 * (token + 1), name_id=cat, **NPU)
+            for each in (held[one], part):
+                builder.free(each, 0x1000, 64, **NPU)
+            builder.access(whole, 0x2000, kind=READ, name_id=read, **NPU)
+            held[one] = whole
+            found[whole] = "PTA@kv_cache" if is_cache else "PTA@program"
+        builder.add(EventKind.STEP)
+    assert found.items() <= owners(builder).items()
+
+
 def test_two_backward_passes_of_a_step(builder: EventLogBuilder) -> None:
     """With a forward pass between them, they read what was saved once; a mask is read in many steps."""
     operator = builder.string("aten.mm")

@@ -1,7 +1,7 @@
 """Key-value caches that a program keeps in ways of its own, known by what happens to them.
 
 A cache that grows is concatenated with the keys or values of the next token, again and again: each of its blocks is the largest
-part of the next one. Attention reads them. Where it has an operator of its own, that is enough; where the program computes
+part of the next one. Or the keys or values of single tokens are put together for each token anew. Attention reads them. Where it has an operator of its own, that is enough; where the program computes
 attention itself, keys and values must be a pair, which grow alike. A cache that is allocated at once is written and read by
 attention in turns, over the ends of steps.
 """
@@ -102,7 +102,14 @@ class CacheFinder:
         sizes, how = self._blocks["size"], self._blocks["how_used"]
         refilled = np.flatnonzero(outlives_a_step & ((how & _REFILLED) != 0))
         found[refilled[_have_twins(sizes[refilled])]] = True
-        parts, nexts = self._growth(sizes)
+        parts, nexts = self._concatenations(sizes)
+        results_of = np.bincount(parts, minlength=len(found))
+        attended = np.bincount(parts[(how[nexts] & _ATTENDS) != 0], minlength=len(found))
+        # Keys or values of single tokens, which are put together anew for each.
+        are_pieces = results_of > 1
+        found |= are_pieces & (2 * attended >= results_of)
+        grow = ~are_pieces[parts]
+        parts, nexts = _largest(parts[grow], nexts[grow], sizes)
         if len(parts) == 0:
             return found
         nodes = np.unique(np.concatenate((parts, nexts)))
@@ -122,8 +129,8 @@ class CacheFinder:
         found[nodes[is_cache[roots]]] = True
         return found
 
-    def _growth(self, sizes: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Returns blocks that are the largest part of another one, and that one."""
+    def _concatenations(self, sizes: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Returns blocks that are a part of another one, and that one."""
         parts, read_at = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         results, made_at = (np.concatenate(column) for column in zip(*self._results, strict=True))
         places = np.searchsorted(made_at, read_at)
@@ -131,10 +138,7 @@ class CacheFinder:
         is_near[is_near] = made_at[places[is_near]] - read_at[is_near] <= _LONGEST_OPERATOR
         parts, nexts = parts[is_near], results[places[is_near]]
         is_smaller = (sizes[parts] <= sizes[nexts]) & (parts < nexts)
-        parts, nexts = parts[is_smaller], nexts[is_smaller]
-        order = np.lexsort((parts, -sizes[parts], nexts))
-        nexts, first = np.unique(nexts[order], return_index=True)
-        return parts[order][first], nexts
+        return parts[is_smaller], nexts[is_smaller]
 
     def _has(self, name_ids: _Numbers, kind: int) -> _Numbers:
         return np.asarray((self._kinds_of(name_ids) & kind) != 0)
@@ -154,6 +158,13 @@ class CacheFinder:
                 self._kinds[name_id] = sum(kind for kind, words in _WORDS if any(word in name for word in words))
             kinds = self._kinds[ids]
         return np.asarray(kinds)
+
+
+def _largest(parts: _Numbers, nexts: _Numbers, sizes: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Returns of each concatenation its largest part, of equal ones the first, and itself."""
+    order = np.lexsort((parts, -sizes[parts], nexts))
+    nexts, first = np.unique(nexts[order], return_index=True)
+    return parts[order][first], nexts
 
 
 def _have_twins(values: _Numbers) -> _Numbers:
