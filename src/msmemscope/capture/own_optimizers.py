@@ -94,8 +94,9 @@ def _variables() -> Iterator[Any]:
         frame = frame.f_back
     for value in values:
         yield value
-        if type(value).__flags__ & _HEAP_TYPE and not isinstance(value, type):
-            yield from _attributes(value)
+        # Never isinstance(): it would call the code of proxies.
+        if type(value).__flags__ & _HEAP_TYPE and type not in type(value).__mro__:
+            yield from _attributes(value).values()
 
 
 own_optimizers: Final = OwnOptimizers()
@@ -117,7 +118,11 @@ def label_attributes(optimizer: Any) -> None:
         Exception: What its objects make of it.
     """
     torch = sys.modules["torch"]
-    own = [value for name, value in vars(optimizer).items() if name not in _KNOWN_ATTRIBUTES and name[-6:] != "_hooks"]
+    own = [
+        value
+        for name, value in _attributes(optimizer).items()
+        if name not in _KNOWN_ATTRIBUTES and name[-6:] != "_hooks"
+    ]
     found: list[Any] = []
     others: list[Any] = [optimizer] if torch.optim.Optimizer in type(optimizer).__mro__ else []
     for value in _held(own):
@@ -172,14 +177,15 @@ def _parts(value: Any, kinds: tuple[type, ...]) -> list[Any]:
     for container in (list, tuple, set, deque):
         if container in kinds:
             return list(container.__iter__(value))
-    return _attributes(value) if type(value).__flags__ & _HEAP_TYPE else []
+    return list(_attributes(value).values()) if type(value).__flags__ & _HEAP_TYPE else []
 
 
-def _attributes(value: Any) -> list[Any]:
+def _attributes(value: Any) -> dict[str, Any]:
     try:
-        return list(object.__getattribute__(value, "__dict__").values())
+        found = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return []
+        return {}  # it has slots
+    return dict(found) if type(found) is dict else {}
 
 
 _HEAP_TYPE: Final = 1 << 9
