@@ -35,7 +35,7 @@ def test_conjugates_are_made_as_they_are_alone(tmp_path: Path, option: str) -> N
     """Of operators that are dispatched in native code, and in Python."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    alone = run_python([program])
+    alone = run_python([program], output=tmp_path, variables={})
     observed = run_observed_with_results([program], option, output=tmp_path / "output")
     assert alone.returncode == 0, alone.stderr
     assert observed.stdout == alone.stdout

@@ -141,12 +141,12 @@ class HolderSearch:
             self._root_names[id(vars(main))] = "__main__"
             yield vars(main)
         frames = list(self._frames())
-        is_of_library = [any(part in frame.f_code.co_filename for part in _LIBRARIES) for frame in frames]
-        yield from (frame for frame, is_library in zip(frames, is_of_library, strict=True) if not is_library)
+        are_of_libraries = [is_of_library(frame.f_code.co_filename) for frame in frames]
+        yield from (frame for frame, is_library in zip(frames, are_of_libraries, strict=True) if not is_library)
         for error in _handled_exceptions():
             self._root_names[id(error)] = HANDLED_EXCEPTION
             yield error
-        yield from (frame for frame, is_library in zip(frames, is_of_library, strict=True) if is_library)
+        yield from (frame for frame, is_library in zip(frames, are_of_libraries, strict=True) if is_library)
         for module in modules:
             if module is not main:
                 yield vars(module)
@@ -204,6 +204,11 @@ class HolderSearch:
                 left -= mine.keys()
                 found[id(tensor)] = mine
         return found
+
+
+def is_of_library(file: str) -> bool:
+    """Whether a file of Python code belongs to a package that was installed, or to Python, and not to the program."""
+    return any(part in file for part in _LIBRARIES)
 
 
 def _saved_by(node: Any, kind: type[Any], names_of: dict[type[Any], list[str]]) -> Iterator[Any]:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _OPERATOR_ITEMS = frozenset({CollectionItem.LAUNCH, CollectionItem.ACCESS})
 _BLOCK_ITEMS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
+_STEP_ANALYSES = frozenset({Analysis.LEAKS, Analysis.DECOMPOSE})
+"""Analyses that ask what outlives a step."""
 
 _FIXED_ONCE_OPEN = ("output", "data_format", "maximum_size", "session", "launch_directory", "utc_offset")
 """Settings that the log of a process is made with: they can be chosen until it is there."""
@@ -298,8 +300,8 @@ class Session:
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
-        if Analysis.LEAKS in config.analysis and config.events & _BLOCK_ITEMS and not config.steps:
-            self._look_for_leaks()
+        if set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS and not config.steps:
+            self._follow_steps()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:
                 from msmemscope.capture.function_trace import FunctionTrace
@@ -314,7 +316,8 @@ class Session:
 
             observe_allocator(with_entries=CollectionItem.ALLOCATOR in self.config.events)
 
-    def _look_for_leaks(self) -> None:
+    def _follow_steps(self) -> None:
+        """Know steps that the program does not mark, and what holds blocks that outlive them."""
         if self._implied_steps is None or self._holders is None:
             from msmemscope.capture.holders import HolderSearches
             from msmemscope.capture.implied_steps import ImpliedSteps
@@ -324,6 +327,8 @@ class Session:
         self._implied_steps.enable_with_torch()
 
     def _implied_step_ended(self) -> None:
+        if self._optimizer_labels is not None:
+            self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
         if self._holders is not None:
             self._holders.step_ended()
@@ -376,6 +381,9 @@ class Session:
         if self._is_tracing:
             if self._holders is not None:
                 self._holders.process_ends()
+            if self._optimizer_labels is not None:
+                # What the interpreter frees from here on, the program held to its end.
+                _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.analysis.owners.ownership import OwnerTraits, owner_text
+from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
 from msmemscope.formats.event_log import CaptureState
 from msmemscope.formats.event_log.followed_log import FollowedLog
 from msmemscope.formats.event_log.process_header import is_process_alive, is_same_process
@@ -243,7 +243,7 @@ class FollowedCapture:
             "module",
             flags=pl.col("flags") & flags,
             is_of_operator=pl.col("name_id") != 0,
-            is_of_program=pl.col("sequence") < self.state.steps.latest_call,
+            is_of_program=pl.col("sequence") < self.state.steps.latest_end,
         ).agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         found: dict[str, list[int]] = {}
         for row in sums.iter_rows(named=True):
@@ -261,6 +261,8 @@ class FollowedCapture:
         traits = OwnerTraits(
             is_pinned=False,  # has a pool of its own here
             is_activation=labels.is_saved and is_of_forward,
+            is_gradient=False,  # accesses tell this and the next
+            is_cache=False,
             is_of_program=row["is_of_program"],
             is_of_operator=row["is_of_operator"],
         )

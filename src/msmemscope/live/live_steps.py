@@ -43,6 +43,8 @@ class _Ended:
     count: int = 0
     recent: collections.deque[_Step] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=_RECENT))
     """The latest ones."""
+    latest: int = 0
+    """Sequence number of the latest end."""
 
 
 @dataclasses.dataclass
@@ -74,8 +76,6 @@ class LiveSteps:
         self._marked: StepSource | None = None
         self._open: dict[int, _OpenRange] = {}
         self._is_step_name: dict[int, bool] = {}
-        self.latest_call = 0
-        """Sequence number of the latest STEP; 0 before the first."""
 
     @property
     def source(self) -> StepSource:
@@ -89,6 +89,12 @@ class LiveSteps:
         """How many have ended."""
         source = self.source
         return self._ended[source].count if source in self._ended else 0
+
+    @property
+    def latest_end(self) -> int:
+        """Sequence number of the event that ended the latest step; 0 before the first."""
+        source = self.source
+        return self._ended[source].latest if source in self._ended else 0
 
     def growth_bytes(self, place: int) -> int | None:
         """Return how much more a place has in use after a step than after the one before, on average of the latest ones.
@@ -128,24 +134,24 @@ class LiveSteps:
         kind, sequence, number = int(record["kind"]), int(record["sequence"]), int(record["extra"])
         if kind == EventKind.STEP:
             self._marked = self._marked or StepSource.CALLS
-            self.latest_call = sequence
-            self._end(StepSource.CALLS, _Step(0, device, use_at(sequence)))
+            self._end(StepSource.CALLS, _Step(0, device, use_at(sequence)), sequence)
         elif kind == EventKind.IMPLIED_STEP:
             source = _OF_IMPLIED.get(self._implied_source_of(int(record["attribute_id"])) or "")
             if source is not None:
-                self._end(source, _Step(0, device, use_at(sequence)))
+                self._end(source, _Step(0, device, use_at(sequence)), sequence)
         elif kind == EventKind.RANGE_START:
             self._marked = self._marked or StepSource.RANGES
             if len(self._open) < _MOST_OPEN:
                 self._open[number] = _OpenRange(sequence, device)
         elif number in self._open:
-            self._end_range(self._open.pop(number), use_at(sequence))
+            self._end_range(self._open.pop(number), use_at(sequence), sequence)
 
-    def _end(self, source: StepSource, step: _Step) -> None:
+    def _end(self, source: StepSource, step: _Step, sequence: int) -> None:
         self._ended[source].count += 1
+        self._ended[source].latest = sequence
         self._ended[source].recent.append(step)
 
-    def _end_range(self, ended: _OpenRange, in_use: Mapping[int, int]) -> None:
+    def _end_range(self, ended: _OpenRange, in_use: Mapping[int, int], sequence: int) -> None:
         """Counts a range, and no more those of its device within it: they are part of its step.
 
         A range that never ends holds nothing, so that one within it counts until then.
@@ -155,7 +161,7 @@ class LiveSteps:
         others = [step for step, is_part_of_it in zip(steps.recent, is_part, strict=True) if not is_part_of_it]
         steps.recent = collections.deque(others, maxlen=_RECENT)
         steps.count -= ended.within
-        self._end(StepSource.RANGES, _Step(ended.begin, ended.device, in_use))
+        self._end(StepSource.RANGES, _Step(ended.begin, ended.device, in_use), sequence)
         for around in self._open.values():
             if around.device == ended.device and around.begin < ended.begin:
                 around.within += 1 - ended.within

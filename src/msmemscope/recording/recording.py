@@ -123,28 +123,7 @@ class Recording:
 
     @functools.cached_property
     def _steps_and_source(self) -> tuple[StepSource, pl.DataFrame]:
-        kinds = [EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP]
-        marked = self.events.filter(pl.col("kind").is_in(kinds))
-        is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
-        names = self.strings.filter(is_step_name)["id"]
-        is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
-        first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
-        if first.is_empty():
-            return self._implied_steps(marked)
-        if first["kind"][0] == EventKind.STEP:
-            return StepSource.CALLS, _called_steps(marked.filter(pl.col("kind") == EventKind.STEP))
-        return StepSource.RANGES, _marked_steps(marked, is_begin)
-
-    def _implied_steps(self, marked: pl.DataFrame) -> tuple[StepSource, pl.DataFrame]:
-        sources = self.attributes.select("attribute_id", "step_source")
-        implied = marked.filter(pl.col("kind") == EventKind.IMPLIED_STEP).join(
-            sources, on="attribute_id", how="left", maintain_order="left"
-        )
-        for word, source in _IMPLIED_SOURCES.items():
-            ends = implied.filter(pl.col("step_source") == word)
-            if not ends.is_empty():
-                return source, _called_steps(ends)
-        return StepSource.NONE, STEP_SCHEMA.to_frame()
+        return find_steps(self.events.filter(pl.col("kind").is_in(STEP_KINDS)), self.strings, self.attributes)
 
     @functools.cached_property
     def operators(self) -> pl.DataFrame:
@@ -287,6 +266,46 @@ class Recording:
 
 _IMPLIED_SOURCES: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MODULE}
 """What the attribute `step_source` of the event log stands for, the better one first."""
+
+
+STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)
+"""Kinds of the events that steps are made of."""
+
+
+def find_steps(
+    marked: pl.DataFrame, strings: pl.DataFrame, attributes: pl.DataFrame
+) -> tuple[StepSource, pl.DataFrame]:
+    """Find the steps of a process, see `Recording.steps`.
+
+    Args:
+        marked: The events of STEP_KINDS, of EVENT_SCHEMA.
+        strings: Of STRING_SCHEMA, at least the names of ranges.
+        attributes: Of ATTRIBUTE_SCHEMA, at least those of implied steps.
+
+    Returns:
+        Where they are taken from, and a table of STEP_SCHEMA.
+    """
+    is_step_name = pl.col("text").str.strip_chars('"') == STEP_RANGE_NAME
+    names = strings.filter(is_step_name)["id"]
+    is_begin = (pl.col("kind") == EventKind.RANGE_START) & pl.col("name_id").is_in(names.implode())
+    first = marked.filter((pl.col("kind") == EventKind.STEP) | is_begin).head(1)
+    if first.is_empty():
+        return _implied_steps(marked, attributes)
+    if first["kind"][0] == EventKind.STEP:
+        return StepSource.CALLS, _called_steps(marked.filter(pl.col("kind") == EventKind.STEP))
+    return StepSource.RANGES, _marked_steps(marked, is_begin)
+
+
+def _implied_steps(marked: pl.DataFrame, attributes: pl.DataFrame) -> tuple[StepSource, pl.DataFrame]:
+    sources = attributes.select("attribute_id", "step_source")
+    implied = marked.filter(pl.col("kind") == EventKind.IMPLIED_STEP).join(
+        sources, on="attribute_id", how="left", maintain_order="left"
+    )
+    for word, source in _IMPLIED_SOURCES.items():
+        ends = implied.filter(pl.col("step_source") == word)
+        if not ends.is_empty():
+            return source, _called_steps(ends)
+    return StepSource.NONE, STEP_SCHEMA.to_frame()
 
 
 def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:

@@ -77,11 +77,19 @@ class ProcessSteps:
 
 
 def process_steps(recording: Recording) -> ProcessSteps:
-    """Find the steps of a process.
+    """Find the steps of a process."""
+    return bounds_of(recording.steps)
+
+
+def bounds_of(steps: pl.DataFrame) -> ProcessSteps:
+    """Take a table of steps apart by device.
 
     A step whose end was not seen ends where the next one begins; the last one without an end has not ended.
+
+    Args:
+        steps: Of `recording.STEP_SCHEMA`.
     """
-    table = recording.steps.sort("begin_sequence")
+    table = steps.sort("begin_sequence")
     everything = _bounds(table)
     if table["device"].n_unique() <= 1 or not _overlap(table):
         return ProcessSteps(everything, {})

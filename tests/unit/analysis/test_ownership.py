@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msmemscope.analysis.owners.ownership import NO_ACCESSES, AttributesOf, find_owners, owners_of_capture
 from msmemscope.formats.attributes import table_of_texts
 from msmemscope.formats.event_log import Capture
+from msmemscope.model.attributes import AttributeKey
 from msmemscope.model.events import EventKind
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA
 from tests.fakes.event_log_builder import (
@@ -142,6 +143,107 @@ def test_what_outlives_a_step_is_held_by_the_program(builder: EventLogBuilder) -
     }
 
 
+def end_step(builder: EventLogBuilder, how: str) -> None:
+    """A step ends, as it is marked, or taken from what the program does."""
+    if how == "range":
+        begin = builder.add(EventKind.RANGE_START, name_id=builder.string("step start"), extra=7, device=0)
+        builder.add(EventKind.RANGE_END, extra=7, sequence=begin + 1)
+    elif how == "call":
+        builder.add(EventKind.STEP)
+    else:
+        source = builder.attributes((int(AttributeKey.STEP_SOURCE), how))
+        builder.add(EventKind.IMPLIED_STEP, attribute_id=source)
+
+
+@pytest.mark.parametrize("how", ["range", "call", "optimizer", "module"])
+def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -> None:
+    """What is there when a step begins and when it ends; where an optimizer stepped, a step is not quite over."""
+    operator = builder.string("aten.zeros")
+    kept = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    end_step(builder, how)
+    batch = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+    average = builder.malloc(0x3000, 128, name_id=operator, **NPU)
+    end_step(builder, how)
+    builder.free(batch, 0x2000, 64, **NPU)
+    next_average = builder.malloc(0x4000, 128, name_id=operator, **NPU)
+    builder.free(average, 0x3000, 128, **NPU)
+    newest = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+    end_step(builder, how)
+    found = owners(builder)
+    is_marked = how in {"range", "call"}
+    assert found == {
+        kept: "PTA@program",
+        batch: "PTA@program" if is_marked else "PTA@ops@aten",
+        average: "PTA@program",
+        next_average: "PTA@program",
+        newest: "PTA@program",
+    }
+
+
+def test_what_a_program_has_at_its_end(builder: EventLogBuilder) -> None:
+    """Is freed by the interpreter, after everything else: where steps are taken from an optimizer, that says who held it."""
+    operator = builder.string("aten.zeros")
+    batch = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    kept = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+    end_step(builder, "optimizer")
+    newest = builder.malloc(0x3000, 128, name_id=operator, **NPU)
+    builder.free(batch, 0x1000, 64, **NPU)
+    builder.fact("process.ended_at", str(newest + 2))
+    builder.free(kept, 0x2000, 64, **NPU)
+    builder.free(newest, 0x3000, 128, **NPU)
+    assert owners(builder) == {batch: "PTA@ops@aten", kept: "PTA@program", newest: "PTA@program"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "count", "is_cache"),
+    [
+        ("aten._scaled_dot_product_flash_attention.default", 1, True),
+        ("aten.bmm.default", 2, True),  # a pair
+        ("aten.bmm.default", 1, False),
+        ("aten.eq.Tensor", 2, False),  # results that a program gathers
+    ],
+)
+def test_what_grows_and_is_read_by_attention(
+    builder: EventLogBuilder, reader: str, count: int, *, is_cache: bool
+) -> None:
+    """Keys and values, each time concatenated with the next ones; a step is a token."""
+    cat, made, read = (builder.string(f"torch._ops.{name}") for name in ("aten.cat.default", "aten.mm.default", reader))
+    held: dict[int, int] = {}
+    found = {}
+    for token in range(4):
+        for one in range(count):
+            part = builder.malloc(0x100000 * one + 0x1000, 64, name_id=made, **NPU)
+            if token == 0:
+                held[one] = part
+                continue
+            for each in (held[one], part):
+                builder.access(each, 0x1000, kind=READ, name_id=cat, **NPU)
+            whole = builder.malloc(0x100000 * one + 0x2000 * token, 64 * (token + 1), name_id=cat, **NPU)
+            for each in (held[one], part):
+                builder.free(each, 0x1000, 64, **NPU)
+            builder.access(whole, 0x2000, kind=READ, name_id=read, **NPU)
+            held[one] = whole
+            found[whole] = "PTA@kv_cache" if is_cache else "PTA@program"
+        builder.add(EventKind.STEP)
+    assert found.items() <= owners(builder).items()
+
+
+def test_two_backward_passes_of_a_step(builder: EventLogBuilder) -> None:
+    """With a forward pass between them, they read what was saved once; a mask is read in many steps."""
+    operator = builder.string("aten.mm")
+    mask = builder.malloc(0x1000, 64, name_id=operator, **NPU)
+    found = {mask: "PTA@program"}
+    for _ in range(2):
+        saved = builder.malloc(0x2000, 64, name_id=operator, **NPU)
+        for use in (FORWARD_READ, BACKWARD_READ) * 2:
+            builder.access(saved, 0x2000, **use, **NPU)
+            builder.access(mask, 0x1000, **use, **NPU)
+        builder.add(EventKind.STEP)
+        builder.free(saved, 0x2000, 64, **NPU)
+        found[saved] = "PTA@model@activation"
+    assert owners(builder) == found
+
+
 @pytest.mark.parametrize(
     ("flags", "uses", "expected"),
     [
@@ -241,7 +343,7 @@ BACKWARD_WRITE = {"kind": WRITE, "flags": BACKWARD}
         (0, [FORWARD_WRITE, FORWARD_READ], "ops@aten"),
         (0, [BACKWARD_WRITE], "ops@aten"),
         (BACKWARD, [BACKWARD_WRITE, BACKWARD_READ], "ops@aten"),  # a gradient on its way
-        (BACKWARD, [BACKWARD_WRITE, FORWARD_READ, BACKWARD_READ], "ops@aten"),
+        (BACKWARD, [BACKWARD_WRITE, FORWARD_READ, BACKWARD_READ], "model@gradient"),  # one that is taken, or added to
         (SHADOW, [FORWARD_READ, BACKWARD_READ], "ops@aten"),
         (0, [FORWARD_READ, BACKWARD_READ, FORWARD_READ, BACKWARD_READ], "ops@aten"),  # a frozen weight
         (0, [FORWARD_READ, BACKWARD_READ, FORWARD_WRITE, BACKWARD_READ], "ops@aten"),  # a buffer that is filled anew
@@ -325,7 +427,8 @@ class OracleBlock:
     of_operator: bool
     flags: int
     is_saved: bool = False
-    outlives_a_step: bool = False
+    ends_outlived: int = 0
+    ends_ended: int = 0
     is_free: bool = False
     levels: dict[int, str] = field(default_factory=dict)
     uses: list[tuple[bool, bool]] = field(default_factory=list)
@@ -366,7 +469,9 @@ class OracleBlock:
             tools.insert(0, self.levels[3])
         if is_tensor and not {3, 4} & set(self.levels) and self.is_activation():
             tools = ["model@activation", *([self.levels[1]] if 1 in self.levels else [])]
-        elif is_tensor and not tools and self.outlives_a_step:
+        elif is_tensor and not tools and self.is_gradient():
+            tools = ["model@gradient"]
+        elif is_tensor and not tools and self.ends_outlived:
             tools = ["program"]
         elif is_tensor and not tools and (self.of_operator or self.uses):
             tools = ["ops@aten"]
@@ -383,7 +488,13 @@ class OracleBlock:
                 in_backward = True
             elif not backward:
                 in_backward = False
-        return stretches == 1 or (stretches == 0 and self.is_saved)
+        is_short = self.ends_outlived <= 1 and self.ends_ended > self.ends_outlived
+        return stretches == 1 or (stretches > 1 and is_short) or (stretches == 0 and self.is_saved)
+
+    def is_gradient(self) -> bool:
+        """Made by a backward pass, and used by what ran later."""
+        is_made_there = self.flags & BACKWARD and not self.flags & RECOMPUTED
+        return bool(is_made_there) and self.ends_outlived <= 1 and not all(backward for backward, _ in self.uses)
 
 
 @st.composite
@@ -432,7 +543,7 @@ def oracle(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
             blocks[event["sequence"]] = block
         elif kind == EventKind.STEP:
             for block in blocks.values():
-                block.outlives_a_step |= not block.is_free
+                block.ends_outlived += not block.is_free
         elif event["extra"] not in blocks:
             continue
         elif kind == EventKind.OWNER:
@@ -441,6 +552,8 @@ def oracle(events: list[dict[str, Any]]) -> list[tuple[int, str]]:
             blocks[event["extra"]].is_free = True
         else:
             blocks[event["extra"]].use(event["flags"], is_read=kind == EventKind.ACCESS_READ)
+    for block in blocks.values():
+        block.ends_ended = sum(event["kind"] == EventKind.STEP for event in events)
     return [(sequence, block.owner()) for sequence, block in blocks.items()]
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of, recorded_coverage
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
+from msmemscope.analysis.owners.block_lives import program_end
 from msmemscope.analysis.owners.driver_ledger import driver_ledger
 from msmemscope.analysis.owners.ownership import find_owners, owners_of_capture
 from msmemscope.analysis.owners.tree import NODE_SCHEMA, node_totals
@@ -239,7 +240,8 @@ def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
     if missing == 0:
         return blocks, ()
     parts = recording.events.iter_slices(_PART_ROWS)
-    found = find_owners(parts, dict(recording.strings.iter_rows()), lambda _: recording.attributes)
+    strings = dict(recording.strings.iter_rows())
+    found = find_owners(parts, strings, lambda _: recording.attributes, program_end(recording.facts))
     derived = found.owners["owner"].cast(pl.String)
     if not found.owners["sequence"].equals(blocks["malloc_sequence"]):
         by_sequence = found.owners.select(malloc_sequence="sequence", derived=derived)

@@ -8,13 +8,14 @@ An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight kno
 2. labels that tools gave (`LabelLevel.COMPONENT` to `DETAIL_2`): those in force on the thread at the MALLOC, and those
    given to the block later. On one level the latest label counts, but what a framework calls its memory stays when a weight is
    found there. What says which part of the model it is (`model@weight`) comes first;
-3. for a tensor without such labels: `model@activation` if a forward pass made it for a backward pass, `program` if it lived on
-   over the end of a step, otherwise `ops@aten` if an operator allocated or used it;
+3. for a tensor without such labels: `model@activation` if a forward pass made it for a backward pass, `model@gradient` if a
+   backward pass made it and what ran later used it, `program` if it lived on over the end of a step, otherwise `ops@aten` if an
+   operator allocated or used it;
 4. labels of the user (`LabelLevel.USER_1` to `USER_3`): those of the thread, then those given to the block.
 
 An activation was saved by autograd; or it was not allocated during a backward pass, an operator of a backward pass read it,
-and no forward pass used it between two such reads. The last condition is what tells it from masks and tables, which are read by
-the backward passes of many steps. A forward pass that a checkpoint runs again, in the middle of a backward pass, is a forward
+and either no forward pass used it between two such reads, or it did not outlive the step after its own: several backward passes
+of one step read it then. That is what tells it from masks and tables, which are read by the backward passes of many steps. A forward pass that a checkpoint runs again, in the middle of a backward pass, is a forward
 pass to what it makes itself, and a part of the backward pass to what was there before.
 """
 
@@ -26,21 +27,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.owners.block_lives import block_lives, program_end
+from msmemscope.analysis.owners.caches import CacheFinder
 from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
-from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE
+from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
 from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
-from msmemscope.model.labels import (
-    MODEL_ACTIVATION,
-    MODEL_WEIGHT,
-    OPS_ATEN,
-    PROGRAM,
-    USER_LEVELS,
-    LabelLevel,
-    is_of_model,
-)
-from msmemscope.model.owners import PINNED_HOST, SEPARATOR, UNKNOWN_MODULE, driver_owner
-from msmemscope.model.pools import POOL_WORDS, TENSOR_POOLS, Pool, is_pinned_memory
+from msmemscope.model.labels import MODEL_ACTIVATION, MODEL_WEIGHT, USER_LEVELS, LabelLevel, is_of_model
+from msmemscope.recording.recording import STEP_KINDS
+from msmemscope.recording.schema import EVENT_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -74,25 +69,29 @@ class Ownership:
 
 
 OWNER_KINDS: Final = (
-    EventKind.MALLOC, EventKind.FREE, EventKind.STEP, EventKind.OWNER, EventKind.ATEN_START, *ACCESS_KINDS,
+    EventKind.MALLOC, EventKind.FREE, *STEP_KINDS, EventKind.OWNER, EventKind.ATEN_START, *ACCESS_KINDS,
 )  # fmt: skip
 """Kinds of the events that owners are made of."""
 
 
 def owners_of_capture(capture: Capture) -> Ownership:
     """Finds the owner of every block that a capture holds."""
-    return find_owners(capture.restricted_to(OWNER_KINDS).event_batches(), capture.strings, capture.attribute_frame)
+    batches = capture.restricted_to(OWNER_KINDS).event_batches()
+    return find_owners(batches, capture.strings, capture.attribute_frame, program_end(capture.facts))
 
 
-def find_owners(batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf) -> Ownership:
+def find_owners(
+    batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf, ended_at: int = 0
+) -> Ownership:
     """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
 
     Args:
         batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
         strings: String id to text; looked up once the last batch has been read.
         attributes: Looked up then too.
+        ended_at: Of `program_end`.
     """
-    finder = OwnerFinder(strings, attributes)
+    finder = OwnerFinder(strings, attributes, ended_at)
     for batch in batches:
         finder.add(batch)
     return finder.finish()
@@ -106,18 +105,22 @@ class OwnerFinder:
     Args:
         strings: String id to text.
         attributes: Looks attributes up.
+        ended_at: Of `program_end`.
     """
 
-    def __init__(self, strings: Mapping[int, str], attributes: AttributesOf) -> None:
+    def __init__(self, strings: Mapping[int, str], attributes: AttributesOf, ended_at: int = 0) -> None:
         """Start without blocks."""
         self._blocks = GrowingTable(
             {
                 "sequence": np.uint64,
                 "pool": np.uint8,
                 "device": np.int16,
+                "size": np.int64,
                 "attribute_id": np.uint32,
                 "is_of_operator": np.bool_,
                 "is_of_forward": np.bool_,
+                "is_of_backward": np.bool_,
+                "is_used_later": np.bool_,
                 "is_recomputed": np.bool_,
                 "is_saved": np.bool_,
                 "freed": np.uint64,
@@ -125,9 +128,12 @@ class OwnerFinder:
                 "backward_uses": np.uint8,
             }
         )
+        self._strings = strings
+        self._caches = CacheFinder(strings, self._blocks)
         self._labels = LabelTable(strings)
         self._attributes_of = attributes
-        self._step_ends: list[_Numbers] = []
+        self._ended_at = ended_at
+        self._marked = [EVENT_SCHEMA.to_frame()]
         self._has_operators = False
         self._has_accesses = False
 
@@ -141,7 +147,7 @@ class OwnerFinder:
         self._add_blocks(batch.filter(kind == EventKind.MALLOC))
         self._add_frees(batch.filter(kind == EventKind.FREE))
         self._add_labels(batch.filter(kind == EventKind.OWNER))
-        self._step_ends.append(batch.filter(kind == EventKind.STEP)["sequence"].to_numpy())
+        self._marked.append(batch.filter(kind.is_in([*STEP_KINDS])).select(EVENT_SCHEMA.names()))
         self._add_uses(batch.filter(kind.is_in([*ACCESS_KINDS])))
         self._has_operators = self._has_operators or bool((batch["kind"] == EventKind.ATEN_START).any())
 
@@ -150,12 +156,20 @@ class OwnerFinder:
         columns = {
             name: self._blocks[name] for name in ("sequence", "pool", "device", "attribute_id", "is_of_operator")
         }
-        # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
-        # not made for the first.
         uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
-        is_activation = self._blocks["is_of_forward"] & ((uses == 1) | (is_saved & (uses == 0)))
+        facts = {name: self._blocks[name] for name in ("sequence", "freed", "size", "device")}
+        lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of, self._ended_at)
+        # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
+        # not made for the first, unless all of that was within a step.
+        is_used_by_backward = self._blocks["is_of_backward"] | (uses > 0)
+        is_read = (uses == 1) | ((uses > 1) & lives.is_short) | (is_saved & (uses == 0))
+        kinds = {
+            "is_activation": self._blocks["is_of_forward"] & is_read,
+            "is_cache": self._caches.find(lives.outlives_a_step) & ~is_used_by_backward,
+            "is_gradient": self._blocks["is_used_later"] & ~lives.outlives_two_steps,
+            "is_of_program": lives.outlives_a_step,
+        }
         levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
-        kinds = {"is_activation": is_activation, "is_of_program": self._outlives_a_step()}
         blocks = pl.DataFrame({**columns, **kinds, **levels})
         attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
@@ -167,14 +181,6 @@ class OwnerFinder:
         owners = blocks.join(combinations.with_columns(owner), on=traits, how="left", maintain_order="left")
         is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
         return Ownership(owners.select("sequence", "owner"), (NO_ACCESSES,) if is_unclear else ())
-
-    def _outlives_a_step(self) -> _Numbers:
-        """Whether each block was alive when some step ended."""
-        ends = np.sort(np.concatenate([*self._step_ends, np.empty(0, np.uint64)]))
-        freed = self._blocks["freed"]
-        until = np.where(freed == 0, np.iinfo(np.uint64).max, freed)
-        before = np.searchsorted(ends, self._blocks["sequence"])
-        return np.asarray(np.searchsorted(ends, until) > before)
 
     def _add_frees(self, frees: pl.DataFrame) -> None:
         rows, is_known = self._rows_of(frees["extra"].to_numpy())
@@ -191,12 +197,15 @@ class OwnerFinder:
             sequence=allocations["sequence"].to_numpy(),
             pool=allocations["pool"].to_numpy(),
             device=allocations["device"].to_numpy(),
+            size=allocations["size"].to_numpy(),
             attribute_id=allocations["attribute_id"].to_numpy(),
             is_of_operator=allocations["name_id"].to_numpy() != 0,
             is_of_forward=~is_of_backward & ((flags & int(EventFlag.SHADOW)) == 0),
+            is_of_backward=is_of_backward,
             is_recomputed=is_recomputed,
         )
         rows = np.arange(first, first + allocations.height)
+        self._caches.add_blocks(rows, allocations["sequence"].to_numpy(), allocations["name_id"].to_numpy())
         self._label(rows, allocations["extra"].to_numpy())
 
     def _add_labels(self, labels: pl.DataFrame) -> None:
@@ -279,7 +288,11 @@ class OwnerFinder:
         flags = accesses["flags"].to_numpy()[is_known]
         is_forward_again = ((flags & int(EventFlag.RECOMPUTED)) != 0) & self._blocks["is_recomputed"][rows]
         is_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_forward_again
+        self._blocks["is_used_later"][rows[~is_backward & self._blocks["is_of_backward"][rows]]] = True
         is_read = accesses["kind"].to_numpy()[is_known] == EventKind.ACCESS_READ
+        of_forward = ~is_backward
+        sequences, names = (accesses[name].to_numpy()[is_known][of_forward] for name in ("sequence", "name_id"))
+        self._caches.add_uses(rows[of_forward], sequences, names, is_read[of_forward])
         # What a backward pass writes into tells nothing about what it was made for.
         counts = ~is_backward | is_read
         self._count_backward_uses(rows[counts], is_backward[counts])
@@ -319,62 +332,12 @@ class OwnerFinder:
             traits=OwnerTraits(
                 is_pinned=bool(traits["is_pinned"]),
                 is_activation=traits["is_activation"],
+                is_gradient=traits["is_gradient"],
+                is_cache=traits["is_cache"],
                 is_of_program=traits["is_of_program"],
                 is_of_operator=traits["is_of_operator"],
             ),
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnerTraits:
-    """What is known of a block beside its labels."""
-
-    is_pinned: bool
-    """It says so itself, as older recordings do; newer ones have a pool of pinned memory."""
-    is_activation: bool
-    is_of_program: bool
-    """It was alive when a step ended."""
-    is_of_operator: bool
-    """An operator allocated or used it."""
-
-
-def owner_text(
-    labels: Mapping[LabelLevel, str], *, pool: int, device: int, module: str | None, traits: OwnerTraits
-) -> str:
-    """Put the owner of a block into words.
-
-    Args:
-        labels: Of the block; none of them empty.
-        pool: `model.pools`.
-        device: `model.devices`.
-        module: Who asked the driver for it; None if it says nothing.
-        traits: What else is known.
-    """
-    of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
-    # What part of the model it is stands first, as MindStudio Insight has it.
-    of_tools.sort(key=lambda text: not is_of_model(text))
-    of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
-    # CPU tensors and pinned memory of the host share a pool in older recordings.
-    is_host = pool == Pool.HOST and device == DEVICE_CPU
-    is_pinned = is_pinned_memory(pool, device) or (is_host and traits.is_pinned)
-    allocator = PINNED_HOST if is_pinned else _allocator(pool, device, module)
-    is_tensor = pool in TENSOR_POOLS and not is_pinned
-    names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
-    if is_tensor and not names_kind and traits.is_activation:
-        # Of a phase of a framework, what it is for stands in front; the phase says no more then.
-        of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
-    elif is_tensor and not of_tools and traits.is_of_program:
-        of_tools = [PROGRAM]
-    elif is_tensor and not of_tools and traits.is_of_operator:
-        of_tools = [OPS_ATEN]
-    return SEPARATOR.join([allocator, *of_tools, *of_user])
-
-
-def _allocator(pool: int, device: int, module: str | None) -> str:
-    """Returns what the owner begins with of memory that is not pinned."""
-    if module is not None or pool == Pool.HAL:
-        return driver_owner(module or UNKNOWN_MODULE, device)
-    return POOL_WORDS.get(pool, NOT_AVAILABLE)
 
 
 def _latest(rows: _Numbers, values: _Numbers) -> tuple[_Numbers, _Numbers]:

@@ -1,5 +1,7 @@
 """Key-value caches of transformers: what a layer of a cache holds after each update is labelled.
 
+In training a cache only passes on what the backward pass is going to read, or what that was copied from: activations.
+
 The method is part of what programs compile as a whole graph, so our function is one that the tracer of `torch.compile` follows
 like the program's own: where it compiles, our part is left out, and no graph breaks.
 """
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msmemscope import _native
 from msmemscope.capture.import_hook import whenever_imported
 from msmemscope.capture.module_labels import KV_CACHE_TEXT, label_storages, tensors_in
+from msmemscope.capture.saved_tensors import ACTIVATION_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +108,7 @@ def label_cache(cache: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
             lists = (getattr(cache, name, ()) for name in _LISTS)
             held = [each[number] for each in lists if number < len(each)]
         for tensor in tensors_in(held):
-            label_storages(tensor, KV_CACHE_TEXT)
+            label_storages(tensor, ACTIVATION_TEXT if tensor.requires_grad else KV_CACHE_TEXT)
     except Exception as error:  # noqa: BLE001 - the program goes on
         if not _has_failed:
             _has_failed = True
