@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String()})
 """One row per block whose holder was looked for and found. held_by: `LossTrainer.history[412], from main.trainer`."""
 
+_BOUNDED: Final = rf"^[^,]*\[(\d+){re.escape(BOUNDED_INDEX)}(\d+)\](?:\[[^\]]*\]|\.\w+)*(?:,|$)"
+"""Of the object that holds a block, not of what holds that one."""
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
@@ -39,18 +41,21 @@ def container_of(chain: pl.Expr) -> pl.Expr:
 
 
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
-    """Tell which blocks lie in a container that drops what is too much, and that has not got so much yet.
+    """Tell which blocks lie in a container that drops what is too much: it has a bound, and what it holds is no leak.
 
     Args:
-        blocks: `held_by`; blocks of one container are counted in them.
+        blocks: `held_by`.
 
     Returns:
-        One boolean per block.
+        One boolean per block. Graphs of autograd that hang on what lies in it do not count.
     """
-    # Of the object itself, not of what holds it.
-    most = pl.col("held_by").str.extract(rf"^[^,]*\[\d+{re.escape(BOUNDED_INDEX)}(\d+)\](?:,|$)").cast(pl.Int64)
-    alike = container_of(pl.col("held_by"))
-    return blocks.select((pl.len().over(alike) <= most).fill_null(value=False)).to_series()
+    entry = blocks.select(
+        alike=container_of(pl.col("held_by")),
+        place=pl.col("held_by").str.extract(_BOUNDED).cast(pl.Int64),
+        bound=pl.col("held_by").str.extract(_BOUNDED, 2).cast(pl.Int64),
+    )
+    is_within = pl.col("place").n_unique().over("alike") <= pl.col("bound")
+    return entry.select(is_within.fill_null(value=False)).to_series()
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:

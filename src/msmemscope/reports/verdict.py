@@ -51,6 +51,9 @@ _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
 """What grows slowly is as grave on the host as on a device: there the larger one comes first."""
 _GROWTH_ABOVE_LEAK: Final = 2
 """How many times what leaked by the definition the growth of its line must be to be said instead."""
+_LEAST_LEAK_BYTES: Final = 64 << 10
+_LEAST_LEAK_SHARE: Final = 1 / 1000
+"""Of the peak of its pool. What is below both is told by `analyze leaks` alone: numbers that a history keeps, say."""
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
 
@@ -142,8 +145,20 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
             merged[key] = one if known is None else _together(known, one)
+    peaks = {
+        (peak.device, peak.pool): peak.peak_bytes
+        for process in processes
+        if process.overview is not None
+        for peak in process.overview.peaks
+    }
     by_size = sorted(merged.values(), key=lambda one: (_GRAVITY[one.kind], -one.size_bytes, one.site))
-    return list(_leaks_of_pools(by_size))
+    leaks = {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}
+    return [
+        one
+        for one in _leaks_of_pools(by_size)
+        if one.kind not in leaks
+        or one.size_bytes >= min(_LEAST_LEAK_BYTES, _LEAST_LEAK_SHARE * peaks.get((one.device, one.pool), 0))
+    ]
 
 
 def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
@@ -251,7 +266,8 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             held_by=row["held_by"] or "",
             growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
-    outside = process.leaks.outside_steps.sites
+    failed = {one.site for one in _out_of_memory(process)}
+    outside = process.leaks.outside_steps.sites.filter(~pl.col("site").is_in(failed))  # said already
     slow = pl.concat([found.sites.join(leaking, on=key, how="anti", maintain_order="left"), outside])
     in_parts = found.basis is GrowthBasis.PARTS
     for row in slow.iter_rows(named=True):

@@ -32,7 +32,7 @@ LEAST_HOST_GROWTH_BYTES: Final = 16 << 20
 _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
-_LEAST_RISE: Final = 0.05
+_LEAST_RISE: Final = 0.1
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
 
 

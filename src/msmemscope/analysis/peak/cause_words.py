@@ -95,6 +95,8 @@ def verdict_of(
         shown_site: Writes a line as it is to be shown.
     """
     freed = f", {format_bytes(first.freed_bytes)}{_blocks(first)}" if first.cause in _WITH_BYTES else ""
+    if first.cause in FRAGMENTATION:
+        freed = f", {format_bytes(first.freed_bytes)} in gaps"
     in_step = f" in step {step}" if step else ""
     at = f" at {shown_site(first.site)}" if first.site else ""
     held = f", held by {first.held_by}" if first.held_by else ""
