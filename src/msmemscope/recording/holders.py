@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String()})
 """One row per block whose holder was looked for and found. held_by: `LossTrainer.history[412], from main.trainer`."""
 
+_MOST_FIELDS: Final = 4
+"""Tensors of one entry of a bounded container."""
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
@@ -41,6 +43,8 @@ def container_of(chain: pl.Expr) -> pl.Expr:
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
     """Tell which blocks lie in a container that drops what is too much, and that has not got so much yet.
 
+    Its entries can be tuples or dictionaries of a few blocks each.
+
     Args:
         blocks: `held_by`; blocks of one container are counted in them.
 
@@ -48,9 +52,15 @@ def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
         One boolean per block.
     """
     # Of the object itself, not of what holds it.
-    most = pl.col("held_by").str.extract(rf"^[^,]*\[\d+{re.escape(BOUNDED_INDEX)}(\d+)\](?:,|$)").cast(pl.Int64)
-    alike = container_of(pl.col("held_by"))
-    return blocks.select((pl.len().over(alike) <= most).fill_null(value=False)).to_series()
+    found = pl.col("held_by").str.extract_groups(
+        rf"^(?<place>[^,]*)\[\d+{re.escape(BOUNDED_INDEX)}(?<most>\d+)\](?<field>(?:\[[^\[\],]*\])?)(?<rest>,.*)?$"
+    )
+    chains = blocks.select(found.alias("found")).unnest("found")
+    container = [container_of(pl.col(name)) for name in ("place", "rest")]
+    is_filling = pl.len().over(*container, "field") <= pl.col("most").cast(pl.Int64)
+    # What has more of them is a container by itself, that may grow.
+    is_entry = pl.col("field").n_unique().over(*container) <= _MOST_FIELDS
+    return chains.select((is_filling & is_entry).fill_null(value=False)).to_series()
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:
