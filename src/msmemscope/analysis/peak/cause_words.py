@@ -328,7 +328,10 @@ def _least(figures: MemoryFigures) -> str:
 
 
 def _lacking(figures: MemoryFigures) -> str:
-    return f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+    missing = figures.missing_bytes or 0
+    if missing <= 0:  # the room is there, in gaps that nothing closes
+        missing = figures.request_bytes - (figures.free_bytes or 0)
+    return f"{_least(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
 
 
 def _place(figures: MemoryFigures) -> str:
