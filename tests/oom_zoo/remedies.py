@@ -43,7 +43,8 @@ FIXED_BY: Final[dict[str, frozenset[Remedy]]] = {
     "inference/video_objects": _RELEASE,
     "reinforcement/expert_routing": _SETTING,
     "reinforcement/micro_batches": _RELEASE,
-    "serving/prompt_prefixes": _RELEASE,
+    # Counts the cache when it measures how large a batch may be: a smaller one.
+    "serving/prompt_prefixes": _RELEASE | {Remedy.SMALLER_BATCH},
     "training/adam_instead_of_sgd": frozenset({Remedy.LIGHTER_OPTIMIZER}),
     "training/resume_training": frozenset({Remedy.RELEASE_KEPT}),
     "training/transducer_workspace": _SETTING,

@@ -24,7 +24,9 @@ def evaluation_with_gradients() -> None:
             total = torch.zeros((), device=DEVICE)
             with torch.set_grad_enabled(not is_applied("release what steps keep")):
                 for _ in range(30):
-                    total = total + model(torch.zeros(4096, 512, device=DEVICE)).square().mean()  # CAUSE kept by the program
+                    total = (
+                        total + model(torch.zeros(4096, 512, device=DEVICE)).square().mean()
+                    )  # CAUSE kept by the program
 
 
 def state_never_detached() -> None:

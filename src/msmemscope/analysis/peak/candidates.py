@@ -231,7 +231,9 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     usual = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max()
     more = step.request_bytes - int(usual) if isinstance(usual, float) else 0
     # A pool asks for a whole segment, however little of it a block takes.
-    is_request = isinstance(usual, float) and step.request_bytes >= max(_LEAST_STEPLESS_JUMP * usual, _segment(usual) + 1)
+    is_request = isinstance(usual, float) and step.request_bytes >= max(
+        _LEAST_STEPLESS_JUMP * usual, _segment(usual) + 1
+    )
     size = int((larger["size"] - larger["usual"]).sum()) + (more if is_request else 0)
     if not is_request or size < step.request_bytes / 2:
         return None

@@ -331,7 +331,9 @@ def _lacking(figures: MemoryFigures) -> str:
     missing = figures.missing_bytes or 0
     if missing <= 0:  # the room is there, in gaps that nothing closes
         missing = figures.request_bytes - (figures.free_bytes or 0)
-    return f"{_least(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+    return (
+        f"{_least(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+    )
 
 
 def _place(figures: MemoryFigures) -> str:

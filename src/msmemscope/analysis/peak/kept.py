@@ -153,7 +153,9 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """What has been collected since the last good step, or in a run without steps."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
-    own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(container=container_of(pl.col("held_by")))
+    own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
+        container=container_of(pl.col("held_by"))
+    )
     joined = _joined(own, step)
     if joined is not None:
         yield joined
