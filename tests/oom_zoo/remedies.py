@@ -46,7 +46,7 @@ FIXED_BY: Final[dict[str, frozenset[Remedy]]] = {
     # Counts the cache when it measures how large a batch may be: a smaller one.
     "serving/prompt_prefixes": _RELEASE | {Remedy.SMALLER_BATCH},
     "training/adam_instead_of_sgd": frozenset({Remedy.LIGHTER_OPTIMIZER}),
-    "training/resume_training": frozenset({Remedy.RELEASE_KEPT}),
+    "training/resume_training": frozenset({Remedy.RELEASE_LOADED}),
     "training/transducer_workspace": _SETTING,
 }
 """Programs after public reports, and the remedies that the argument `fixed` follows."""

@@ -28,6 +28,7 @@ _CHECKPOINT: Final = re.compile(
     r"|\): [a-z_]*(?:save_checkpoint|save_model|save_pretrained)$",
     re.MULTILINE,
 )
+_LOADING: Final = re.compile(r"/torch/serialization\.py\(\d+\): _?load$", re.MULTILINE)
 _MODEL: Final = re.compile(
     r"/torch/nn/(?:modules/\w+|parameter)\.py\(\d+\): (?:__init__|_apply|to|npu|cuda|load_state_dict|_load_from_state_dict|to_empty|convert)$"
     r"|\): from_pretrained$",
@@ -71,6 +72,8 @@ class Candidate:
     """What of the program refers to most of it; empty where that is not known."""
     is_enough: bool | None = None
     """Whether the step would finish without it; None where that is not known."""
+    is_loaded: bool = False
+    """Whether it is a checkpoint that was loaded, not one that is being saved."""
     setting: str | None = None
     """Of gaps: the setting of the allocator with which a replay serves the request; empty if there is none, None if the
     allocations cannot be replayed."""
@@ -127,7 +130,11 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
     if is_request:
         need = max(need, step.in_use_bytes + _missing_copies(step, now))
     site = step.site if is_request else largest_site(now)
-    return Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+    found = Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+    loaded = now.filter(is_of_stack(step, _LOADING))
+    if cause is Cause.CHECKPOINT and not is_request and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
+        return dataclasses.replace(found, held_by=main_holder(loaded), is_loaded=True)
+    return found
 
 
 def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
