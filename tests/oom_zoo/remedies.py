@@ -190,7 +190,7 @@ def _export_of(variables: Mapping[str, str]) -> str:
 
 def follow_all(folder: Path, wanted: Callable[[str], bool], elsewhere: Path | None = None) -> Iterator[Followed]:
     """Follow what is said of all programs; arguments as for `follow_reports`."""
-    for number, families in enumerate(((*FAMILIES, *REPORTED_FAMILIES), HOST_FAMILIES)):
+    for number, families in enumerate((FAMILIES, REPORTED_FAMILIES, HOST_FAMILIES)):
         place = folder / str(number)
         place.mkdir()
         yield from follow_zoo(place, [program for program in programs(families) if wanted(program.identity)])

@@ -24,9 +24,8 @@ def evaluation_with_gradients() -> None:
             total = torch.zeros((), device=DEVICE)
             with torch.set_grad_enabled(not is_applied("release what steps keep")):
                 for _ in range(30):
-                    total = (
-                        total + model(torch.zeros(4096, 512, device=DEVICE)).square().mean()
-                    )  # CAUSE kept by the program
+                    batch = torch.zeros(4096, 512, device=DEVICE)
+                    total = total + model(batch).square().mean()  # CAUSE kept by the program
 
 
 def state_never_detached() -> None:
@@ -37,7 +36,7 @@ def state_never_detached() -> None:
     for _ in range(40):
         if is_applied("release what steps keep"):
             state = state.detach()
-        state = cell(torch.zeros(2048, 512, device=DEVICE), state)  # CAUSE kept by the program
+        state = cell(torch.zeros(2048, 512, device=DEVICE), state)  # CAUSE leak
         optimizer.zero_grad()
         state.square().mean().backward(retain_graph=True)
         optimizer.step()
