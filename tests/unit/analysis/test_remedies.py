@@ -90,3 +90,21 @@ def test_entries_of_a_bounded_container(chains: list[str], expected: bool) -> No
     """Tuples in a deque fill it up as tensors do; lists in it may grow."""
     found = filling_blocks(pl.DataFrame({"held_by": chains}))
     assert found.to_list() == [expected] * len(chains)
+
+
+def test_a_checkpoint_that_was_loaded() -> None:
+    """What is still there beside the model is to be let go of, not to be copied."""
+    trace = Trace()
+    load = f"/venv/torch/serialization.py(1400): load\n{MAIN}"
+    module = "/venv/torch/nn/modules/linear.py(110): __init__"
+    stacks = [*[load] * 3, *[f"{module}\n/home/me/train.py(30): main"] * 3]
+    trace.malloc(841 * MEBIBYTE, pool=Pool.HAL, address=BASE, attributes="CANN@APP")
+    for number, stack in enumerate(stacks):
+        block = trace.malloc(140 * MEBIBYTE, stack, address=BASE + 140 * number * MEBIBYTE)
+        trace.holder(block, "main.checkpoint['model']" if stack == load else "parameter Linear.weight")
+    trace.malloc(MEBIBYTE, LAYER, address=BASE + 840 * MEBIBYTE)
+    found = failed(trace, used=1020, request=40)
+    assert (found.cause, found.remedy) == (Cause.CHECKPOINT, Remedy.RELEASE_LOADED)
+    assert "held by main.checkpoint['model']" in found.verdict
+    assert found.sentence.startswith("Checkpoint: 420 MiB that were loaded are still there")
+    assert found.advice.startswith("Let go of the checkpoint")
