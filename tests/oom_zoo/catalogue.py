@@ -13,10 +13,15 @@ FAMILIES = ("training", "device", "serving")
 """Modules with programs of an NPU: their public functions."""
 HOST_FAMILIES = ("host",)
 """Modules with programs of the CPU."""
+REPORTED_FAMILIES = ("reported",)
+"""Modules with programs after public reports, of an NPU, that mark no steps."""
 CLOSING_GAPS_HELPS = frozenset({Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM})
 """Causes of programs that finish with expandable segments; the others do not."""
 REMEDIES = {
     Cause.LEAK: Remedy.RELEASE_KEPT,
+    Cause.KEPT: Remedy.RELEASE_KEPT,
+    Cause.FAILED_ATTEMPT: Remedy.LEAVE_EXCEPTION,
+    Cause.SECOND_MODEL: Remedy.RELEASE_MODEL,
     Cause.KV_CACHE: Remedy.BOUND_CACHE,
     Cause.BATCH_JUMP: Remedy.SMALLER_BATCH,
     Cause.OPTIMIZER_STATE: Remedy.LIGHTER_OPTIMIZER,

@@ -9,7 +9,7 @@ import torch
 
 import msmemscope
 
-from . import DEVICE, MEBIBYTE
+from . import DEVICE, MEBIBYTE, is_applied
 
 
 def _bytes(mebibytes: int) -> dict[str, object]:
@@ -74,6 +74,8 @@ def cached_beside_an_arena() -> None:
     acl, arena = ctypes.CDLL("libascendcl.so"), ctypes.c_void_p()
     for _ in range(4):
         size = ctypes.c_size_t(500 * MEBIBYTE)
+        if is_applied("empty the cache first"):
+            torch.npu.empty_cache()
         if acl.aclrtMalloc(ctypes.byref(arena), size, 0):  # CAUSE reserved by the pool
             raise torch.OutOfMemoryError
         acl.aclrtFree(arena)
@@ -86,7 +88,7 @@ def cached_beside_an_arena() -> None:
 def workspace_growth() -> None:
     """An operator of the third step asks for a workspace that does not fit beside the tensors."""
     os.environ["VNPU_WORKSPACE"] = "400MiB"
-    state = torch.empty(**_bytes(600))
+    state = torch.empty(**_bytes(300 if is_applied("make room for the workspace") else 600))
     left = torch.zeros(1024, 1024, device=DEVICE)
     for step in range(4):
         left.add_(1)
@@ -101,7 +103,7 @@ def other_process() -> None:
     """Somebody else has half of the card."""
     weights = torch.empty(**_bytes(100))
     for step in range(4):
-        if step == 2:
+        if step == 2 and not is_applied("free the device"):
             ctypes.CDLL(None).another_process_takes(500)
         work = torch.empty(**_bytes(300))  # CAUSE other process
         del work
@@ -113,7 +115,7 @@ def other_process() -> None:
 def limit() -> None:
     """A limit that the program has set itself."""
     weights = torch.empty(**_bytes(100))
-    torch.npu.set_per_process_memory_fraction(0.3)
+    torch.npu.set_per_process_memory_fraction(0.9 if is_applied("raise the limit") else 0.3)
     for _ in range(3):
         torch.empty(**_bytes(300))  # CAUSE configured limit
         msmemscope.step()

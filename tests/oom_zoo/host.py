@@ -9,6 +9,8 @@ import torch
 
 import msmemscope
 
+from . import is_applied
+
 MEBIBYTE = 1 << 20
 WIDTH = 1024
 """Of layers: their weights have 4 MiB."""
@@ -30,6 +32,8 @@ def leak_on_host() -> None:
         work = torch.empty(16 * MEBIBYTE, dtype=torch.uint8)
         del work
         kept.append(torch.empty(24 * MEBIBYTE, dtype=torch.uint8))  # CAUSE leak
+        if is_applied("release what steps keep"):
+            del kept[:-1]
         msmemscope.step()
 
 
@@ -37,7 +41,7 @@ def batch_jump_on_host() -> None:
     """The batch of step 4 is eight times as large as those before it."""
     _leave(768)
     weights = [torch.empty(WIDTH, WIDTH) for _ in range(4)]
-    for batch in (4096, 4096, 4096, 65536):
+    for batch in (4096, 4096, 4096, 4096 if is_applied("lower the batch") else 65536):
         value = torch.empty(batch, WIDTH)
         kept = []
         for _ in weights:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.formats.reading import load
-from tests.oom_zoo.catalogue import REMEDIES
+from tests.oom_zoo.catalogue import REMEDIES, REPORTED_FAMILIES
 from tests.support import tool
 from tests.support.ascend import virtual_npu_environment
 
@@ -61,25 +61,37 @@ def measure(folder: Path, programs: Sequence[Program]) -> list[Row]:
     Returns:
         A row per program, in their order.
     """
-    is_host = all(program.family == "host" for program in programs)
-    variables = {"OOM_ZOO_DEVICE": "cpu"} if is_host else _card(folder)
-    options = ["--device=cpu" if is_host else "--device=npu,cpu", "--analysis=", "--call-stack=python"]
+    processes = observe(folder, programs)
+    return [_row(program, folder / "out", processes[program.identity]) for program in programs]
+
+
+def observe(folder: Path, programs: Sequence[Program]) -> dict[str, int]:
+    """Run programs under the tool, all of which run out of memory; returns the process of each.
+
+    Args:
+        folder: An empty one; what is written is in its folder `out`.
+        programs: Of families of one kind of device.
+    """
+    is_host, variables = _is_host(programs), _environment(folder, programs)
+    options = ["--device=cpu" if is_host else "--device=npu,cpu", "--call-stack=python"]
+    if all(program.family not in REPORTED_FAMILIES for program in programs):
+        options.append("--analysis=")  # they mark their steps
     command = [*tool.TOOL, f"--output={folder / 'out'}", *options, "--", *_command(programs)]
     run = tool.run(command, output=folder / "out", variables=variables, folder=folder, timeout_s=900)
     outcomes = _outcomes(run.stdout)
     assert {outcome for _, outcome in outcomes.values()} == {"exhausted"}, f"{outcomes}\n{run.stdout}\n{run.stderr}"
-    return [_row(program, folder / "out", outcomes[program.identity][0]) for program in programs]
+    return {program: process_id for program, (process_id, _) in outcomes.items()}
 
 
 def outcomes_of(folder: Path, programs: Sequence[Program], variables: Mapping[str, str]) -> dict[str, str]:
-    """Run programs on the virtual NPU without the tool; returns `finished` or `exhausted` for each.
+    """Run programs on the virtual NPU or the CPU without the tool; returns `finished` or `exhausted` for each.
 
     Args:
         folder: An empty one, for what is written.
-        programs: Of an NPU.
+        programs: Of families of one kind of device.
         variables: Changes of their environment.
     """
-    chosen = {**_card(folder), **variables}
+    chosen = {**_environment(folder, programs), **variables}
     run = tool.run(_command(programs), output=folder, variables=chosen, folder=folder, timeout_s=600)
     return {program: outcome for program, (_, outcome) in _outcomes(run.stdout).items()}
 
@@ -124,6 +136,14 @@ def _command(programs: Sequence[Program]) -> list[object]:
 
 def _outcomes(stdout: str) -> dict[str, tuple[int, str]]:
     return {identity: (int(process_id), outcome) for identity, process_id, outcome in _REPORT.findall(stdout)}
+
+
+def _is_host(programs: Sequence[Program]) -> bool:
+    return all(program.family == "host" for program in programs)
+
+
+def _environment(folder: Path, programs: Sequence[Program]) -> dict[str, str]:
+    return {"OOM_ZOO_DEVICE": "cpu"} if _is_host(programs) else _card(folder)
 
 
 def _card(folder: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ import torch
 
 import msmemscope
 
-from . import DEVICE, MEBIBYTE
+from . import DEVICE, MEBIBYTE, is_applied
 
 
 def kv_cache() -> None:
@@ -18,6 +18,8 @@ def kv_cache() -> None:
     cache = [torch.zeros(1, 8, 0, 64, device=DEVICE) for _ in range(8)]
     for _ in range(100):
         for layer in range(8):
+            if is_applied("bound the cache"):
+                cache[layer] = cache[layer][:, :, -4096:]
             token = torch.zeros(1, 8, 1024, 64, device=DEVICE)
             cache[layer] = torch.cat([cache[layer], token], dim=2)  # CAUSE KV cache
         msmemscope.step()
@@ -34,6 +36,8 @@ def pinned_host() -> None:
             message = "out of memory: no pinned host memory"
             raise MemoryError(message)
         kept.append(buffer)
+        if is_applied("reuse pinned buffers"):
+            kept.pop()
         msmemscope.step()
 
 

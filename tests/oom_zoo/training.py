@@ -9,7 +9,7 @@ import torch
 
 import msmemscope
 
-from . import DEVICE, MEBIBYTE
+from . import DEVICE, MEBIBYTE, is_applied
 
 WIDTH = 2048
 """Of layers: their weights have 16 MiB."""
@@ -28,6 +28,12 @@ class Model(torch.nn.Module):
         for layer in self.layers:
             value = torch.relu(layer(value))
         return value
+
+
+def _adam(model: torch.nn.Module) -> torch.optim.Optimizer:
+    """Returns Adam, or what needs no state."""
+    kind = torch.optim.SGD if is_applied("shard or lighten the optimizer") else torch.optim.Adam
+    return kind(model.parameters(), foreach=False)
 
 
 def _step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: int) -> None:
@@ -51,7 +57,7 @@ def batch_jump() -> None:
     """The batch of step 3 is four times as large as those before it."""
     model = BatchModel(10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
-    for batch in (1920, 1920, 7680, 1920):
+    for batch in (1920, 1920, 1920 if is_applied("lower the batch") else 7680, 1920):
         _step(model, optimizer, batch)
 
 
@@ -62,7 +68,7 @@ def batch_jump_behind_gaps() -> None:
     del pieces
     model = BatchModel(10)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
-    for batch in (1536, 1536, 6144, 1536):
+    for batch in (1536, 1536, 1536 if is_applied("lower the batch") else 6144, 1536):
         _step(model, optimizer, batch)
     assert kept
 
@@ -75,6 +81,8 @@ def leak() -> None:
     for _ in range(30):
         _step(model, optimizer, 1024)
         history.append(torch.zeros(32 * MEBIBYTE, dtype=torch.uint8, device=DEVICE))  # CAUSE leak
+        if is_applied("release what steps keep"):
+            del history[:-1]
     assert history
 
 
@@ -86,7 +94,7 @@ def leak_of_graphs() -> None:
         value = torch.zeros(512, WIDTH, device=DEVICE)
         for layer in model.layers:
             value = torch.relu(layer(value))  # CAUSE leak
-        history.append(value.sum())
+        history.append(value.sum().detach() if is_applied("release what steps keep") else value.sum())
         msmemscope.step()
     assert history
 
@@ -94,7 +102,7 @@ def leak_of_graphs() -> None:
 def optimizer_state() -> None:
     """Weights and gradients fit, and the two moments of Adam do not."""
     model = Model(14)
-    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    optimizer = _adam(model)
     for _ in range(2):
         optimizer.zero_grad()
         model(torch.zeros(64, WIDTH, device=DEVICE)).sum().backward()
@@ -105,7 +113,7 @@ def optimizer_state() -> None:
 def optimizer_state_later() -> None:
     """The state fits when it is made, and the activations of the next step do not fit beside it."""
     model = Model(6)
-    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    optimizer = _adam(model)
     for _ in range(3):
         optimizer.zero_grad(set_to_none=False)
         model(torch.zeros(8192, WIDTH, device=DEVICE)).sum().backward()
@@ -121,6 +129,9 @@ def checkpoint_copied() -> None:
     for step in range(4):
         _step(model, optimizer, 512)
         if step == 2:
+            if is_applied("copy to the host one by one"):
+                best = {name: value.cpu() for name, value in model.state_dict().items()}
+                continue
             best = copy.deepcopy(model.state_dict())  # CAUSE checkpoint
     assert best is not None
 
@@ -132,13 +143,31 @@ def checkpoint_saved() -> None:
     for step in range(4):
         _step(model, optimizer, 512)
         if step == 2:
-            state = {name: value.clone() for name, value in model.state_dict().items()}  # CAUSE checkpoint
+            weights = model.state_dict().items()
+            if is_applied("copy to the host one by one"):
+                torch.save({name: value.cpu() for name, value in weights}, io.BytesIO())
+                continue
+            state = {name: value.clone() for name, value in weights}  # CAUSE checkpoint
             torch.save(state, io.BytesIO())
+
+
+class _OnItsDevice(torch.nn.Linear):
+    """A layer that asks for its input."""
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        """Fetch it."""
+        return super().forward(value.to(self.weight.device, self.weight.dtype))
 
 
 def model_too_large() -> None:
     """The weights alone are more than the card has."""
     model = torch.nn.Sequential()
+    if is_applied("split or quantize the model"):
+        for number in range(64):
+            device = f"{DEVICE}:{number // 32}"
+            model.append(_OnItsDevice(WIDTH, WIDTH, device=device, dtype=torch.bfloat16))
+        _step(model, torch.optim.SGD(model.parameters(), lr=0.1), 64)
+        return
     for _ in range(64):
         model.append(torch.nn.Linear(WIDTH, WIDTH, device=DEVICE))  # CAUSE model too large
     _step(model, torch.optim.SGD(model.parameters(), lr=0.1), 64)

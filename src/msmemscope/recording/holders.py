@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String()})
 """One row per block whose holder was looked for and found. held_by: `LossTrainer.history[412], from main.trainer`."""
 
-_BOUNDED: Final = rf"^[^,]*\[(\d+){re.escape(BOUNDED_INDEX)}(\d+)\](?:\[[^\]]*\]|\.\w+)*(?:,|$)"
-"""Of the object that holds a block, not of what holds that one."""
+_MOST_FIELDS: Final = 4
+"""Tensors of one entry of a bounded container."""
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
@@ -41,21 +41,26 @@ def container_of(chain: pl.Expr) -> pl.Expr:
 
 
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
-    """Tell which blocks lie in a container that drops what is too much: it has a bound, and what it holds is no leak.
+    """Tell which blocks lie in a container that drops what is too much, and that has not got so much yet.
+
+    Its entries can be tuples or dictionaries of a few blocks each.
 
     Args:
-        blocks: `held_by`.
+        blocks: `held_by`; blocks of one container are counted in them.
 
     Returns:
-        One boolean per block. Graphs of autograd that hang on what lies in it do not count.
+        One boolean per block.
     """
-    entry = blocks.select(
-        alike=container_of(pl.col("held_by")),
-        place=pl.col("held_by").str.extract(_BOUNDED).cast(pl.Int64),
-        bound=pl.col("held_by").str.extract(_BOUNDED, 2).cast(pl.Int64),
+    # Of the object itself, not of what holds it.
+    found = pl.col("held_by").str.extract_groups(
+        rf"^(?<place>[^,]*)\[\d+{re.escape(BOUNDED_INDEX)}(?<most>\d+)\](?<field>(?:\[[^\[\],]*\])?)(?<rest>,.*)?$"
     )
-    is_within = pl.col("place").n_unique().over("alike") <= pl.col("bound")
-    return entry.select(is_within.fill_null(value=False)).to_series()
+    chains = blocks.select(found.alias("found")).unnest("found")
+    container = [container_of(pl.col(name)) for name in ("place", "rest")]
+    is_filling = pl.len().over(*container, "field") <= pl.col("most").cast(pl.Int64)
+    # What has more of them is a container by itself, that may grow.
+    is_entry = pl.col("field").n_unique().over(*container) <= _MOST_FIELDS
+    return chains.select((is_filling & is_entry).fill_null(value=False)).to_series()
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _CHECKPOINT: Final = re.compile(
     r"|\): [a-z_]*(?:save_checkpoint|save_model|save_pretrained)$",
     re.MULTILINE,
 )
+_LOADING: Final = re.compile(r"/torch/serialization\.py\(\d+\): _?load$", re.MULTILINE)
 _MODEL: Final = re.compile(
     r"/torch/nn/(?:modules/\w+|parameter)\.py\(\d+\): (?:__init__|_apply|to|npu|cuda|load_state_dict|_load_from_state_dict|to_empty|convert)$"
     r"|\): from_pretrained$",
@@ -45,6 +46,11 @@ LEAST_JUMP: Final = 1.2
 
 _LEAST_STEPLESS_JUMP: Final = 4
 """The same where there are no steps, and by line: what a line asks for differs between the layers of a model."""
+_LARGEST_SMALL: Final = 1 << 20
+"""Blocks up to that share segments of their own, of _SMALL_SEGMENT; those below _LARGEST_SHARED share _LARGE_SEGMENT."""
+_SMALL_SEGMENT: Final = 2 << 20
+_LARGEST_SHARED: Final = 10 << 20
+_LARGE_SEGMENT: Final = 20 << 20
 _FEWEST_EARLIER: Final = 3
 """Blocks that a line must have had before to be compared."""
 
@@ -66,6 +72,8 @@ class Candidate:
     """What of the program refers to most of it; empty where that is not known."""
     is_enough: bool | None = None
     """Whether the step would finish without it; None where that is not known."""
+    is_loaded: bool = False
+    """Whether it is a checkpoint that was loaded, not one that is being saved."""
     setting: str | None = None
     """Of gaps: the setting of the allocator with which a replay serves the request; empty if there is none, None if the
     allocations cannot be replayed."""
@@ -122,7 +130,11 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
     if is_request:
         need = max(need, step.in_use_bytes + _missing_copies(step, now))
     site = step.site if is_request else largest_site(now)
-    return Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+    found = Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+    loaded = now.filter(is_of_stack(step, _LOADING))
+    if cause is Cause.CHECKPOINT and not is_request and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
+        return dataclasses.replace(found, held_by=main_holder(loaded), is_loaded=True)
+    return found
 
 
 def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
@@ -208,6 +220,13 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes)
 
 
+def _segment(size: float) -> int:
+    """Returns what the caching allocator asks the driver for if a block of a size fits nowhere."""
+    if size <= _LARGEST_SMALL:
+        return _SMALL_SEGMENT
+    return _LARGE_SEGMENT if size < _LARGEST_SHARED else round(size)
+
+
 def _larger_than_before(step: FailingStep) -> Candidate | None:
     """Without steps: what is far larger than what its line asks for as a rule, the request among it."""
     of_line = step.blocks.with_columns(
@@ -218,7 +237,10 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     larger = of_line.filter(is_larger & is_alive)
     usual = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max()
     more = step.request_bytes - int(usual) if isinstance(usual, float) else 0
-    is_request = isinstance(usual, float) and step.request_bytes >= _LEAST_STEPLESS_JUMP * usual
+    # A pool asks for a whole segment, however little of it a block takes.
+    is_request = isinstance(usual, float) and step.request_bytes >= max(
+        _LEAST_STEPLESS_JUMP * usual, _segment(usual) + 1
+    )
     size = int((larger["size"] - larger["usual"]).sum()) + (more if is_request else 0)
     if not is_request or size < step.request_bytes / 2:
         return None

@@ -53,6 +53,8 @@ LEAST_SHARE: Final = 1 / 16
 """Of a device: what others hold below that is no cause, whatever is missing."""
 _LEAST_MODEL: Final = 3 / 4
 """Of what is in use: what a model has at least that is too large by itself."""
+_LEAST_OF_LIMITED: Final = 1 / 2
+"""Of what is in use under a limit: what the program has collected at least that is the cause rather than the limit."""
 _LEAST_SHOWN: Final = 1 / 100
 """Of what was in use: candidates below that are not listed behind the first."""
 MOST_CANDIDATES: Final = 3
@@ -150,9 +152,15 @@ def _ranked(
     kept = [_judged(one, figures) for one in kept_candidates(step)]
     recent = [_judged(one, figures) for one in candidates_by_use(step)]
     is_limit = _is_limit(figures)
+    if is_limit:
+        # What is collected may be all that the program works with: it fits but for the limit.
+        least_kept = figures.in_use_bytes * _LEAST_OF_LIMITED
+        kept = [one for one in kept if one.cause is not Cause.KEPT or one.freed_bytes >= least_kept]
     holes = None if gaps is None else gaps_candidate(recording, step.sequence, figures, gaps, step.site)
     is_cut_up = holes is not None and bool(holes.is_enough) and not is_limit
-    outside = [] if is_limit else list(_not_of_pools(figures, step.site))
+    # Gaps that no setting closes are no room.
+    is_closed = holes is not None and holes.setting == ""
+    outside = [] if is_limit else list(_not_of_pools(figures, step.site, is_closed=is_closed))
     enough = [one for one in recent if one.is_enough and not (is_cut_up and holes and _fits(one, figures, holes))]
     closable = [holes] if holes is not None and is_cut_up else []
     tiers = [
@@ -228,7 +236,7 @@ def _is_pinned(figures: MemoryFigures) -> bool:
     return (is_driver and bool(figures.function)) or pinned > max(figures.in_use_bytes, figures.request_bytes)
 
 
-def _not_of_pools(figures: MemoryFigures, site: str) -> Iterator[Candidate]:
+def _not_of_pools(figures: MemoryFigures, site: str, *, is_closed: bool) -> Iterator[Candidate]:
     """What of the device is another process's, or the driver's: the larger of the two, if it is what is missing."""
     free = figures.reported_free_bytes if figures.free_bytes is None else figures.free_bytes
     capacity = figures.capacity_bytes or 0
@@ -238,6 +246,8 @@ def _not_of_pools(figures: MemoryFigures, site: str) -> Iterator[Candidate]:
     missing = figures.missing_bytes
     if missing is None:
         missing = figures.more_bytes - (figures.slack_bytes or 0) - free
+    if is_closed:
+        missing = max(missing, figures.request_bytes - free)
     if missing <= 0:
         return
     others = {

@@ -62,6 +62,7 @@ class Remedy(str, Enum):
     BOUND_CACHE = "bound the cache"
     SMALLER_BATCH = "lower the batch"
     LIGHTER_OPTIMIZER = "shard or lighten the optimizer"
+    RELEASE_LOADED = "let go of what was loaded"
     CHECKPOINT_ON_HOST = "copy to the host one by one"
     SMALLER_WORKSPACE = "make room for the workspace"
     SPLIT_MODEL = "split or quantize the model"
@@ -136,6 +137,8 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
     if first.cause in _KEPT:
         blocks = _blocks(first)
         return f"{_KEPT[first.cause].format(size=f'{size}{blocks}')}{_share(first, figures)}{_needed(figures)}."
+    if first.is_loaded:
+        return f"Checkpoint: {size} that were loaded are still there beside what was made of them{_needed(figures)}."
     if first.cause in _GROWTH:
         return f"{_GROWTH[first.cause].format(size=size)}{_needed(figures)}."
     writers: dict[Cause, Callable[[MemoryFigures], str]] = {
@@ -162,6 +165,8 @@ def remedy_of(first: Candidate, figures: MemoryFigures) -> Remedy:
         return Remedy.ALLOCATOR_SETTING
     if first.cause is Cause.UNKNOWN and not missing_figures(figures):
         return Remedy.FREE_DEVICE
+    if first.is_loaded:
+        return Remedy.RELEASE_LOADED
     return _REMEDIES[first.cause]
 
 
@@ -178,6 +183,8 @@ def advice_of(first: Candidate, figures: MemoryFigures) -> str:
         return _ADVICE_UNEXPLAINED.format(names=names)
     if cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
         return _ADVICE_GRAPH
+    if first.is_loaded:
+        return _ADVICE_LOADED
     return _ADVICE[cause].format(names=names)
 
 
@@ -330,7 +337,12 @@ def _least(figures: MemoryFigures) -> str:
 
 
 def _lacking(figures: MemoryFigures) -> str:
-    return f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+    missing = figures.missing_bytes or 0
+    if missing <= 0:  # the room is there, in gaps that nothing closes
+        missing = figures.request_bytes - (figures.free_bytes or 0)
+    return (
+        f"{_least(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
+    )
 
 
 def _place(figures: MemoryFigures) -> str:
@@ -419,6 +431,9 @@ _QUESTIONS: Final[dict[Cause, str]] = {
 """The question that shows more; of the others `peak`."""
 _ADVICE_GRAPH: Final = (
     "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad()."
+)
+_ADVICE_LOADED: Final = (
+    'Let go of the checkpoint once it is loaded (del), or load it to the host: torch.load(..., map_location="cpu").'
 )
 _ADVICE: Final[dict[Cause, str]] = {
     Cause.KEPT: "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
 
+LEAST_USUAL_RATIO: Final = 1.2
+"""Blocks that have become less larger stay as they are in each step: they say nothing of the others."""
 MOST_GOOD_STEPS: Final = 8
 """Steps before the failing one in which one to compare it with is looked for."""
 
@@ -70,6 +72,34 @@ def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
     if step <= bounds.ended and bounds.ends[step - 1] < sequence:
         return step + 1, int(bounds.ends[step - 1]) + 1
     return step, int(bounds.begins[step - 1])
+
+
+def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> float:
+    """Returns how many times as large blocks of the failing step are as those of the good one.
+
+    Parts of a batch can differ in the order of their sizes, as what is routed to experts does: so where blocks side by side
+    have become less larger than their sum, half of their bytes by this or less, that counts.
+
+    Args:
+        sums: Of the own bytes in use at the same operator: of the failing step, and of the good one.
+        own: Blocks of the failing step.
+        steps_own: Blocks of the good step.
+    """
+    now, then = sums
+    ratio = max(now / then, 1.0) if then > 0 else 1.0
+    site = ["site_path", "name"]
+    numbered, good = (
+        blocks.sort("malloc_sequence").with_columns(place=pl.int_range(pl.len()).over(site))
+        for blocks in (own, steps_own)
+    )
+    pairs = numbered.join(good, on=[*site, "place"], nulls_equal=True).select(
+        "size", ratio=pl.col("size") / pl.col("size_right")
+    )
+    reached = pairs.sort("ratio").filter(pl.col("size").cum_sum() * 2 >= pl.col("size").sum())
+    if reached.is_empty():
+        return ratio
+    usual = float(reached["ratio"][0])
+    return usual if LEAST_USUAL_RATIO <= usual < ratio else ratio
 
 
 def _looked_at(blocks: pl.DataFrame, bounds: StepBounds, sequence: int) -> pl.DataFrame:
@@ -203,9 +233,9 @@ class FailingStep:
         request_then = int(block["size"]) if block is not None else 0
         need = self.least_need_bytes
         if block is not None:
-            need = max(
-                need, self._estimated(steps_own, since, until, (own_then + request_then, own_now + self.request_bytes))
-            )
+            sums = own_now + self.request_bytes, own_then + request_then
+            ratio = _ratio_of(sums, self.blocks.filter(pl.col("malloc_sequence") >= begin), steps_own)
+            need = max(need, self._estimated(steps_own, since, until, ratio))
         return StepComparison(
             failing_step=self.step,
             good_step=good,
@@ -218,10 +248,8 @@ class FailingStep:
             need_bytes=need,
         )
 
-    def _estimated(self, steps_own: pl.DataFrame, since: int, until: int, sums: tuple[int, int]) -> int:
+    def _estimated(self, steps_own: pl.DataFrame, since: int, until: int, ratio: float) -> int:
         """Returns the peak of the good step as it would be in the failing one."""
-        then, now = sums
-        ratio = max(now / then, 1.0) if then > 0 else 1.0
         begin = self.begin
         base = int(blocks_in_use(self.blocks, begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)

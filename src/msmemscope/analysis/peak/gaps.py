@@ -23,6 +23,7 @@ from msmemscope.recording.failed_allocations import failed_attempts, is_in_piece
 if TYPE_CHECKING:
     from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
     from msmemscope.analysis.peak.figures import MemoryFigures
+    from msmemscope.analysis.replay.recorded_allocations import Allocations
     from msmemscope.recording import Recording
 
 PINNING_SHARE: Final = 1 / 8
@@ -110,21 +111,31 @@ def _setting_that_serves(recording: Recording, sequence: int, figures: MemoryFig
     # Up to the first attempt, and then the request as one that the model tries.
     before = allocations.sequences < _first_attempt(recording, sequence)
     until = int(before.argmin()) if not before.all() else allocations.count
+    # Whoever is served goes on: best is a setting with which the same request would be served once more.
+    for times in (2, 1):
+        if figures.in_use_bytes + times * figures.request_bytes > budget:
+            continue
+        tried = _with_requests(allocations, until, figures.request_bytes, times)
+        for text in _SETTINGS:
+            settings = dataclasses.replace(read_settings(text, allocations.kind), capacity_bytes=budget)
+            if replay(tried, settings).failure is None:
+                return text
+    return ""
+
+
+def _with_requests(allocations: Allocations, until: int, request_bytes: int, times: int) -> Allocations:
+    """Returns the first allocations of a recording, and behind them a request, so many times, that is kept."""
     columns: dict[str, Any] = {
-        field.name: np.append(value[:until], value[:1] if until else np.zeros(1, value.dtype))
+        field.name: np.append(value[:until], np.repeat(value[:1] if until else np.zeros(1, value.dtype), times))
         for field in dataclasses.fields(allocations)
         if getattr(value := getattr(allocations, field.name), "shape", None) == (allocations.count,)
     }
     block = int(allocations.blocks.max(initial=0)) + 1
-    last = {"actions": Action.ALLOCATE, "blocks": block, "streams": 0, "pools": 0}
-    for name, value in {**last, "requested_bytes": figures.request_bytes}.items():
-        columns[name][-1] = value
-    tried = dataclasses.replace(allocations, **columns, released=None, block_count=block + 1)
-    for text in _SETTINGS:
-        settings = dataclasses.replace(read_settings(text, allocations.kind), capacity_bytes=budget)
-        if replay(tried, settings).failure is None:
-            return text
-    return ""
+    columns["blocks"][until:] = np.arange(block, block + times)
+    same = {"actions": Action.ALLOCATE, "streams": 0, "pools": 0, "requested_bytes": request_bytes}
+    for name, value in same.items():
+        columns[name][until:] = value
+    return dataclasses.replace(allocations, **columns, released=None, block_count=block + times)
 
 
 def _first_attempt(recording: Recording, sequence: int) -> int:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _CACHE: Final = re.compile(
     r"/transformers/cache_utils\.py\(|/vllm/.*(?:kv_cache|cache_engine)|kv_?cache|past_key_values", re.IGNORECASE
 )
+_OF_PART: Final = r"^\w+\.\w+, from [\w.]*\.\d+(?:\.|$)"
+"""Chains of what is an attribute of a module that is a numbered part of another: a weight, though none that is registered."""
 _JOINING: Final = re.compile(r"\baten\.(?:cat|concat|stack|constant_pad_nd)\b")
 _SITE: Final = ("pool", "site_path")
 _FEWEST_STEPS: Final = 2
@@ -150,9 +152,10 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 
 def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """What has been collected since the last good step, or in a run without steps."""
-    own = held.filter(
-        (pl.col("malloc_sequence") >= step.begin) & ~is_of_model(step) & ~is_of_optimizer(step)
-    ).with_columns(container=container_of(pl.col("held_by")))
+    is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
+    own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
+        container=container_of(pl.col("held_by"))
+    )
     joined = _joined(own, step)
     if joined is not None:
         yield joined

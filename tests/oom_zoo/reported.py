@@ -1,0 +1,100 @@
+"""Programs after public reports, as their users would write them: nothing marks their steps."""
+
+from __future__ import annotations
+
+import torch
+
+from . import DEVICE, is_applied
+
+
+def _layers(count: int, width: int) -> torch.nn.Sequential:
+    pairs = ((torch.nn.Linear(width, width, device=DEVICE), torch.nn.ReLU()) for _ in range(count))
+    return torch.nn.Sequential(*(layer for pair in pairs for layer in pair))
+
+
+def evaluation_with_gradients() -> None:
+    """An evaluation of 30 batches without no_grad adds up losses that hold 30 graphs."""
+    model = _layers(4, 512)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for step in range(6):
+        model(torch.zeros(4096, 512, device=DEVICE)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 4:
+            total = torch.zeros((), device=DEVICE)
+            with torch.set_grad_enabled(not is_applied("release what steps keep")):
+                for _ in range(30):
+                    batch = torch.zeros(4096, 512, device=DEVICE)
+                    total = total + model(batch).square().mean()  # CAUSE kept by the program
+
+
+def state_never_detached() -> None:
+    """Truncated back-propagation without detach: the graph of the state grows with each step."""
+    cell = torch.nn.GRUCell(512, 512).to(DEVICE)
+    state = torch.zeros(2048, 512, device=DEVICE)
+    optimizer = torch.optim.SGD(cell.parameters(), 1e-3)
+    for _ in range(40):
+        if is_applied("release what steps keep"):
+            state = state.detach()
+        state = cell(torch.zeros(2048, 512, device=DEVICE), state)  # CAUSE leak
+        optimizer.zero_grad()
+        state.square().mean().backward(retain_graph=True)
+        optimizer.step()
+
+
+def second_model() -> None:
+    """A reward model joins in step 4, after which nobody needs the first one."""
+    model: torch.nn.Module | None = _layers(10, 2048)
+    assert model is not None
+    optimizer: torch.optim.Optimizer | None = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+    for step in range(6):
+        if step == 3:
+            if is_applied("release the other model first"):
+                model = optimizer = None
+            reward = _layers(24, 2048)  # CAUSE second model
+            assert reward is not None
+        if model is not None and optimizer is not None:
+            model(torch.zeros(64, 2048, device=DEVICE)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class _Network(torch.nn.Module):
+    """Layers whose results are kept until all are there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(1024, 1024, device=DEVICE) for _ in range(6))
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        kept = []
+        for layer in self.layers:
+            value = torch.relu(layer(value))  # CAUSE kept by an exception
+            kept.append(value)
+        return torch.stack([one.mean() for one in kept]).sum()
+
+
+def _train(network: _Network, optimizer: torch.optim.Optimizer, size: int) -> None:
+    loss = network(torch.zeros(size, 1024, device=DEVICE))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def retry_inside_except() -> None:
+    """Half of a batch that did not fit does not fit either: the traceback holds the variables of the failed attempt."""
+    network = _Network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    for step in range(8):
+        size = 2048 if step < 4 else 16000
+        has_failed = False
+        try:
+            _train(network, optimizer, size)
+        except torch.OutOfMemoryError:
+            has_failed = True
+            if not is_applied("retry behind the except clause"):
+                torch.npu.empty_cache()
+                _train(network, optimizer, size // 2)
+        if has_failed and is_applied("retry behind the except clause"):
+            torch.npu.empty_cache()
+            _train(network, optimizer, size // 2)
