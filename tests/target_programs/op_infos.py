@@ -134,12 +134,14 @@ def clone(tensor: torch.Tensor) -> torch.Tensor:
 
 def as_conjugate(tensor: torch.Tensor) -> torch.Tensor:
     """Return an equal tensor that is conjugated where it is read."""
-    return torch.conj(tensor.detach().conj_physical()) if tensor.is_complex() else clone(tensor)
+    if not tensor.is_complex() or tensor.layout is not torch.strided:
+        return clone(tensor)
+    return torch.conj(tensor.detach().conj_physical())
 
 
 def as_negative(tensor: torch.Tensor) -> torch.Tensor:
     """Return an equal tensor that is negated where it is read."""
-    if tensor.dtype not in DTYPES:
+    if tensor.dtype not in DTYPES or tensor.layout is not torch.strided:
         return clone(tensor)
     return torch._neg_view(tensor.detach().neg())
 
@@ -254,9 +256,13 @@ def call_entry(entry: Any, count: int, file: TextIO) -> None:
         if dtype not in entry.supported_dtypes("cpu"):
             continue
         for number, sample in samples_of(entry, dtype, count):
-            for variant, call in calls_of(entry, sample, dtype):
-                line = observed(call).replace("\n", " ")
-                file.write(f"{name}, {variant}, {str(dtype).removeprefix('torch.')}, sample {number}\t{line}\n")
+            kind = f"{str(dtype).removeprefix('torch.')}, sample {number}"
+            try:
+                for variant, call in calls_of(entry, sample, dtype):
+                    line = observed(call).replace("\n", " ")
+                    file.write(f"{name}, {variant}, {kind}\t{line}\n")
+            except Exception as error:  # what a call raises is written down: it is one that cannot be made
+                file.write(f"{name}, {kind}\tcannot be called further: {without_addresses(repr(error))[:200]}\n")
     if entry.error_inputs_func is not None:
         torch.manual_seed(0)
         for number, error in enumerate(islice(entry.error_inputs("cpu"), 4 * count)):
