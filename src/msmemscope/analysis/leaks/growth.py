@@ -293,7 +293,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
     least = WARM_UP_STEPS + 2 * _LEAST_HALF
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage_of(SUBJECT, recording), GrowthBasis.PARTS)
     bounds = process_steps(recording)
-    if bounds.ended <= WARM_UP_STEPS:
+    if bounds.ended <= WARM_UP_STEPS or recording.blocks.is_empty():
         return nothing
     placed = with_steps(recording.blocks.select(_JUDGED), bounds)
     holders = block_holders(recording)
