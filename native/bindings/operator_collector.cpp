@@ -14,6 +14,7 @@
 #include "dispatch_stack.h"
 #include "operator_dispatch.h"
 #include "sources/ascend/hal/pinned_memory.h"
+#include "tensor_attributes.h"
 #include "tensor_layout.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
@@ -386,6 +387,8 @@ PyMethodDef kOperatorMethods[] = {
     {"set_tensor_access", set_tensor_access, METH_VARARGS, "Tells how to recognise and read tensors."},
     {"learn_tensor_layout", learn_tensor_layout, METH_VARARGS,
      "Finds out where torch keeps what of a tensor; false if that did not succeed."},
+    {"learn_type_texts", learn_type_texts, METH_O,
+     "Takes the texts of the dtypes of tensors: others of them need not be read through Python for that."},
     {"forget_tensor_layout", forget_tensor_layout, METH_NOARGS, "Lets tensors be read through Python."},
     {"tensor_memory", tensor_memory, METH_O, "What is read of a tensor without Python; None if it is not."},
     {"set_dispatch", set_dispatch, METH_VARARGS,

@@ -18,7 +18,19 @@ from tests.support.recorded_runs import HELD_BYTES, HOLDING_LINE, KEPT_BYTES, MA
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = ["leaks", "inefficient", "decompose", "card", "reserved", "peak", "operators", "oom", "growth", "sleep", "watch"]
+NAMES = [
+    "leaks",
+    "inefficient",
+    "decompose",
+    "card",
+    "reserved",
+    "peak",
+    "operators",
+    "oom",
+    "growth",
+    "sleep",
+    "watch",
+]
 
 
 def inputs(root: Path) -> dict[str, Path]:

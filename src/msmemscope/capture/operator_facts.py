@@ -92,9 +92,25 @@ def operator_facts(operator: Any) -> OperatorFacts:
         written_positions=tuple(place for place, argument in enumerate(schema.arguments) if argument.name in written),
         written_names=tuple(written),
         writes_later=is_communication,
-        counts_within=is_bare or (bool(written) and not _has_kernel(schema, "ADInplaceOrView")),
+        counts_within=is_bare or (_is_guarded_less(schema) and not _has_kernel(schema, "ADInplaceOrView")),
         differentiates_within=is_bare,
     )
+
+
+def _is_guarded_less(schema: Any) -> bool:
+    """Whether torch's kernel for gradients, in front of an operator, keeps gradients out of it and no more.
+
+    So it is where the operator writes in place or into tensors that it is given, and where Python has defined it; not where
+    it has results of its own and writes something else beside that.
+    """
+    if schema.name in getattr(getattr(torch._library, "custom_ops", None), "OPDEFS", ()):  # noqa: SLF001 - no public name
+        return True
+    written = [
+        argument for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    base_name = schema.name.partition("::")[2]
+    is_in_place = base_name.endswith("_") and not base_name.endswith("__")
+    return bool(written) and (is_in_place or all(argument.kwarg_only for argument in written))
 
 
 def _has_kernel(schema: Any, key: str) -> bool:
