@@ -239,7 +239,7 @@ bool run(const BoxedOperator& known, const void* handle, void* stack) {
     running.begin(device, accesses);
     {
         const WithoutMode without;
-        const WithLazyKeys lazy;
+        const WithLazyKeys lazy(plan.kept_keys);
         call_boxed(handle, stack);
     }
     running.end(true);

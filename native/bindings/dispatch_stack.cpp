@@ -1,6 +1,7 @@
 #include "dispatch_stack.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -21,6 +22,9 @@ using GradientsAreOn = bool (*)();
 // A dispatch key is an enumeration of 16 bits.
 using KeyIsExcluded = bool (*)(std::uint16_t);
 using ExcludeKey = void (*)(std::uint16_t, bool);
+// Constructor and destructor of at::impl::RestorePythonTLSSnapshot: meanwhile the thread has the keys that it had where
+// the program called the operator.
+using ChangeSnapshot = void (*)(void*);
 
 CountModes ask_count = nullptr;
 ModeAt ask_mode = nullptr;
@@ -33,6 +37,12 @@ ExcludeKey exclude_key = nullptr;
 constexpr std::size_t kMostLazyKeys = 4;
 std::uint16_t lazy_keys[kMostLazyKeys];
 std::size_t lazy_key_count = 0;
+constexpr std::size_t kMostKeptKeys = 8;
+std::uint16_t kept_keys[kMostKeptKeys];
+std::size_t kept_key_count = 0;
+constexpr std::size_t kSnapshotBytes = 128;  // torch needs 32
+ChangeSnapshot begin_snapshot = nullptr;
+ChangeSnapshot end_snapshot = nullptr;
 PyTypeObject* our_type = nullptr;  // of modes; once it is set it stays
 
 template <typename Function>
@@ -89,50 +99,105 @@ recorder::Pass pass_of_thread() {
     return ask_gradients() ? recorder::Pass::kRecomputation : recorder::Pass::kBackward;
 }
 
-PyObject* learn_lazy_keys(PyObject*, PyObject* keys) {
-    std::uint16_t known[kMostLazyKeys];
-    const Py_ssize_t count = PyTuple_Check(keys) ? PyTuple_GET_SIZE(keys) : 0;
-    for (Py_ssize_t index = 0; index < count && index < static_cast<Py_ssize_t>(kMostLazyKeys); ++index) {
-        known[index] = static_cast<std::uint16_t>(PyLong_AsUnsignedLong(PyTuple_GET_ITEM(keys, index)));
+namespace {
+
+// Takes the numbers of keys. SIZE_MAX with an error set where they are not numbers.
+std::size_t read_keys(PyObject* sequence, std::uint16_t* keys, std::size_t most) {
+    const std::size_t count = std::min(static_cast<std::size_t>(PyTuple_GET_SIZE(sequence)), most);
+    for (std::size_t index = 0; index < count; ++index) {
+        PyObject* const number = PyTuple_GET_ITEM(sequence, static_cast<Py_ssize_t>(index));
+        keys[index] = static_cast<std::uint16_t>(PyLong_AsUnsignedLong(number));
     }
-    if (PyErr_Occurred() != nullptr) {
+    return PyErr_Occurred() == nullptr ? count : SIZE_MAX;
+}
+
+}  // namespace
+
+PyObject* learn_lazy_keys(PyObject*, PyObject* arguments) {
+    PyObject* lazy = nullptr;
+    PyObject* kept = nullptr;
+    if (PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &lazy, &PyTuple_Type, &kept) == 0) {
+        return nullptr;
+    }
+    lazy_key_count = kept_key_count = 0;
+    const std::size_t lazy_count = read_keys(lazy, lazy_keys, kMostLazyKeys);
+    const std::size_t kept_count = lazy_count == SIZE_MAX ? SIZE_MAX : read_keys(kept, kept_keys, kMostKeptKeys);
+    if (kept_count == SIZE_MAX) {
         return nullptr;
     }
     key_is_excluded = of_c10<KeyIsExcluded>("_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE");
     exclude_key = of_c10<ExcludeKey>("_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb");
-    const bool can_be_told = key_is_excluded != nullptr && exclude_key != nullptr;
-    lazy_key_count = can_be_told ? std::min(static_cast<std::size_t>(count), kMostLazyKeys) : 0;
-    std::copy_n(known, lazy_key_count, lazy_keys);
-    return PyBool_FromLong(can_be_told ? 1 : 0);
+    if (key_is_excluded == nullptr || exclude_key == nullptr) {
+        Py_RETURN_FALSE;
+    }
+    lazy_key_count = lazy_count;
+    const auto of_snapshot = [](const char* name) {
+        return reinterpret_cast<ChangeSnapshot>(find_in_library("libtorch_cpu.so", name));
+    };
+    begin_snapshot = of_snapshot("_ZN2at4impl24RestorePythonTLSSnapshotC1Ev");
+    end_snapshot = of_snapshot("_ZN2at4impl24RestorePythonTLSSnapshotD1Ev");
+    kept_key_count = begin_snapshot != nullptr && end_snapshot != nullptr ? kept_count : 0;
+    Py_RETURN_TRUE;
 }
 
 namespace {
 
-std::uint32_t show_keys() {
+// Which of the keys the caller of the operator has. Torch's own functions that make tensors have none of them.
+std::uint32_t keys_of_caller(std::uint32_t wanted) {
+    alignas(std::max_align_t) unsigned char snapshot[kSnapshotBytes];
+    try {
+        begin_snapshot(snapshot);
+    } catch (...) {  // there is none: the operator was not called by way of the dispatcher
+        return 0;
+    }
+    for (std::size_t index = 0; index < kept_key_count; ++index) {
+        if (key_is_excluded(kept_keys[index])) {
+            wanted &= ~(1U << index);
+        }
+    }
+    end_snapshot(snapshot);
+    return wanted;
+}
+
+// Returns a bit for each key that was excluded: lazy ones, and behind them kept ones.
+std::uint32_t show_keys(std::uint32_t kept) {
     std::uint32_t excluded = 0;
+    const auto show = [&excluded](std::uint16_t key, std::size_t bit) {
+        if (key_is_excluded(key)) {
+            exclude_key(key, false);
+            excluded |= 1U << bit;
+        }
+    };
+    kept &= (1U << kept_key_count) - 1;
+    kept = kept == 0 ? 0 : keys_of_caller(kept);
     for (std::size_t index = 0; index < lazy_key_count; ++index) {
-        if (key_is_excluded(lazy_keys[index])) {
-            exclude_key(lazy_keys[index], false);
-            excluded |= 1U << index;
+        show(lazy_keys[index], index);
+    }
+    for (std::size_t index = 0; kept >> index != 0; ++index) {
+        if ((kept >> index & 1U) != 0) {
+            show(kept_keys[index], kMostLazyKeys + index);
         }
     }
     return excluded;
 }
 
 void hide_keys(std::uint32_t excluded) {
-    for (std::size_t index = 0; index < lazy_key_count; ++index) {
-        if ((excluded >> index & 1U) != 0) {
-            exclude_key(lazy_keys[index], true);
+    for (std::size_t bit = 0; excluded >> bit != 0; ++bit) {
+        if ((excluded >> bit & 1U) != 0) {
+            exclude_key(bit < kMostLazyKeys ? lazy_keys[bit] : kept_keys[bit - kMostLazyKeys], true);
         }
     }
 }
 
 }  // namespace
 
-WithLazyKeys::WithLazyKeys() : excluded_(show_keys()) {}
+WithLazyKeys::WithLazyKeys(std::uint32_t kept_keys) : excluded_(show_keys(kept_keys)) {}
 WithLazyKeys::~WithLazyKeys() { hide_keys(excluded_); }
 
-PyObject* show_lazy_keys(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(show_keys()); }
+PyObject* show_lazy_keys(PyObject*, PyObject* kept_keys) {
+    const unsigned long kept = PyLong_AsUnsignedLong(kept_keys);
+    return PyErr_Occurred() != nullptr ? nullptr : PyLong_FromUnsignedLong(show_keys(static_cast<std::uint32_t>(kept)));
+}
 
 PyObject* hide_lazy_keys(PyObject*, PyObject* excluded) {
     const unsigned long bits = PyLong_AsUnsignedLong(excluded);

@@ -42,13 +42,14 @@ bool ours_is_alone();
 recorder::Pass pass_of_thread();
 
 // keys: dispatch keys of what torch does lazily, such as conjugation: it excludes them where it calls a mode, but
-// operators that run others must find them as they do alone. METH_O: learn_lazy_keys(keys) -> bool, False if torch
-// cannot be told.
+// operators that run others must find them as they do alone. kept_keys: of counting what is written in place and of
+// gradients; alone, some operators keep those that their caller has, of which a bit in their plan says so.
+// METH_VARARGS: learn_lazy_keys(keys, kept_keys) -> bool, False if torch cannot be told.
 PyObject* learn_lazy_keys(PyObject* self, PyObject* keys);
 // The thread takes part in lazy keys again meanwhile. Nothing where they are not known.
 class WithLazyKeys {
 public:
-    WithLazyKeys();
+    explicit WithLazyKeys(std::uint32_t kept_keys);
     ~WithLazyKeys();
     WithLazyKeys(const WithLazyKeys&) = delete;
     WithLazyKeys& operator=(const WithLazyKeys&) = delete;
@@ -56,8 +57,9 @@ public:
 private:
     std::uint32_t excluded_ = 0;  // a bit for each key
 };
-// The same for Python. METH_NOARGS: show_lazy_keys() -> int; METH_O: hide_lazy_keys(what that returned).
-PyObject* show_lazy_keys(PyObject* self, PyObject* none);
+// The same for Python. METH_O: show_lazy_keys(kept keys, a bit for each) -> int; METH_O: hide_lazy_keys(what that
+// returned).
+PyObject* show_lazy_keys(PyObject* self, PyObject* kept_keys);
 PyObject* hide_lazy_keys(PyObject* self, PyObject* excluded);
 
 // The thread has no mode meanwhile. It has one when this begins. Only after learn_our_mode.

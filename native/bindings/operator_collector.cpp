@@ -14,6 +14,7 @@
 #include "dispatch_stack.h"
 #include "operator_dispatch.h"
 #include "sources/ascend/hal/pinned_memory.h"
+#include "tensor_attributes.h"
 #include "tensor_layout.h"
 #include "tensor_reader.h"
 #include "watch_operands.h"
@@ -331,9 +332,10 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
     PyObject* written_positions = nullptr;
     PyObject* written_names = nullptr;
     int written_later = 0;
-    if (PyArg_ParseTuple(arguments, "sO!O!O!O!O!p", &name, &PyTuple_Type, &inputs, &PyDict_Type, &keywords,
+    unsigned int kept_keys = 0;
+    if (PyArg_ParseTuple(arguments, "sO!O!O!O!O!pI", &name, &PyTuple_Type, &inputs, &PyDict_Type, &keywords,
                          &PyTuple_Type, &outputs, &PyTuple_Type, &written_positions, &PyTuple_Type, &written_names,
-                         &written_later) == 0) {
+                         &written_later, &kept_keys) == 0) {
         return nullptr;
     }
     std::vector<Use> input_uses;
@@ -366,6 +368,7 @@ PyObject* define_operator(PyObject*, PyObject* arguments) {
     plan.inputs = std::move(input_uses);
     plan.keyword_inputs = std::move(keyword_uses);
     plan.outputs = std::move(output_uses);
+    plan.kept_keys = kept_keys;
     plan.device_position = device_position;
     plan.written = std::move(written);
     return PyLong_FromSize_t(plans().size() - 1);
@@ -384,14 +387,18 @@ PyMethodDef kOperatorMethods[] = {
     {"set_tensor_access", set_tensor_access, METH_VARARGS, "Tells how to recognise and read tensors."},
     {"learn_tensor_layout", learn_tensor_layout, METH_VARARGS,
      "Finds out where torch keeps what of a tensor; false if that did not succeed."},
+    {"learn_type_texts", learn_type_texts, METH_O,
+     "Takes the texts of the dtypes of tensors: others of them need not be read through Python for that."},
     {"forget_tensor_layout", forget_tensor_layout, METH_NOARGS, "Lets tensors be read through Python."},
     {"tensor_memory", tensor_memory, METH_O, "What is read of a tensor without Python; None if it is not."},
     {"set_dispatch", set_dispatch, METH_VARARGS,
      "Tells how operators are called; false if they can only be dispatched in Python."},
-    {"learn_lazy_keys", learn_lazy_keys, METH_O,
-     "Takes the dispatch keys of what torch does lazily; false if torch cannot be told of them."},
-    {"show_lazy_keys", show_lazy_keys, METH_NOARGS,
-     "The calling thread takes part in lazy keys again; returns which of them it did not."},
+    {"learn_lazy_keys", learn_lazy_keys, METH_VARARGS,
+     "Takes the dispatch keys of what torch does lazily, and of those that some operators keep; false if torch cannot "
+     "be told of them."},
+    {"show_lazy_keys", show_lazy_keys, METH_O,
+     "The calling thread takes part in lazy keys again, and in the kept ones that its caller takes part in; returns "
+     "which of them it did not."},
     {"hide_lazy_keys", hide_lazy_keys, METH_O, "Ends that; takes what show_lazy_keys has returned."},
     {"hide_mode", hide_mode, METH_VARARGS, "Lets torch decide as if there were no mode where this one is alone."},
     {"dispatch_function", dispatch_function, METH_O, "The dispatch function of a mode."},

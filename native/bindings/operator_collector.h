@@ -44,7 +44,8 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
 void end_operator(OperatorPlan& plan, PyObject* result);
 
 // Functions for the extension's method table:
-//   define_operator(name, inputs, keyword_inputs, outputs, written_positions, written_names, written_later) -> int
+//   define_operator(name, inputs, keyword_inputs, outputs, written_positions, written_names, written_later,
+//       kept_keys) -> int
 //   operator_begins(plan, func, args, kwargs, pass) -> None
 //   operator_ends(plan, result) -> None
 //   running_operators() -> ((func, args), ...)

@@ -148,7 +148,7 @@ PyObject* dispatch(PyObject* mode, PyObject* const* arguments, Py_ssize_t count,
     begin_operator(plan, arguments[0], arguments[2], arguments[3], pass_of_thread());
     PyObject* result = nullptr;
     {
-        const WithLazyKeys lazy;
+        const WithLazyKeys lazy(plan.kept_keys);
         result =
             PyObject_Call(known->callee, arguments[2], PyDict_GET_SIZE(arguments[3]) == 0 ? nullptr : arguments[3]);
     }

@@ -23,6 +23,7 @@ struct OperatorPlan {
     std::vector<Use> inputs;                 // by position; further positions are not touched
     std::vector<KeywordUse> keyword_inputs;  // all arguments, in their order: any can be passed by name
     std::vector<Use> outputs;                // by position of the schema's returns
+    std::uint32_t kept_keys = 0;             // a bit for each that learn_lazy_keys took: its caller's stay
     int device_position = -1;                // of the argument that says where it works; -1: there is none
     // For the watch: what of the arguments may be written, also where the schema does not say it.
     WrittenArguments written;

@@ -153,4 +153,26 @@ void learn_type_text(std::uint16_t type_code, PyObject* dtype) {
     Py_XDECREF(text);
 }
 
+PyObject* learn_type_texts(PyObject*, PyObject* tensors) {
+    if (!PyTuple_Check(tensors)) {
+        PyErr_SetString(PyExc_TypeError, "learn_type_texts(a tuple)");
+        return nullptr;
+    }
+    for (Py_ssize_t place = 0; place < PyTuple_GET_SIZE(tensors); ++place) {
+        PyObject* const tensor = PyTuple_GET_ITEM(tensors, place);
+        PyObject* const dtype = PyObject_GetAttrString(tensor, "dtype");
+        if (dtype == nullptr) {
+            return nullptr;
+        }
+        if (TensorMemory memory{}; read_tensor(tensor, memory)) {
+            learn_type_text(memory.type_code, dtype);
+        }
+        Py_DECREF(dtype);
+        if (PyErr_Occurred() != nullptr) {
+            return nullptr;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 }  // namespace msmemscope

@@ -18,5 +18,7 @@ std::uint32_t attribute_id(PyObject* dtype, PyObject* shape);
 
 // The text of a dtype, by torch's own number of it. An error may be set afterwards.
 void learn_type_text(std::uint16_t type_code, PyObject* dtype);
+// The same of tensors. METH_O: learn_type_texts(tensors) -> None
+PyObject* learn_type_texts(PyObject* self, PyObject* tensors);
 
 }  // namespace msmemscope

@@ -1,6 +1,8 @@
-"""Operators that run others on conjugated tensors: allocation for allocation as without the tool.
+"""Operators that run others take part in what torch does around them as they do without the tool.
 
-Bits are not compared: those of LAPACK depend on where memory begins, also without the tool.
+In conjugation, which it does lazily: allocation for allocation. Bits are not compared: those of LAPACK depend on where memory
+begins, also without the tool. In counting what is written in place, and in gradients: those that have nothing in front of
+them that does it for them as a whole.
 """
 
 from __future__ import annotations
@@ -34,13 +36,66 @@ for call in calls:
     print([event.cpu_memory_usage for event in events if event.name == "[memory]"])
 """
 
+OPTIONS = pytest.mark.parametrize("option", ["--events=alloc,free,launch,access", "--watch=auto"])
+"""Of operators that are dispatched in native code, and in Python."""
 
-@pytest.mark.parametrize("option", ["--events=alloc,free,launch,access", "--watch=auto"])
+COUNTING = """
+import torch
+value, ones, lists = torch.ones(3), torch.ones(3), [torch.empty(3), torch.empty(3)]
+library = torch.library.Library("of_the_test", "DEF")
+library.define("written(Tensor(a!) x) -> ()")
+library.impl("written", lambda x: (x.mul_(2), None)[1], "CPU")
+library.define("result(Tensor x) -> Tensor")
+library.impl("result", lambda x: x.sin() * 2, "CPU")
+for write in (
+    lambda: torch._foreach_add_([value], 1), lambda: torch._foreach_mul_([value], [ones]),
+    lambda: torch._foreach_zero_([value]), lambda: torch._foreach_copy_([value], [ones]),
+    lambda: torch.ops.of_the_test.written(value), lambda: value.add_(1), lambda: torch.add(ones, 1, out=value),
+):
+    write()
+    print(value._version)
+print([each._version for each in torch.unbind_copy(torch.ones(2, 3), out=lists) or lists])
+for make in (torch.zeros, torch.ops.aten.zeros, lambda size: torch.ops.aten.full(size, 1.0), torch.ones):
+    print(make([3])._version)
+    with torch.inference_mode():
+        print(make([3]).is_inference())
+for operator in (torch.ops.of_the_test.result, lambda x: torch.copysign(ones, x), lambda x: x.cummax(0).values):
+    source = torch.linspace(-1, 1, 3).requires_grad_()
+    result = operator(source)
+    result.sum().backward()
+    print(type(result.grad_fn).__name__, source.grad.tolist(), source.grad._version)
+    with torch.no_grad():
+        print(operator(source).requires_grad)
+weights = torch.ones(3, requires_grad=True)
+loss = (weights * weights).sum()
+with torch.no_grad():
+    torch._foreach_add_([weights], 1)
+try:
+    loss.backward()
+    print("not noticed")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@OPTIONS
 def test_conjugates_are_made_as_they_are_alone(tmp_path: Path, option: str) -> None:
-    """Of operators that are dispatched in native code, and in Python."""
+    """Of a pseudoinverse, a decomposition, a product."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     alone = run_python([program], output=tmp_path, variables={})
     observed = run_observed_with_results([program], option, output=tmp_path / "output")
     assert alone.returncode == 0, alone.stderr
+    assert observed.stdout == alone.stdout
+
+
+@OPTIONS
+def test_what_is_written_is_counted_as_it_is_alone(tmp_path: Path, option: str) -> None:
+    """Or else torch would not notice that a program has overwritten what its backward pass needs; gradients go where they go alone."""
+    program = tmp_path / "program.py"
+    program.write_text(COUNTING)
+    alone = run_python([program], output=tmp_path, variables={})
+    observed = run_observed_with_results([program], option, output=tmp_path / "output")
+    assert alone.returncode == 0, alone.stderr
+    assert "modified by an inplace operation" in alone.stdout
     assert observed.stdout == alone.stdout

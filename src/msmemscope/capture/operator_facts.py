@@ -10,6 +10,8 @@ import dataclasses
 import enum
 from typing import Any
 
+import torch
+
 _RUNNING_STATISTICS = ("running_mean", "running_var")
 _UNDECLARED_WRITES = {
     "native_batch_norm": _RUNNING_STATISTICS,
@@ -53,6 +55,11 @@ class OperatorFacts:
     """The same by name."""
     writes_later: bool
     """Whether they are still written after it has returned: communication."""
+    counts_within: bool
+    """Whether torch goes on counting what is written in place, also within the operator: nothing that stands in front of it
+    does that for the operator as a whole, as it does for most."""
+    differentiates_within: bool
+    """Whether gradients go through what the operator runs: nobody has told torch of a derivative of its own."""
 
 
 def operator_facts(operator: Any) -> OperatorFacts:
@@ -75,6 +82,8 @@ def operator_facts(operator: Any) -> OperatorFacts:
         for argument in schema.arguments
         if uses[argument.name] is Use.WRITE or argument.name in undeclared or is_communication
     ]
+    takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
+    is_bare = not (takes_tensors and _has_kernel(schema, "Autograd"))
     return OperatorFacts(
         name=f"{operator.__module__}.{operator.__name__}",
         inputs=inputs,
@@ -83,7 +92,31 @@ def operator_facts(operator: Any) -> OperatorFacts:
         written_positions=tuple(place for place, argument in enumerate(schema.arguments) if argument.name in written),
         written_names=tuple(written),
         writes_later=is_communication,
+        counts_within=is_bare or (_is_guarded_less(schema) and not _has_kernel(schema, "ADInplaceOrView")),
+        differentiates_within=is_bare,
     )
+
+
+def _is_guarded_less(schema: Any) -> bool:
+    """Whether torch's kernel for gradients, in front of an operator, keeps gradients out of it and no more.
+
+    So it is where the operator writes in place or into tensors that it is given, and where Python has defined it; not where
+    it has results of its own and writes something else beside that.
+    """
+    if schema.name in getattr(getattr(torch._library, "custom_ops", None), "OPDEFS", ()):  # noqa: SLF001 - no public name
+        return True
+    written = [
+        argument for argument in schema.arguments if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    base_name = schema.name.partition("::")[2]
+    is_in_place = base_name.endswith("_") and not base_name.endswith("__")
+    return bool(written) and (is_in_place or all(argument.kwarg_only for argument in written))
+
+
+def _has_kernel(schema: Any, key: str) -> bool:
+    name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    has: bool = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)  # noqa: SLF001 - no public name
+    return has
 
 
 def _input_use(argument: Any, *, looks_only: bool) -> Use:

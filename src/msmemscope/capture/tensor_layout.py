@@ -61,6 +61,8 @@ def learn_tensor_layout() -> bool:
         is_known: bool = _native.learn_tensor_layout(
             (torch.Tensor, torch.nn.Parameter), tuple(map(_describe, samples)), _own_dispatch_key()
         )
+        # Torch makes tensors of numbers that are computed with, and Python gets them as numbers: it never sees those dtypes.
+        _native.learn_type_texts(samples)
     return is_known
 
 

@@ -64,6 +64,14 @@ _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
 _LAZY_KEYS = tuple(name for name in ("Conjugate", "Negative", "ZeroTensor") if hasattr(torch._C.DispatchKey, name))  # noqa: SLF001 - no public name
 """What torch makes of tensors where an operator needs it. It excludes these keys where it calls a mode; alone, operators that run
 others have them."""
+_KEPT_KEYS = tuple(
+    name
+    for name in ("ADInplaceOrView", "AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
+    if hasattr(torch._C.DispatchKey, name)  # noqa: SLF001 - no public name
+)
+"""What torch excludes there, too. Alone, operators keep what their caller has of it if nothing stands in front of them."""
+_COUNTING = 1
+_DIFFERENTIATING = (1 << len(_KEPT_KEYS)) - 1 - _COUNTING
 _TRACING_KEYS = tuple(
     getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
     for name in ("FAKE", "PROXY", "FUNCTIONAL")
@@ -72,6 +80,8 @@ _TRACING_KEYS = tuple(
 # Operator -> number of its plan in the native collector; NO_PLAN for what has no schema.
 _NO_PLAN = -1
 _plans: dict[Any, int] = {}
+# Number of a plan -> the keys that such an operator keeps, a bit for each. Only of those that keep some.
+_kept_keys: dict[int, int] = {}
 
 
 def prepare(config: Config) -> None:
@@ -87,7 +97,10 @@ def prepare(config: Config) -> None:
         OperatorMode.may_be_boxed = OperatorMode.may_be_boxed or (
             OperatorMode.tensors_are_known and OperatorMode.may_be_native and learn_boxed_calls()
         )
-    _native.learn_lazy_keys(tuple(getattr(private.DispatchKey, name).value for name in _LAZY_KEYS))
+    _native.learn_lazy_keys(
+        tuple(getattr(private.DispatchKey, name).value for name in _LAZY_KEYS),
+        tuple(getattr(private.DispatchKey, name).value for name in _KEPT_KEYS),
+    )
     _native.set_watch_synchronize(_synchronize_npus)
     watch_compiled_graphs()
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
@@ -161,6 +174,7 @@ def _make_plan(operator: Any) -> int:
     if not isinstance(operator, OpOverload):
         return _plans.setdefault(operator, _NO_PLAN)
     facts = operator_facts(operator)
+    kept = _COUNTING * facts.counts_within | _DIFFERENTIATING * facts.differentiates_within
     number = _native.define_operator(
         facts.name,
         tuple(map(int, facts.inputs)),
@@ -169,9 +183,13 @@ def _make_plan(operator: Any) -> int:
         facts.written_positions,
         facts.written_names,
         facts.writes_later,
+        kept,
     )
     # Two threads may both have made one: the first stays.
-    return _plans.setdefault(operator, number)
+    number = _plans.setdefault(operator, number)
+    if kept:
+        _kept_keys[number] = kept
+    return number
 
 
 def _operator_named(name: str, overload: str) -> Any:
@@ -287,7 +305,7 @@ class OperatorMode(TorchDispatchMode):
         try:
             # Within: a signal handler of the program may raise as soon as this has returned.
             _operator_begins(plan, func, args, kwargs, running)
-            excluded = _show_lazy_keys()
+            excluded = _show_lazy_keys(_kept_keys.get(plan, 0))
             try:
                 result = func(*args, **kwargs) if kwargs else func(*args)
             finally:
