@@ -26,11 +26,12 @@ PROGRAM: Final = SOURCES / "op_infos.py"
 EVENTS: Final = "--events=alloc,free,launch,access"
 
 BY_DAY: Final = (
-    "abs", "add", "addmm", "amax", "as_strided", "bmm", "cat", "clamp", "conj", "cumsum", "diff", "div.floor_rounding",
+    "abs", "add", "addmm", "amax", "as_strided", "bmm", "cat", "clamp", "conj", "copysign", "cummax", "cumsum", "diff", "div.floor_rounding",
     "einsum", "expand", "gather", "imag", "index_put", "isclose", "kron", "linalg.det", "linalg.inv", "linalg.lstsq",
-    "linalg.pinv", "linalg.qr", "linalg.solve", "linalg.svd", "masked_fill", "matmul", "mean", "nn.functional.conv2d",
-    "nn.functional.dropout", "nn.functional.layer_norm", "nn.functional.linear", "prod", "reshape", "select", "sort",
-    "split", "sum", "view_as_real", "where",
+    "linalg.pinv", "linalg.qr", "linalg.solve", "linalg.svd", "masked_fill", "matmul", "mean", "native_batch_norm", "nn.functional.conv2d",
+    "nn.functional.dropout", "nn.functional.layer_norm", "nn.functional.linear", "nn.functional.linear_cross_entropy.chunked",
+    "nn.functional.local_response_norm", "prod", "reshape", "select", "sort",
+    "split", "sum", "unbind_copy", "view_as_real", "where",
 )  # fmt: skip
 """Names of entries of torch's list, with their variants."""
 SAMPLES_BY_DAY: Final = 1
@@ -45,13 +46,12 @@ SLICE: Final = 50
 """Entries of one process: one that dies leaves the others to be compared."""
 TIMEOUT_S: Final = 1200.0
 
-UNSTABLE: Final = frozenset[str]()
-"""Entries with calls that differ from one run without the tool to another, and why."""
-MOST_UNSTABLE: Final = 40
-"""Calls of a slice that may be left out because they differ without the tool."""
-
-KNOWN: Final[dict[str, str]] = {}
-"""Entries with calls that differ under the tool, and why."""
+UNSTABLE: Final = frozenset(
+    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+)
+"""Entries with calls that differ from one run without the tool to another: they leave memory as it was."""
+MOST_UNSTABLE: Final = 180
+"""Calls of a slice that may be left out because they differ without the tool: 172 with torch 2.13, of 24,000 of all slices."""
 
 
 def lines_of(run: ToolRun, file: Path) -> dict[str, str]:
@@ -130,5 +130,5 @@ def test_all_operators_do_what_they_do_alone(first: int, tmp_path: Path) -> None
     for call in unstable:
         observed.pop(call, None)
         del alone[call]
-    differing = [text for text in differences(alone, observed) if entry_of(text) not in KNOWN]
+    differing = differences(alone, observed)
     assert not differing, f"{len(differing)} of {len(alone)} calls\n" + "\n".join([*differing, left_out])
