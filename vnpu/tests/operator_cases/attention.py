@@ -227,7 +227,8 @@ def dropout_is_right(result: torch.Tensor, gradient: torch.Tensor, weights: torc
     """
     assert abs(result.mean().item() - 1) < 0.02
     # The sum over keys of the gradient equals that over queries of the result: both are the sum of the kept weights.
-    torch.testing.assert_close(gradient[..., 0].sum(-1), result[..., 0].sum(-1), rtol=1e-3, atol=1e-3)
+    # Each is rounded: to bfloat16 by as much as 1 in 256, at random.
+    torch.testing.assert_close(gradient[..., 0].sum(-1), result[..., 0].sum(-1), rtol=4e-3, atol=1e-3)
     # The variance of a sum of weights w that are kept with 0.75 and divided by 0.75 is the sum of w^2 / 3.
     expected = (weights.square().sum(-1) / 3).mean().sqrt().item()
     assert abs(result[..., 0].std().item() / expected - 1) < 0.15
