@@ -157,7 +157,7 @@ def model_too_large() -> None:
     if is_applied("split or quantize the model"):
         for number in range(64):
             layer = torch.nn.Linear(WIDTH, WIDTH, device=DEVICE, dtype=torch.bfloat16)
-            model.append(layer.requires_grad_(number >= 48))
+            model.append(layer.requires_grad_(number >= 60))
         model(torch.zeros(64, WIDTH, device=DEVICE, dtype=torch.bfloat16)).sum().backward()
         return
     for _ in range(64):
