@@ -135,8 +135,7 @@ def follow_zoo(folder: Path, chosen: Sequence[Program]) -> Iterator[Followed]:
         if advice is not None and advice.setting is not None:
             changes[program.identity] = {advice.setting[0]: advice.setting[1]}
         elif advice is not None and advice.remedy == REMEDIES[program.cause].value:
-            # A second card, for a model that is to be split.
-            changes[program.identity] = {"OOM_ZOO_REMEDY": advice.remedy, "VNPU_DEVICES": "2"}
+            changes[program.identity] = {"OOM_ZOO_REMEDY": advice.remedy}
     outcomes: dict[str, str] = {}
     for variables in {tuple(change.items()) for change in changes.values()}:
         changed = [program for program in chosen if tuple(changes.get(program.identity, {}).items()) == variables]
