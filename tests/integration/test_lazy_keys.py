@@ -1,7 +1,7 @@
 """Operators that run others take part in what torch does around them as they do without the tool.
 
 In conjugation, which it does lazily: allocation for allocation. Bits are not compared: those of LAPACK depend on where memory
-begins, also without the tool. In counting what is written in place, and in gradients: those that have nothing in front of
+begins, also without the tool. In counting what is written in place, in gradients, and in autocast: those that have nothing in front of
 them that does it for them as a whole.
 """
 
@@ -66,6 +66,11 @@ for operator in (torch.ops.of_the_test.result, lambda x: torch.copysign(ones, x)
     print(type(result.grad_fn).__name__, source.grad.tolist(), source.grad._version)
     with torch.no_grad():
         print(operator(source).requires_grad)
+library.define("product(Tensor x) -> Tensor")
+library.impl("product", lambda x: x @ x, "CPU")
+for enabled in (True, False):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+        print(torch.ops.of_the_test.product(torch.ones(3, 3)).dtype, torch.zeros(3).dtype)
 weights = torch.ones(3, requires_grad=True)
 loss = (weights * weights).sum()
 with torch.no_grad():

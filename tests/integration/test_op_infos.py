@@ -51,7 +51,15 @@ UNSTABLE: Final = frozenset(
 )
 """Entries with calls that differ from one run without the tool to another: they leave memory as it was."""
 MOST_UNSTABLE: Final = 180
-"""Calls of a slice that may be left out because they differ without the tool: 172 with torch 2.13, of 24,000 of all slices."""
+"""Calls of a slice that may be left out because they differ without the tool: 172 with torch 2.13, of 29,300 of all slices."""
+
+
+KNOWN: Final = {
+    "nn.functional.embedding": "a sparse gradient is copied into `grad`: torch takes it as it is only if no mode is active",
+}
+"""Entries with calls that differ under the tool, and why: two calls with torch 2.13."""
+MOST_KNOWN: Final = 2
+"""Calls of a slice that may differ because of that."""
 
 
 def lines_of(run: ToolRun, file: Path) -> dict[str, str]:
@@ -131,4 +139,7 @@ def test_all_operators_do_what_they_do_alone(first: int, tmp_path: Path) -> None
         observed.pop(call, None)
         del alone[call]
     differing = differences(alone, observed)
+    known = [text for text in differing if entry_of(text) in KNOWN]
+    assert len(known) <= MOST_KNOWN, "\n".join(known)
+    differing = [text for text in differing if text not in known]
     assert not differing, f"{len(differing)} of {len(alone)} calls\n" + "\n".join([*differing, left_out])

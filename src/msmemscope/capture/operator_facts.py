@@ -25,6 +25,9 @@ _UNDECLARED_WRITES = {
 }
 """Operators of torch that write arguments without saying so in their schema."""
 
+AUTOCAST_KEYS = ("AutocastCPU", "AutocastPrivateUse1")
+"""Names of torch, for the CPU and for NPUs."""
+
 _COMMUNICATION_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functional_autograd"})
 """Their operators write tensors from other threads, and their schemas do not say which."""
 
@@ -60,6 +63,8 @@ class OperatorFacts:
     does that for the operator as a whole, as it does for most."""
     differentiates_within: bool
     """Whether gradients go through what the operator runs: nobody has told torch of a derivative of its own."""
+    casts_within: bool
+    """Whether autocast changes what such an operator runs: nobody has told torch how it is to be cast as a whole."""
 
 
 def operator_facts(operator: Any) -> OperatorFacts:
@@ -94,6 +99,7 @@ def operator_facts(operator: Any) -> OperatorFacts:
         writes_later=is_communication,
         counts_within=is_bare or (_is_guarded_less(schema) and not _has_kernel(schema, "ADInplaceOrView")),
         differentiates_within=is_bare,
+        casts_within=is_bare and not any(_has_kernel(schema, key) for key in AUTOCAST_KEYS),
     )
 
 

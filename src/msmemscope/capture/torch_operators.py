@@ -14,7 +14,7 @@ from msmemscope.capture.boxed_calls import learn_boxed_calls
 from msmemscope.capture.compiled_graphs import watch_compiled_graphs
 from msmemscope.capture.current_npu import current_npu
 from msmemscope.capture.module_labels import module_labels
-from msmemscope.capture.operator_facts import operator_facts
+from msmemscope.capture.operator_facts import AUTOCAST_KEYS, operator_facts
 from msmemscope.capture.tensor_layout import learn_tensor_layout
 from msmemscope.capture.watched_npus import warn_of_concurrent_launches, watches_several_npus
 from msmemscope.model.devices import DEVICE_CPU
@@ -64,14 +64,16 @@ _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
 _LAZY_KEYS = tuple(name for name in ("Conjugate", "Negative", "ZeroTensor") if hasattr(torch._C.DispatchKey, name))  # noqa: SLF001 - no public name
 """What torch makes of tensors where an operator needs it. It excludes these keys where it calls a mode; alone, operators that run
 others have them."""
+_DIFFERENTIATING_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
 _KEPT_KEYS = tuple(
     name
-    for name in ("ADInplaceOrView", "AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
+    for name in ("ADInplaceOrView", *_DIFFERENTIATING_KEYS, *AUTOCAST_KEYS)
     if hasattr(torch._C.DispatchKey, name)  # noqa: SLF001 - no public name
 )
 """What torch excludes there, too. Alone, operators keep what their caller has of it if nothing stands in front of them."""
 _COUNTING = 1
-_DIFFERENTIATING = (1 << len(_KEPT_KEYS)) - 1 - _COUNTING
+_DIFFERENTIATING = sum(1 << place for place, name in enumerate(_KEPT_KEYS) if name in _DIFFERENTIATING_KEYS)
+_CASTING = sum(1 << place for place, name in enumerate(_KEPT_KEYS) if name in AUTOCAST_KEYS)
 _TRACING_KEYS = tuple(
     getattr(torch._C._TorchDispatchModeKey, name)  # noqa: SLF001 - no public name
     for name in ("FAKE", "PROXY", "FUNCTIONAL")
@@ -174,7 +176,9 @@ def _make_plan(operator: Any) -> int:
     if not isinstance(operator, OpOverload):
         return _plans.setdefault(operator, _NO_PLAN)
     facts = operator_facts(operator)
-    kept = _COUNTING * facts.counts_within | _DIFFERENTIATING * facts.differentiates_within
+    kept = (
+        _COUNTING * facts.counts_within | _DIFFERENTIATING * facts.differentiates_within | _CASTING * facts.casts_within
+    )
     number = _native.define_operator(
         facts.name,
         tuple(map(int, facts.inputs)),
