@@ -83,24 +83,24 @@ except RuntimeError as error:
 """
 
 
-@OPTIONS
-def test_conjugates_are_made_as_they_are_alone(tmp_path: Path, option: str) -> None:
-    """Of a pseudoinverse, a decomposition, a product."""
+def compare(tmp_path: Path, text: str, option: str) -> str:
+    """Check that a program prints the same with the tool; returns what that is."""
     program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+    program.write_text(text)
     alone = run_python([program], output=tmp_path, variables={})
     observed = run_observed_with_results([program], option, output=tmp_path / "output")
     assert alone.returncode == 0, alone.stderr
     assert observed.stdout == alone.stdout
+    return alone.stdout
+
+
+@OPTIONS
+def test_conjugates_are_made_as_they_are_alone(tmp_path: Path, option: str) -> None:
+    """Of a pseudoinverse, a decomposition, a product."""
+    assert compare(tmp_path, PROGRAM, option)
 
 
 @OPTIONS
 def test_what_is_written_is_counted_as_it_is_alone(tmp_path: Path, option: str) -> None:
     """Or else torch would not notice that a program has overwritten what its backward pass needs; gradients go where they go alone."""
-    program = tmp_path / "program.py"
-    program.write_text(COUNTING)
-    alone = run_python([program], output=tmp_path, variables={})
-    observed = run_observed_with_results([program], option, output=tmp_path / "output")
-    assert alone.returncode == 0, alone.stderr
-    assert "modified by an inplace operation" in alone.stdout
-    assert observed.stdout == alone.stdout
+    assert "modified by an inplace operation" in compare(tmp_path, COUNTING, option)

@@ -178,7 +178,8 @@ class ImpliedSteps:
 def _known_by(module: Any) -> Any:
     """A model that is made anew takes the turn of the one before: the program's own classes count, not their objects."""
     kind = type(module)
-    return module if kind.__module__.startswith("torch.") else kind
+    # A class can have anything as its module, and nothing may be raised into the program from here.
+    return module if str(kind.__module__).startswith("torch.") else kind
 
 
 def _has_optimizer() -> bool:

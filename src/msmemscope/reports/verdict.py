@@ -145,12 +145,11 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
             merged[key] = one if known is None else _together(known, one)
-    peaks = {
-        (peak.device, peak.pool): peak.peak_bytes
-        for process in processes
-        if process.overview is not None
-        for peak in process.overview.peaks
-    }
+    peaks: dict[tuple[int, int], int] = {}
+    for process in processes:
+        for peak in process.overview.peaks if process.overview is not None else ():
+            of_pool = (peak.device, peak.pool)
+            peaks[of_pool] = max(peaks.get(of_pool, 0), peak.peak_bytes)
     by_size = sorted(merged.values(), key=lambda one: (_GRAVITY[one.kind], -one.size_bytes, one.site))
     leaks = {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}
     return [

@@ -318,19 +318,7 @@ def test_a_damaged_capture_is_finished_like_any_other(
     assert main(["recover", str(tmp_path), option, "--call-stack=c,python"]) == 0
     assert dumps_in(healthy) == 1
     assert dumps_in(damaged) >= 1
-    for kind in (
-        "leaks",
-        "inefficient",
-        "decompose",
-        "card",
-        "reserved",
-        "peak",
-        "operators",
-        "oom",
-        "growth",
-        "sleep",
-        "watch",
-    ):
+    for kind in QUESTIONS:
         assert main(["analyze", kind, str(tmp_path)]) == 0
         assert main(["analyze", kind, str(next(damaged.glob("device_*/dump/*")))]) in {0, 2}
     assert main(["events", str(damaged), "--definitions"]) == 0
