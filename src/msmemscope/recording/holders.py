@@ -57,7 +57,7 @@ def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
     )
     chains = blocks.select(found.alias("found")).unnest("found")
     container = [container_of(pl.col(name)) for name in ("place", "rest")]
-    is_filling = pl.len().over(*container, "field") <= pl.col("most").cast(pl.Int64)
+    is_filling = pl.len().over(*container, "field") <= pl.col("most").cast(pl.Int64, strict=False)
     # What has more of them is a container by itself, that may grow.
     is_entry = pl.col("field").n_unique().over(*container) <= _MOST_FIELDS
     return chains.select((is_filling & is_entry).fill_null(value=False)).to_series()

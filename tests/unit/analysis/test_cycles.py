@@ -51,3 +51,14 @@ def test_a_search_at_the_end_does_not_count() -> None:
     trace = trials(found_at=9)
     trace.holder(trace.malloc(80 * MIB, SITE), CHAIN)
     assert find_waiting_cycles(trace.recording()) == ()
+
+
+def test_holders_of_blocks_that_are_gone_say_nothing() -> None:
+    """As a damaged recording can have them."""
+    trace = Trace()
+    for _ in range(4):
+        block = trace.malloc(8 * MIB, SITE)
+        trace.free(block)
+        trace.holder(block, CHAIN)
+        trace.step()
+    assert find_waiting_cycles(trace.recording()) == ()

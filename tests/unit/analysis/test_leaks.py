@@ -383,3 +383,12 @@ def test_a_container_that_is_not_full_yet_leaks_nothing(bound: int | None, leake
             trace.free(block)
     found = find_step_leaks(trace.recording())
     assert found.leaked.height == max(leaked - 1, 0)
+
+
+def test_a_bound_of_nonsense_is_none() -> None:
+    """As a damaged recording can have it."""
+    trace = Trace()
+    for step in range(6):
+        trace.holder(trace.malloc(100, "/home/me/keep.py(3): main"), f"main.last[{step} of at most {10**30}]")
+        trace.step()
+    assert find_step_leaks(trace.recording()).leaked.height == 4
