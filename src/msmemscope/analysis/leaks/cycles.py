@@ -83,8 +83,6 @@ def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | Non
     moment = MemoryUse.of(waiting.with_columns(malloc_sequence=pl.col("noted"))).peak_moment
     sites = call_sites(recording, everything)
     then = blocks_in_use(waiting.filter(pl.col("noted") <= moment), moment)
-    if then.is_empty():  # holders that were noted behind the end of their blocks: a damaged recording
-        return None
     then = then.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
     same = everything.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").join(
         then.select("site_path", "size").unique(), on=["site_path", "size"], how="semi"
