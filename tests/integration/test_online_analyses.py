@@ -59,10 +59,10 @@ def test_without_steps_one_line_says_what_is_missing(
     run = run_under_tool(command)
     about_leaks = [line for line in run.stderr.splitlines() if "leak" in line and "leaky_steps" not in line]
     assert len(about_leaks) == 1
-    assert about_leaks[0].startswith("  leaks: not judged, the program has no steps")
+    assert about_leaks[0].startswith("msmemscope: leaks not judged: no steps were seen")
     assert "Gap Analysis" not in run.stderr
     off = run_under_tool(command, "--analysis=", output=run.output.with_name("off"))
-    assert "leaks:" not in off.stderr
+    assert "msmemscope: leaks not judged: --analysis leaves them out" in off.stderr
 
 
 def test_the_python_interface_finds_them_too(

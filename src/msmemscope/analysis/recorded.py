@@ -251,12 +251,14 @@ class Recorded:
                 "went outside of it is not here"
             )
 
+    def devices_left_out(self) -> tuple[list[str], str]:
+        """Return the devices that the program used and the option `--device` left out, and that option."""
+        chosen = self._settings("devices")
+        return sorted(set(self.facts.get("unobserved_device", ()))), f"--device={chosen[-1]}" if chosen else "--device"
+
     def _devices(self) -> Iterator[str]:
-        """Devices that the program used, and the option `--device` left out."""
-        used = sorted(set(self.facts.get("unobserved_device", ())))
+        used, option = self.devices_left_out()
         if used:
-            chosen = self._settings("devices")
-            option = f"--device={chosen[-1]}" if chosen else "--device"
             yield f"{', '.join(used)} {'was' if len(used) == 1 else 'were'} used, which {option} leaves out"
 
 

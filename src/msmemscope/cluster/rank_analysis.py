@@ -5,6 +5,7 @@ The questions are those of the registry, asked as at the end of a run (`launch.j
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,6 +69,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
         "step_source": recording.step_source.value,
         "steps_ended": process_steps(recording).ended,
         "findings": list(itertools.islice(_findings(judged.summary), MOST_FINDINGS)),
+        "not_judged": [dataclasses.asdict(one) for one in judged.summary.not_judged],
         "coverage": _lines(recording.coverage),
         "problems": _lines(judged.remarks[len(recording.coverage) :]),
     }

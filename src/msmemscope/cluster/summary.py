@@ -16,7 +16,7 @@ from msmemscope.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUMMARY_VERSION: Final = 2
+SUMMARY_VERSION: Final = 3
 """Of the row: one that was kept by another version is made anew."""
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
@@ -77,6 +77,7 @@ SUMMARY_SCHEMA: Final = pl.Schema(
                 "most_bytes": pl.List(pl.Int64()),
             }
         ),
+        "not_judged": pl.List(pl.Struct({"subject": pl.String(), "reason": pl.String(), "remedy": pl.String(), "is_device": pl.Boolean()})),
         "coverage": pl.List(pl.String()), "problems": pl.List(pl.String()),
     }
 )  # fmt: skip
@@ -95,6 +96,7 @@ modules: what modules of the vendor's software have of the device when the drive
     it: the buffers of a communicator stand at the line that used it first.
 steps: peaks of the steps `first` to `last` and what was in use when the last one ended, from the first step on.
 findings: as `reports.verdict` has them of this process alone: kind, line, bytes, and bytes per step that it grows by.
+not_judged: what keeps it from saying that nothing was found, fields as of `analysis.judged.NotJudged`.
 curve: over time, from the first change to the last one.
 coverage: what was lost before it could be read; problems: what was skipped.
 """

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.coverage import recorded_coverage, summary_limits
 from msmemscope.analysis.inefficient.inefficient import find_inefficient
-from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS
+from msmemscope.analysis.judged import LEAKS, NotJudged, devices_not_observed, failures_not_judged, leaks_not_judged
+from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS_SUBJECT
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.owners.decomposition import DECOMPOSED_KINDS, DecompositionOptions, decompose_capture
 from msmemscope.analysis.owners.ownership import OWNER_KINDS, owners_of_capture
@@ -47,21 +48,19 @@ MOST_EVENTS: Final = 30_000_000
 """Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
 
 _STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)
+_COVERED_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
+"""What says which part of a run was recorded."""
 _NEEDED_BY_LEAKS: Final = (
-    *MEMORY_KINDS, *_STEP_KINDS,
+    *MEMORY_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
     EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
 )  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
-    *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
+    *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
     EventKind.ATEN_START, EventKind.ATEN_END, EventKind.ATB_START, EventKind.ATB_END,
 )  # fmt: skip
 _NEEDED: Final = {Analysis.LEAKS: _NEEDED_BY_LEAKS, Analysis.INEFFICIENT: _NEEDED_BY_INEFFICIENT}
 _RESERVED: Final = "reserved"
 _WATCH: Final = "watch"
-_NO_STEPS: Final = (
-    "leaks: not judged, the program has no steps: no optimizer and no module runs, and none are marked (msmemscope.step() "
-    'behind each, or mstx ranges "step start")'
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +77,8 @@ class RunAnalyses:
     """None if it was not asked for, or could not be done."""
     watch: WatchResult | None = None
     """None if no memory was watched."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """Of what a summary says where nothing is found: what cannot be said."""
     remarks: tuple[str, ...] = ()
     """What the recording leaves out, and what was not done, and why: one sentence each."""
 
@@ -181,22 +182,26 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
     """
     if first.error is not None:
         raise first.error
-    if capture.is_running():
-        remarks = [*first.remarks]
-        return RunAnalyses(decomposition=_decomposition(capture, first, remarks), remarks=tuple(remarks))
-    remarks = [*summary_limits(Recorded.of_capture(capture)), *_queue_remarks(capture)]
+    recorded = Recorded.of_capture(capture)
+    remarks = [*summary_limits(recorded), *_queue_remarks(capture)]
     leaks = reserved = watch = None
     recordings = first.recordings or RunRecordings(capture)
+    not_judged: tuple[NotJudged, ...] = (NotJudged(LEAKS, "--analysis leaves them out", "--analysis=leaks"),)
     if Analysis.LEAKS.value in _asked(capture):
-        with _surviving(Analysis.LEAKS.value, capture, remarks):
-            leaks = _leaks(capture, recordings, remarks)
+        failed: list[str] = []
+        with _surviving(Analysis.LEAKS.value, capture, failed):
+            leaks, not_judged = _leaks(capture, recordings)
+        if failed:
+            remarks.extend(failed)
+            not_judged = (NotJudged(LEAKS, failed[0].partition(": ")[2]),)
         with _surviving(_RESERVED, capture, remarks):
             reserved = _reserved(capture, recordings)
     remarks.extend(first.remarks)
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
     decomposition = _decomposition(capture, first, remarks)
-    return RunAnalyses(leaks, reserved, first.inefficient, decomposition, watch, tuple(remarks))
+    not_judged = (*devices_not_observed(recorded), *not_judged, *failures_not_judged(recorded))
+    return RunAnalyses(leaks, reserved, first.inefficient, decomposition, watch, not_judged, tuple(remarks))
 
 
 def kinds_in_memory(capture: Capture) -> KindsInMemory:
@@ -248,21 +253,16 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
         )
 
 
-def _leaks(capture: Capture, recordings: RunRecordings, remarks: list[str]) -> LeakOverview | None:
-    """Returns what is said about leaks; None, and a remark, if nothing can be."""
-    counts = capture.kind_counts()
-    if counts.get(EventKind.MALLOC, 0) == 0:
-        return None  # what the recording leaves out stands in the summary anyway
-    coverage = recorded_coverage(LEAKS, Recorded.of_capture(capture))
+def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
+    """Returns what is said about leaks, None if nothing can be; and what is not judged of them."""
+    coverage = recorded_coverage(LEAKS_SUBJECT, Recorded.of_capture(capture))
     if not coverage.is_answered:
-        remarks.extend(f"leaks: not judged, {line}" for line in coverage.missing)
-        return None
-    recording = recordings.of(Analysis.LEAKS, remarks)
+        return None, tuple(NotJudged(LEAKS, line) for line in coverage.missing)
+    too_much: list[str] = []
+    recording = recordings.of(Analysis.LEAKS, too_much)
     if recording is None:
-        return None
-    found, why_not = judged_leaks(find_leaks(recording))
-    remarks.extend(why_not)
-    return found
+        return None, tuple(NotJudged(LEAKS, line.partition(": ")[2]) for line in too_much)
+    return judged_leaks(find_leaks(recording))
 
 
 def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | None:
@@ -273,14 +273,12 @@ def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | N
     return find_reserved(recording) if recording is not None else None
 
 
-def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[str, ...]]:
-    """Return leaks as far as they could be judged: None if nothing could, with a remark for each reason."""
-    if found.step_leaks.steps_ended == 0:
-        # Then growth over time is judged; where that could not be either, it says why.
-        return (None, (_NO_STEPS,)) if found.slow_leaks.remarks else (found, ())
-    if found.step_leaks.remarks and not found.fluctuation.pools:
-        return None, found.step_leaks.remarks
-    return found, ()
+def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
+    """Return leaks as far as they could be judged: None if nothing could; and what could not."""
+    not_judged = leaks_not_judged(found)
+    if not any(one.subject == LEAKS for one in not_judged):
+        return found, not_judged
+    return found if found.coverage.is_answered and found.fluctuation.pools else None, not_judged
 
 
 def _inefficient(recordings: RunRecordings, remarks: list[str]) -> InefficientResult | None:

@@ -308,6 +308,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         reserved=analyses.reserved,
         inefficient=analyses.inefficient,
         watch=analyses.watch,
+        not_judged=analyses.not_judged,
         analysis_remarks=analyses.remarks,
         place=Place.from_facts(facts),
         start_ns=header.start_ns,

@@ -7,7 +7,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msmemscope.analysis.judged import LEAKS, NotJudged, devices_not_observed, failures_not_judged
 from msmemscope.analysis.peak.overview import recording_overview
+from msmemscope.analysis.recorded import Recorded
 from msmemscope.errors import EventLogError, MsmemscopeError
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import messages
@@ -57,9 +59,11 @@ def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS
             results[name] = question.examine(recording, question.options())
     answered = {name: result for name, result in results.items() if result.coverage.is_answered}
     leaks: LeakOverview | None = None
-    if "leaks" in answered:
-        leaks, why_not = judged_leaks(answered["leaks"])
-        remarks.extend(why_not)
+    not_judged: tuple[NotJudged, ...] = (NotJudged(LEAKS, "the analysis failed"),)
+    if "leaks" in results:
+        leaks, not_judged = judged_leaks(results["leaks"])
+    recorded = Recorded.of(recording)
+    not_judged = (*devices_not_observed(recorded), *not_judged, *failures_not_judged(recorded))
     overview = None
     with named_failure("peak", recording, remarks):
         overview = recording_overview(recording, out_of_memory=answered.get("oom"))
@@ -73,6 +77,7 @@ def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS
         reserved=answered.get("reserved"),
         inefficient=answered.get("inefficient"),
         watch=results.get("watch"),
+        not_judged=not_judged,
         place=recording.place,
         start_ns=_start_ns(recording),
     )

@@ -40,6 +40,7 @@ from msmemscope.model.sources import NPU_SOURCES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from msmemscope.analysis.judged import NotJudged
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.launch.destination import Destination
@@ -186,11 +187,8 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         processes=_as_shown(exported.processes),
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
-        unobservable=(
-            *_unobservable(program, is_silent=not exported.processes),
-            *_npu_not_there(config, exported.processes, ledger.facts),
-            *_not_recorded(config),
-        ),
+        unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
+        not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
         nothing_recorded=() if recorded else (*_why_nothing(config, ledger.facts), *_refused(end)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
@@ -265,7 +263,7 @@ def _unobservable(program: str, *, is_silent: bool) -> Iterator[str]:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
 
 
-def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[str]:
+def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[NotJudged]:
     """Why nothing was seen of an NPU that was to be observed.
 
     Args:
@@ -278,29 +276,34 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
     others = {key.removeprefix("observed.") for key in facts}
     if not wanted or NPU_SOURCES & (recorded | others):
         return
+    from msmemscope.analysis.judged import NO_CANN_LOADED, OBSERVE_CPU, NotJudged
+
     devices, place = ", ".join(wanted), cann_directory()
     if not place:
-        variables = " nor ".join(CANN_VARIABLES)
-        yield f"{devices}: no CANN is set up here (neither {variables} is set); source its set_env.sh, or use --device=cpu"
+        reason = f"no CANN is set up here, neither {' nor '.join(CANN_VARIABLES)} is set"
+        yield NotJudged(devices, reason, "source its set_env.sh, or use --device=cpu", is_device=True)
     elif not Path(place).is_dir():
-        yield f"{devices}: the environment names a CANN that is not there: {place}"
+        yield NotJudged(devices, f"the environment names a CANN that is not there: {place}", is_device=True)
     else:
-        yield f"{devices}: the program loaded no library of CANN; --device=cpu observes CPU tensors"
+        yield NotJudged(devices, NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
 
 
-def _not_recorded(config: Config) -> Iterator[str]:
+def _not_recorded(config: Config) -> Iterator[NotJudged]:
     """Kinds of devices whose blocks nobody records while a program runs, and what there is instead."""
+    from msmemscope.analysis.judged import NotJudged
+
     for kind, names in KIND_NAMES.items():
         wanted = [device for device in config.devices if device.partition(":")[0] == names.word]
         if not wanted or kind is DeviceKind.NPU:
             continue
-        instead = "snapshots and failed allocations are"
+        reason = "allocations are not recorded while a program runs, snapshots and failed allocations are"
+        remedy = ""
         if kind is DeviceKind.CUDA:
-            instead += (
-                f"; let torch record a history ({names.module}.memory._record_memory_history()), and analyse the file of "
+            remedy = (
+                f"let torch record a history, {names.module}.memory._record_memory_history(), and analyse the file of "
                 f"{names.module}.memory._dump_snapshot()"
             )
-        yield f"{', '.join(wanted)}: allocations are not recorded while a program runs, {instead}"
+        yield NotJudged(", ".join(wanted), reason, remedy, is_device=True)
 
 
 def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:

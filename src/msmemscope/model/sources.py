@@ -7,7 +7,7 @@ from typing import Final
 CPU_SOURCES: Final = frozenset({"torch_cpu"})
 """What only observes memory of the cpu."""
 
-NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb", "allocator"})
+NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb", "allocator", "pta"})
 """What only a program has that uses CANN."""
 
 

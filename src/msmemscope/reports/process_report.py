@@ -187,6 +187,7 @@ class _ProcessReport:
         lines += process.remarks
         if process.decomposition is not None:
             lines += [f"decompose: {limit}" for limit in process.decomposition.coverage.limits]
+        lines += [one.sentence for one in process.not_judged]
         lines += process.analysis_remarks
         if process.tool_memory_bytes:
             limit = process.tool_memory_limit_bytes

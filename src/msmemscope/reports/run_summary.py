@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
+    from msmemscope.analysis.judged import NotJudged
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.owners.decomposition import Decomposition
     from msmemscope.analysis.peak.overview import MemoryOverview
@@ -54,6 +55,8 @@ class ProcessSummary:
     """None if it was not asked for, or was not done."""
     watch: WatchResult | None = None
     """None if no memory was watched."""
+    not_judged: tuple[NotJudged, ...] = ()
+    """What cannot be said where nothing is found."""
     analysis_remarks: tuple[str, ...] = ()
     """Analyses that were asked for and could not be done, and why: one sentence each."""
     place: Place = dataclasses.field(default_factory=Place)
@@ -73,6 +76,20 @@ class ProcessSummary:
     """The most that it could ever have been."""
     log_bytes: int = 0
     """Size of the event log."""
+
+    @property
+    def judges_leaks(self) -> bool:
+        """Whether leaks were judged."""
+        from msmemscope.analysis.judged import LEAKS
+
+        return self.leaks is not None and not any(one.subject == LEAKS for one in self.not_judged)
+
+    @property
+    def judges_failures(self) -> bool:
+        """Whether a failed allocation would have been seen."""
+        from msmemscope.analysis.judged import FAILURES
+
+        return self.overview is not None and not any(one.subject == FAILURES for one in self.not_judged)
 
     @property
     def rank(self) -> int | None:
@@ -117,14 +134,19 @@ class RunSummary:
     removed: tuple[str, ...] = ()
     """Results that somebody took away before they were finished, one sentence each."""
     unobservable: tuple[str, ...] = ()
-    """What could not be observed at all, and why."""
+    """Programs that could not be observed at all, and why."""
+    not_observed: tuple[NotJudged, ...] = ()
+    """Devices that were asked for and not observed in any process."""
     recover_command: str = "msmemscope recover DIR"
     """What finishes the captures of processes that still run."""
 
     @property
     def unseen(self) -> tuple[str, ...]:
         """What could not be observed, and what had nothing to record: one sentence each."""
-        texts = [f"not observed: {reason}" for reason in self.unobservable]
+        texts = [
+            *(one.sentence for one in self.not_observed),
+            *(f"not observed: {reason}" for reason in self.unobservable),
+        ]
         if self.unrecorded_count:
             are = "process" if self.unrecorded_count == 1 else "processes"
             texts.append(f"nothing to record in {self.unrecorded_count} {are}: {listed(self.unrecorded)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.report_text import relative_path
-from msmemscope.reports.verdict import nothing_found, verdicts
+from msmemscope.reports.verdict import not_judged, verdicts, without_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +22,15 @@ def summary_content(processes: Sequence[ProcessSummary]) -> dict[str, Any]:
         processes: All of it, at least one.
     """
     found = verdicts(processes)
+    unknown = not_judged(processes)
+    sentences = [one.sentence(names_process=len(processes) > 1) for one in found]
+    first_line = sentences[0] if sentences else without_findings(processes, unknown)
     return {
+        "first_line": first_line,
         "verdicts": [
             {
                 "kind": one.kind.value,
-                "sentence": one.sentence(names_process=len(processes) > 1),
+                "sentence": sentence,
                 "device": device_name(one.device),
                 "size_bytes": one.size_bytes,
                 "block_count": one.block_count,
@@ -34,9 +38,10 @@ def summary_content(processes: Sequence[ProcessSummary]) -> dict[str, Any]:
                 "process_ids": [process.process_id for process in one.processes],
                 "next": one.command(relative_path(one.processes[0].directory)),
             }
-            for one in found
+            for one, sentence in zip(found, sentences, strict=True)
         ],
-        "nothing_found": None if found else nothing_found(processes),
+        "nothing_found": None if found or unknown else first_line,
+        "not_judged": list(unknown),
         "processes": [_process_content(process) for process in processes],
     }
 
@@ -64,11 +69,12 @@ def _process_content(process: ProcessSummary) -> dict[str, Any]:
             }
             for peak in peaks
         ],
-        "leaked_bytes": None if process.leaks is None else process.leaked_bytes,
+        "leaked_bytes": process.leaked_bytes if process.judges_leaks else None,
         "files": [str(file.path) for file in process.files],
         "coverage": [
             *process.remarks,
             *(f"not observed: {reason}" for reason in process.unobserved),
+            *(one.sentence for one in process.not_judged),
             *process.analysis_remarks,
         ],
     }

@@ -134,7 +134,7 @@ class _Screen:
             self._running(summary),
         )
         room = most - 1 - len(head) - sum(len(section) + 1 for section in (before, *behind) if section)
-        remarks = self._remarks(summary, room=max(room - _ROOM_FOR_PEAKS, limits.remarks))
+        remarks = self._remarks(summary, found, room=max(room - _ROOM_FOR_PEAKS, limits.remarks))
         room -= len(remarks) + 1 if remarks else 0
         largest = max(processes, key=lambda process: process.peak_bytes)
         peaks = self._peaks(largest, room - 1, is_one=is_one)
@@ -142,14 +142,12 @@ class _Screen:
         return ["", *head, *(line for section in sections for line in _after_blank(section))]
 
     def _verdicts(self, summary: RunSummary, found: Sequence[Verdict], limits: _Limits) -> list[str]:
-        from msmemscope.reports.verdict import nothing_found
+        from msmemscope.reports.verdict import VerdictKind, not_judged, without_findings
 
         processes = summary.processes
+        unknown = not_judged(processes, summary.not_observed)
         if not found:
-            events = sum(process.event_count for process in processes)
-            of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-            text = f"msmemscope: {nothing_found(processes)} ({counted(events, 'event')} of {of})"
-            return self._sentence(text, indent=2, style=HEADING)
+            return self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
         lines = []
         for number, verdict in enumerate(found[: limits.verdicts]):
             sentence = verdict.sentence(names_process=len(processes) > 1)
@@ -159,6 +157,9 @@ class _Screen:
             lines += self._line(f"  and {format_count(len(found) - limits.verdicts)} more findings", QUIET)
         if found[0].remedy:
             lines += self._sentence(f"  {found[0].remedy}", 4)
+        if found[0].kind in {VerdictKind.RESERVED, VerdictKind.INEFFICIENT}:
+            # What is graver than that may be in what was not judged.
+            lines += [line for sentence in unknown for line in self._sentence(f"  {sentence}", 4)]
         directory = relative_path(found[0].processes[0].directory)
         return [*lines, *self._line(f"next: {found[0].command(directory)}", HEADING)]
 
@@ -316,16 +317,24 @@ class _Screen:
             lines += self._line(f"  and {len(named) - len(listed)} more", QUIET)
         return lines
 
-    def _remarks(self, summary: RunSummary, room: int) -> list[str]:
+    def _remarks(self, summary: RunSummary, found: Sequence[Verdict], room: int) -> list[str]:
         """What could not be observed or judged, and what was lost, in so many lines at most."""
+        from msmemscope.analysis.judged import GROWTH
+        from msmemscope.reports.verdict import VerdictKind, not_judged
+
         processes = summary.processes
         texts = [*summary.removed, *summary.unseen]
+        is_leak_found = any(verdict.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK} for verdict in found)
+        judgement = not_judged(processes, summary.not_observed, (GROWTH,) if is_leak_found else ())
+        texts = [text for text in texts if text not in judgement]
         # From here on what the reports of the processes say, too: this is what a full screen leaves out.
         texts += _grouped("", [(process, process.remarks) for process in processes])
         texts += _grouped("not observed", [(process, process.unobserved) for process in processes])
         decomposed = [(one, one.decomposition) for one in processes if one.decomposition is not None]
         texts += _grouped("decompose", [(process, found.coverage.limits) for process, found in decomposed])
         texts += _grouped("", [(process, process.analysis_remarks) for process in processes])
+        # Without a finding the first line says it.
+        texts += judgement if found else ()
         lines = [line for text in dict.fromkeys(texts) for line in self._sentence(f"  {text}", indent=4)]
         if len(lines) > room - 1:
             lines = [*lines[: room - 2], *self._line(f"  and more in {self._rest}", QUIET)]

@@ -19,8 +19,9 @@ from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from msmemscope.analysis.judged import NotJudged
     from msmemscope.reports.run_summary import ProcessSummary
 
 
@@ -87,6 +88,9 @@ class Verdict:
 
     remedy: str = ""
     """What to do, as a sentence; empty where that is not known or stands elsewhere."""
+    other_devices: tuple[int, ...] = ()
+    """Where the rest of it is, if not all of it is on `device`."""
+
     known_command: str = ""
     """What to type next, where whoever found it knows better than the question that the kind belongs to."""
 
@@ -110,7 +114,7 @@ class Verdict:
             return f"{self.known_sentence}{who}"
         size = format_bytes(self.size_bytes) if self.size_bytes else ""
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
-        where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
+        where = f"on {self._named_devices()}" if self.kind is not VerdictKind.OVERWRITTEN else ""
         (site, of_site), *others = self._bytes_by_line() or [(self.site, 0)]
         at = f"at {short_site(site)}" if site else ""
         if others:
@@ -119,6 +123,12 @@ class Verdict:
         held = f"held by {self.held_by}" if self.held_by else ""
         growth = f"{format_bytes(self.growth_bytes)} per step" if self.growth_bytes else ""
         return f"{self.kind.value}: {', '.join(filter(None, (head, growth, self.text, held)))}{who}"
+
+    def _named_devices(self) -> str:
+        names = [device_name(device) for device in sorted({self.device, *self.other_devices})]
+        if len(names) <= _MOST_NAMED:
+            return ", ".join(names)
+        return f"{len(names)} devices from {names[0]} to {names[-1]}"
 
     def _bytes_by_line(self) -> list[tuple[str, int]]:
         """`bytes_by_site` by lines of the program: each has the library that it called for most of its bytes behind it."""
@@ -178,6 +188,7 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
                 worst,
                 size_bytes=sum(part.size_bytes for part in parts),
                 block_count=sum(part.block_count for part in parts),
+                other_devices=_others(worst.device, parts),
                 processes=tuple(processes),
                 held_by=next((part.held_by for part in parts if part.held_by), ""),
                 bytes_by_site=tuple((part.site, part.size_bytes) for part in parts),
@@ -192,8 +203,14 @@ def _together(known: Verdict, one: Verdict) -> Verdict:
         worst,
         size_bytes=known.size_bytes + one.size_bytes,
         block_count=known.block_count + one.block_count,
+        other_devices=_others(worst.device, (known, one)),
         processes=(*worst.processes, *(process for process in other.processes if process not in worst.processes)),
     )
+
+
+def _others(device: int, parts: Sequence[Verdict]) -> tuple[int, ...]:
+    """The devices of some verdicts but one."""
+    return tuple(sorted({one for part in parts for one in (part.device, *part.other_devices)} - {device}))
 
 
 def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
@@ -383,12 +400,57 @@ def named_processes(processes: Iterable[ProcessSummary]) -> str:
 _MOST_NAMED: Final = 4
 
 
-def nothing_found(processes: Sequence[ProcessSummary]) -> str:
-    """Return what is said where nothing was found: what was looked for, and over how many steps."""
+def not_judged(
+    processes: Sequence[ProcessSummary], not_observed: Sequence[NotJudged] = (), but: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return what was not judged in some processes, one sentence each: what keeps a summary from saying that nothing was found.
+
+    Args:
+        processes: All of a run. One that had too little memory for a leak that is worth a verdict does not count.
+        not_observed: Devices that no process of the run observed.
+        but: Subjects that are left out.
+    """
+    from msmemscope.analysis.judged import together
+
+    largest = max((process.peak_bytes for process in processes), default=0)
+    least = min(_LEAST_LEAK_BYTES, round(_LEAST_LEAK_SHARE * largest))
+    of_run = {one.subject for one in not_observed}
+    concerned: dict[NotJudged, list[ProcessSummary]] = {one: [] for one in not_observed}
+    for process in processes:
+        for one in together(one for one in process.not_judged if one.subject not in but):
+            # A device that the whole run lacks is told of once, with the better reason.
+            if (one.is_device and one.subject not in of_run) or (not one.is_device and process.peak_bytes >= least):
+                concerned.setdefault(one, []).append(process)
+    return tuple(
+        f"{one.sentence} ({named_processes(who)})" if who and len(who) < len(processes) else one.sentence
+        for one, who in concerned.items()
+    )
+
+
+def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]) -> str:
+    """Return the first line where there is no verdict: what was not judged, or that nothing was found; and what was looked at.
+
+    Args:
+        processes: All of a run.
+        unknown: What `not_judged` returns of them.
+    """
+    events = counted(sum(process.event_count for process in processes), "event")
+    of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+    looked = ", ".join(_looked_at(processes))
+    if not unknown:
+        return f"{f'nothing found: {looked}' if looked else 'nothing was judged'} ({events} of {of})"
+    more = [f"and {len(unknown) - _MOST_NOT_JUDGED} more"] if len(unknown) > _MOST_NOT_JUDGED else []
+    unknown = [*unknown[:_MOST_NOT_JUDGED], *more]
+    return f"{'; '.join(unknown)}{f'; otherwise {looked}' if looked else ''} ({events} of {of})"
+
+
+def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:
+    """What was looked for in some processes in which nothing was found."""
     looked = []
-    judged = [process.leaks.step_leaks.steps_ended for process in processes if process.leaks is not None]
+    judged = [process.leaks.step_leaks for process in processes if process.leaks and process.judges_leaks]
     if judged:
-        looked.append(f"no leak over {counted(max(judged), 'step')}" if max(judged) else "no growth over the run")
+        steps = max(0 if one.remarks else one.steps_ended for one in judged)
+        looked.append(f"no leak over {counted(steps, 'step')}" if steps else "no growth over the run")
     if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
         looked.append("no steady growth of host memory")
     if any(process.reserved is not None and process.reserved.is_judged for process in processes):
@@ -397,6 +459,9 @@ def nothing_found(processes: Sequence[ProcessSummary]) -> str:
         looked.append("no inefficient memory worth fixing")
     if any(process.watch is not None and process.watch.was_watched for process in processes):
         looked.append("no unexpected change of watched memory")
-    if any(process.overview is not None for process in processes):
+    if any(process.judges_failures for process in processes):
         looked.append("no failed allocation")
-    return f"nothing found: {', '.join(looked)}" if looked else "nothing was judged"
+    return looked
+
+
+_MOST_NOT_JUDGED: Final = 3

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.analysis.judged import NotJudged
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import analyses
@@ -39,13 +40,15 @@ def test_what_was_asked_for_at_any_time_is_done(tmp_path: Path) -> None:
         log.fact("setting.analysis", text)
     log.malloc(0x1000, 64)
     found = analyzed(Capture(log.write()))
-    assert [remark.partition(":")[0] for remark in found.remarks] == ["leaks", *["inefficient memory"] * 2]
+    assert [remark.partition(":")[0] for remark in found.remarks] == ["inefficient memory"] * 2
+    assert [one.subject for one in found.not_judged] == ["leaks"]
 
 
 @pytest.mark.parametrize("analysis", ["", "oom"])
 def test_nothing_is_done_where_nothing_was_asked_for(analysis: str, tmp_path: Path) -> None:
-    """No remark either."""
-    assert analyzed(Capture(write_run(tmp_path, analysis=analysis))) == RunAnalyses()
+    """No remark either; that leaks were not judged is known, for a summary that found nothing."""
+    not_judged = (NotJudged("leaks", "--analysis leaves them out", "--analysis=leaks"),)
+    assert analyzed(Capture(write_run(tmp_path, analysis=analysis))) == RunAnalyses(not_judged=not_judged)
 
 
 def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
@@ -53,22 +56,23 @@ def test_a_process_without_blocks_needs_no_remark(tmp_path: Path) -> None:
     log = EventLogBuilder(tmp_path)
     log.fact("setting.analysis", "leaks")
     log.add(30, name_id=log.string("mark"))
-    assert analyzed(Capture(log.write())) == RunAnalyses()
+    not_judged = (NotJudged("leaks", "no allocations were recorded"),)
+    assert analyzed(Capture(log.write())) == RunAnalyses(not_judged=not_judged)
 
 
 @pytest.mark.parametrize(
-    "steps, settings, remark",
+    "steps, settings, sentence",
     [
-        (0, {}, "leaks: not judged, the program has no steps"),
-        (1, {}, "leaks over steps: not judged, 1 step has ended, at least 3 are needed"),
-        (6, {"steps": "2,3"}, "leaks: not judged, with --steps"),
+        (0, {}, "leaks not judged: no steps were seen (call msmemscope.step() after each)"),
+        (1, {}, "leaks not judged: 1 step has ended, at least 3 are needed"),
+        (6, {"steps": "2,3"}, "leaks not judged: with --steps"),
     ],
 )
-def test_runs_whose_leaks_cannot_be_judged(steps: int, settings: dict[str, str], remark: str, tmp_path: Path) -> None:
+def test_runs_whose_leaks_cannot_be_judged(steps: int, settings: dict[str, str], sentence: str, tmp_path: Path) -> None:
     """One sentence says why, and how to get it."""
     found = analyzed(Capture(write_run(tmp_path, steps=steps, settings=settings)))
     assert found.leaks is None
-    assert found.remarks[-1].startswith(remark)
+    assert found.not_judged[0].sentence.startswith(sentence)
 
 
 def test_two_steps_show_fluctuation(tmp_path: Path) -> None:
@@ -162,5 +166,8 @@ def test_of_several_processes_without_findings_one_is_shown(tmp_path: Path, caps
     assert main(["recover", str(tmp_path)]) == 0
     text = capsys.readouterr().err
     assert text.count("Gap Analysis of Device cpu") <= 1
-    assert text.count("leaks: not judged, the program has no steps") == 1
-    assert "(process 1003, 1004)" in " ".join(text.split())
+    first_line = " ".join(text.split("\n\n")[0].split())
+    assert first_line == (
+        "msmemscope: leaks not judged: no steps were seen (call msmemscope.step() after each) (processes 1003, 1004); "
+        "otherwise no leak over 6 steps, no failed allocation (202 events of 4 processes)"
+    )

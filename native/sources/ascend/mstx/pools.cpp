@@ -181,6 +181,15 @@ void* create_domain(const char* name) {
     return std::strcmp(name, kOldCachingName) == 0 ? known(domains[0]) : nullptr;
 }
 
+bool is_domain_known(format::Pool pool) noexcept {
+    for (const Domain& domain : domains) {
+        if (domain.pool == pool) {
+            return domain.is_known.load(std::memory_order_relaxed);
+        }
+    }
+    return false;
+}
+
 void* register_heap(void* handle, const HeapDescription* description) {
     Domain* const domain = domain_of(handle);
     if (domain == nullptr || description == nullptr || description->range == nullptr) {

@@ -23,6 +23,11 @@ void unregister_heap(void* domain, void* heap);
 void register_regions(void* domain, const RegionsRegisterBatch* batch);
 void unregister_regions(void* domain, const RegionsUnregisterBatch* batch);
 
+// Whether somebody has asked for the domain of a pool. torch_npu asks once, for its first block.
+#pragma GCC visibility push(default)
+bool is_domain_known(format::Pool pool) noexcept;
+#pragma GCC visibility pop
+
 // Writes what pools have reserved, of all devices of which that was written before or is anything.
 void record_reserved_again(const RecordingScope& scope) noexcept;
 

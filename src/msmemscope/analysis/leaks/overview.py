@@ -14,6 +14,7 @@ from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leak
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
 from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth
+from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
@@ -57,6 +58,8 @@ class LeakOverview:
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
+    is_growth_ruled_out: bool
+    """Whether the run holds no more in the end than early in it, which can be said of short ones, too."""
     pinned_growth: PinnedGrowth | None
     """Of pinned memory that torch's allocator keeps; None where it does not grow."""
     coverage: Coverage
@@ -98,6 +101,7 @@ def find_leaks(
         find_waiting_cycles(recording),
         find_driver_leaks(recording),
         find_host_growth(recording),
+        rules_out_growth(recording),
         find_pinned_growth(recording),
         coverage_of(SUBJECT, recording),
     )

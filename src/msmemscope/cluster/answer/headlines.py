@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.analysis.judged import FAILURES, NotJudged
+from msmemscope.analysis.judged import LEAKS as LEAKS_SUBJECT
 from msmemscope.cluster.answer.ranks import INDEX, PEERS, WHO, who_text
 from msmemscope.cluster.answer.spread import LEAST_PEERS, tested_groups
 from msmemscope.reports.report_text import counted
@@ -53,15 +55,18 @@ def headlines(answer: JobAnswer) -> tuple[Headline, ...]:
 
 
 def nothing_wrong(answer: JobAnswer) -> str:
-    """Return what is said where nothing is wrong: what was looked at."""
+    """Return what is said where nothing is wrong: what was not judged, and what was looked at."""
     judged = answer.judged
     if answer.rows.is_empty():
         return f"nothing could be read: {counted(len(answer.failures), 'capture')} without an answer"
+    unknown = _not_judged(answer)
+    subjects = {one.subject for one, _ in unknown}
     steps = int(answer.rows["steps_ended"].max() or 0)  # type: ignore[arg-type]  # whole numbers
-    looked = [
-        f"no leak over {counted(steps, 'step')}" if steps else "no steps to judge leaks by",
-        "no failed allocation",
-    ]
+    looked = []
+    if LEAKS_SUBJECT not in subjects:
+        looked.append(f"no leak over {counted(steps, 'step')}" if steps else "no growth over the run")
+    if FAILURES not in subjects:
+        looked.append("no failed allocation")
     groups = tested_groups(answer.rows).filter(pl.col("count") >= LEAST_PEERS)
     tested = int(groups["count"].sum())
     looked.append(
@@ -69,7 +74,24 @@ def nothing_wrong(answer: JobAnswer) -> str:
     )
     if answer.axes:
         looked.append(f"evenly spread over {', '.join(spread.axis for spread in answer.axes)}")
-    return f"nothing found in {counted(judged.height, 'rank')}: {', '.join(looked)}"
+    if not unknown:
+        return f"nothing found in {counted(judged.height, 'rank')}: {', '.join(looked)}"
+    sentences = [
+        one.sentence if count == answer.rows.height else f"{one.sentence} ({counted(count, 'rank')})"
+        for one, count in unknown
+    ]
+    return f"{'; '.join(sentences)}; otherwise {', '.join(looked)} in {counted(judged.height, 'rank')}"
+
+
+def _not_judged(answer: JobAnswer) -> list[tuple[NotJudged, int]]:
+    """What was not judged, with the number of processes, the most first."""
+    rows = answer.rows.select(pl.col("not_judged").explode().drop_nulls()).unnest("not_judged")
+    counts = (
+        rows.group_by(rows.columns, maintain_order=True)
+        .len("count")
+        .sort("count", descending=True, maintain_order=True)
+    )
+    return [(NotJudged(*row[:-1]), row[-1]) for row in counts.iter_rows()]
 
 
 def who(answer: JobAnswer, rows: Sequence[int]) -> str:

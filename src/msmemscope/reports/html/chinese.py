@@ -308,9 +308,16 @@ CHINESE_TEXTS: Final = {
     "collection was on for a part of the run only (msmemscope.start() and stop()): memory that came and went outside of it is not here": (
         "只在运行的一部分中采集 (msmemscope.start() 和 stop()): 在此之外分配并释放的内存不在这里"
     ),
-    "leaks: not judged, the program has no steps: no optimizer and no module runs, and none are marked (msmemscope.step() behind each, "
-    'or mstx ranges "step start")': (
-        '泄漏: 未判断, 程序没有步: 没有优化器或模块在运行, 也没有标记 (每步后的 msmemscope.step(), 或 mstx 区间 "step start")'
+    "leaks and failed allocations": "泄漏和分配失败",
+    "no steps were seen (call msmemscope.step() after each)": "没有看到步 (在每一步之后调用 msmemscope.step())",
+    "the analysis failed": "分析失败",
+    "--analysis leaves them out (--analysis=leaks)": "--analysis 没有选择它 (--analysis=leaks)",
+    "the program loaded no library of CANN (--device=cpu observes CPU tensors)": "程序没有加载 CANN 的库 (--device=cpu 可观察 CPU 张量)",
+    "torch_npu had set up its memory pool before msmemscope was there (import msmemscope before the first NPU tensor)": (
+        "torch_npu 在 msmemscope 之前已建立内存池 (请在第一个 NPU 张量之前导入 msmemscope)"
+    ),
+    "there are too few steps, and the program gives back too little to be a loop or a server": (
+        "步数太少, 且程序归还得太少, 不像循环或服务器"
     ),
     "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server": (
         "增长: 未判断, 步数太少, 且程序归还得太少, 不像循环或服务器"

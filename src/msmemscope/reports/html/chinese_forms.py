@@ -84,6 +84,17 @@ CHINESE_FORMS: Final = {
         "低效: {device} 上 {size}[, 位于 {site}], 可节省 {pool} 峰值的 {number} %[ ({who})]"
     ),
     "nothing found: {parts} ({count} event[s] of {said})": "未发现问题: {parts} ({said}的 {count} 个事件)",
+    "{sentences}; otherwise {parts} ({count} event[s] of {said})": "{sentences}; 此外{parts} ({said}的 {count} 个事件)",
+    "{subject} not judged: {reason} ({count} event[s] of {said})": "{subject}未判断: {reason} ({said}的 {count} 个事件)",
+    "{device} not observed: {reason} ({count} event[s] of {said})": "未观察 {device}: {reason} ({said}的 {count} 个事件)",
+    "{subject} not judged: {reason}": "{subject}未判断: {reason}",
+    "{device} not observed: {reason}": "未观察 {device}: {reason}",
+    "{option} leaves [it][them] out": "{option} 没有选择它",
+    "{name} step[s] ha[s][ve] ended, at least {more} are needed": "结束了 {name} 步, 至少需要 {more} 步",
+    "there are too few steps and {count} allocations; without steps, at least {more} are needed": (
+        "步数太少, 且只有 {count} 次分配; 没有步时至少需要 {more} 次"
+    ),
+    "and {count} more": "以及另外 {count} 项",
     "nothing was judged ({count} event[s] of {said})": "没有可判断的内容 ({said}的 {count} 个事件)",
     "{count} process[es]": "{count} 个进程",
     "no leak over {count} step[s]": "{count} 步内无泄漏",

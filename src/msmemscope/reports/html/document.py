@@ -11,7 +11,7 @@ from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.tables import ColumnKind
 from msmemscope.reports.process_report import place_of_peak
 from msmemscope.reports.report_text import counted
-from msmemscope.reports.verdict import QUESTION_OF, nothing_found, verdicts
+from msmemscope.reports.verdict import QUESTION_OF, not_judged, verdicts, without_findings
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def report_document(
         {"text": finding["sentence"], "target": finding["id"], "kind": finding["kind"]} for finding in findings
     ]
     if not found:
-        events = sum(process.event_count for process in processes)
-        of = counted(len(processes), "process") if len(processes) == 1 else f"{len(processes)} processes"
-        text = f"{nothing_found(processes)} ({counted(events, 'event')} of {of})"
+        text = without_findings(processes, not_judged(processes))
         sentences.append({"text": text, "target": sections[0]["id"], "kind": "nothing"})
     facts = [
         {"text": shown(text, 1000), "target": target}

@@ -1,0 +1,114 @@
+"""What was not judged of a process, and why: only what was looked for can be said not to be there.
+
+Leaks, growth and failed allocations must each have been looked for, on every device that the program used, before a
+summary says that nothing was found. What is missing is said instead, with the one thing to do about it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from msmemscope.analysis.recorded import Need
+from msmemscope.model.sources import NPU_SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from msmemscope.analysis.leaks.overview import LeakOverview
+    from msmemscope.analysis.recorded import Recorded
+
+LEAKS: Final = "leaks"
+GROWTH: Final = "growth"
+FAILURES: Final = "failed allocations"
+NO_CANN_LOADED: Final = "the program loaded no library of CANN"
+OBSERVE_CPU: Final = "--device=cpu observes CPU tensors"
+_NPU: Final = "npu"
+
+
+@dataclasses.dataclass(frozen=True)
+class NotJudged:
+    """One thing that a summary cannot say anything about."""
+
+    subject: str
+    """LEAKS, GROWTH, FAILURES; of a device that was not observed, its name."""
+    reason: str
+    remedy: str = ""
+    """What to do about it, as a phrase; empty where the reason says it."""
+    is_device: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The whole of it: `leaks not judged: no steps were seen (call msmemscope.step() after each)`."""
+        verb = "not observed" if self.is_device else "not judged"
+        return f"{self.subject} {verb}: {self.reason}{f' ({self.remedy})' if self.remedy else ''}"
+
+
+def together(some: Iterable[NotJudged]) -> tuple[NotJudged, ...]:
+    """Return the same with one for each reason: `leaks and failed allocations not judged: ...`."""
+    by_reason: dict[NotJudged, list[str]] = {}
+    for one in some:
+        by_reason.setdefault(dataclasses.replace(one, subject=""), []).append(one.subject)
+    return tuple(
+        dataclasses.replace(one, subject=" and ".join(dict.fromkeys(subjects))) for one, subjects in by_reason.items()
+    )
+
+
+def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
+    """Say what an answer about leaks does not judge; nothing if it judges leaks and growth.
+
+    Args:
+        found: The answer.
+    """
+    if not found.coverage.is_answered:
+        return tuple(NotJudged(LEAKS, line) for line in found.coverage.missing)
+    ended = found.step_leaks.steps_ended
+    if not found.step_leaks.remarks:
+        if not found.slow_leaks.remarks or found.is_growth_ruled_out:
+            return ()
+        return (NotJudged(GROWTH, _without_subject(found.slow_leaks.remarks[0])),)
+    if not found.slow_leaks.remarks or found.is_growth_ruled_out:
+        return ()  # by parts of the run
+    if ended == 0:
+        return (NotJudged(LEAKS, "no steps were seen", "call msmemscope.step() after each"),)
+    return (NotJudged(LEAKS, _without_subject(found.step_leaks.remarks[0])),)
+
+
+def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
+    """Say why failed allocations were not seen; nothing if they would have been."""
+    lines = recorded.why_nothing()
+    if not lines and recorded.is_event_log:
+        # They are recorded where allocations are.
+        lines = (*recorded.not_chosen(Need.ALLOCATIONS), *recorded.unobserved(Need.FAILURES))
+    return tuple(NotJudged(FAILURES, line) for line in lines)
+
+
+def devices_not_observed(recorded: Recorded) -> tuple[NotJudged, ...]:
+    """Say which devices were used, or asked for, and not observed."""
+    return (*_left_out(recorded), *_not_there(recorded), *_in_part(recorded))
+
+
+def _left_out(recorded: Recorded) -> Iterator[NotJudged]:
+    devices, option = recorded.devices_left_out()
+    if devices:
+        yield NotJudged(
+            ", ".join(devices), f"{option} leaves {'it' if len(devices) == 1 else 'them'} out", is_device=True
+        )
+
+
+def _not_there(recorded: Recorded) -> Iterator[NotJudged]:
+    asked = recorded.facts.get("setting.devices", ("",))[-1]
+    wanted = [name for name in asked.split(",") if name.partition(":")[0] == _NPU]
+    if wanted and recorded.is_event_log and not any(f"observed.{source}" in recorded.facts for source in NPU_SOURCES):
+        yield NotJudged(", ".join(wanted), NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
+
+
+def _in_part(recorded: Recorded) -> Iterator[NotJudged]:
+    if "unobserved.pta" in recorded.facts and "observed.ptaCaching" not in recorded.facts:
+        reason = "torch_npu had set up its memory pool before msmemscope was there"
+        yield NotJudged(_NPU, reason, "import msmemscope before the first NPU tensor", is_device=True)
+
+
+def _without_subject(remark: str) -> str:
+    """`2 steps have ended, at least 3 are needed` of `leaks over steps: not judged, 2 steps ...`."""
+    return remark.partition(": not judged, ")[2] or remark

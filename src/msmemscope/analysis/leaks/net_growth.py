@@ -1,0 +1,73 @@
+"""Whether a run that is too short to judge growth by holds more in the end than it did before; if not, nothing can have grown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.recording.pool_segments import segments_at_end
+from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
+from msmemscope.recording.timeline import MemoryUse
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from msmemscope.recording import Recording
+
+    Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_LEAST_BYTES: Final = 64 << 10
+_LEAST_SHARE: Final = 1 / 1000
+"""Of what a pool holds. What is below both is no growth: numbers that a history keeps, say."""
+_QUARTERS: Final = 4
+_LEAST_IN_QUARTER: Final = 8
+"""Allocations, of a program without steps: with fewer, a quarter is no cycle of its work."""
+
+
+def rules_out_growth(recording: Recording) -> bool:
+    """Return whether no pool holds more in the end than early in the run.
+
+    With steps, the ends of the last one and of the first one that is judged are compared. Without, it is the least that was
+    held in the second and in the last quarter of the allocations: what is freed behind the last one is the end of the program.
+
+    Args:
+        recording: Of a process.
+
+    Returns:
+        False, too, where too little has happened to compare.
+    """
+    bounds = process_steps(recording)
+    first = WARM_UP_STEPS + 1
+    columns = ["device", "pool", "flags", "address", "size", "thread_id", "malloc_sequence", "free_sequence"]
+    placed = with_steps(recording.blocks.select(columns), bounds)
+    # A pool's reserve grows with what it hands out, which is compared itself.
+    reserve = segments_at_end(placed, recording.events)
+    placed = placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode()))
+    if bounds.ended <= first:
+        return _holds_as_much_in_quarters(placed)
+    at_first = (pl.col("first_end") <= first) & (pl.col("last_end") >= first)
+    at_last = (pl.col("first_end") <= pl.col("ended")) & (pl.col("last_end") >= pl.col("ended"))
+    held = placed.group_by("device", "pool").agg(
+        early=pl.col("size").filter(at_first).sum(), late=pl.col("size").filter(at_last).sum()
+    )
+    return not _is_growth(held["early"].to_numpy(), held["late"].to_numpy()).any()
+
+
+def _holds_as_much_in_quarters(blocks: pl.DataFrame) -> bool:
+    if blocks.height < _QUARTERS * _LEAST_IN_QUARTER:
+        return False
+    allocated = blocks["malloc_sequence"].sort().to_numpy()
+    edges = allocated[np.linspace(0, len(allocated) - 1, _QUARTERS + 1).astype(np.int64)]
+    for part in blocks.partition_by("device", "pool"):
+        least, _ = MemoryUse.of(part).extremes(edges[:-1], edges[1:])
+        if _is_growth(least[1:2], least[-1:]).any():
+            return False
+    return True
+
+
+def _is_growth(early: Bytes, late: Bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    negligible = np.minimum(_LEAST_BYTES, late * _LEAST_SHARE)
+    grown: np.ndarray[Any, np.dtype[np.bool_]] = late.astype(np.int64) - early.astype(np.int64) > negligible
+    return grown
