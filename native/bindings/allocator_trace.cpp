@@ -24,8 +24,9 @@ namespace {
 
 std::optional<std::string> attach(const std::string& version, bool is_late) {
     if (is_late && !mstx::is_domain_known(format::Pool::kPta)) {
-        recorder::note_fact("unobserved.pta",
-                            "torch_npu may have set up its memory pool before msmemscope was there, and tells nothing then");
+        recorder::note_fact(
+            "unobserved.pta",
+            "torch_npu may have set up its memory pool before msmemscope was there, and tells nothing then");
     }
     const char* const why = allocator_trace::attach(version.c_str(), is_late);
     return why == nullptr ? std::nullopt : std::optional<std::string>(why);

@@ -7,6 +7,7 @@
 
 #include "core/format/packed_block.h"
 #include "core/format/packing.h"
+#include "core/format/record_checksum.h"
 
 namespace nb = nanobind;
 
@@ -72,10 +73,13 @@ Unpacked unpack(const unsigned char* content, std::size_t bytes, std::size_t mos
         const unsigned char* in = place + sizeof(header);
         const unsigned char* const end = place + whole;
         state->clear();
+        format::RecordChecksum checksum;
         for (std::size_t index = before; index < result.records.size() && in != nullptr; ++index) {
             in = in == end ? nullptr : state->unpack(in, end, result.records[index]);
+            checksum.add(result.records[index]);
         }
-        if (in != end) {
+        const bool checks = header.checksum == 0 || is_swapped || header.checksum == checksum.value();
+        if (in != end || !checks) {
             result.records.resize(before);
             result.damaged += header.record_count;
         } else if (!result.has_blocks) {
@@ -100,6 +104,16 @@ nb::tuple unpack_blocks(const nb::bytes& content, std::size_t most_records, bool
         found.consumed, found.has_blocks ? nb::cast(found.records_before) : nb::none(), found.damaged);
 }
 
+std::uint32_t checksum_of_records(const nb::bytes& records) {
+    format::RecordChecksum checksum;
+    Record record{};
+    for (std::size_t place = 0; place + sizeof(record) <= records.size(); place += sizeof(record)) {
+        std::memcpy(&record, records.c_str() + place, sizeof(record));
+        checksum.add(record);
+    }
+    return checksum.value();
+}
+
 nb::bytes pack_block(const nb::bytes& records, std::uint64_t records_before) {
     const std::size_t count = records.size() / sizeof(Record);
     if (records.size() % sizeof(Record) != 0 || count == 0 || count > format::kMostPackedRecords) {
@@ -111,13 +125,16 @@ nb::bytes pack_block(const nb::bytes& records, std::uint64_t records_before) {
     unsigned char* out = block.data() + sizeof(PackedBlockHeader);
     Record record{};
     PackedBlockHeader header{format::kPackedBlockCommit, static_cast<std::uint32_t>(count), 0, 0, records_before, 0};
+    format::RecordChecksum checksum;
     for (std::size_t index = 0; index < count; ++index) {
         std::memcpy(&record, records.c_str() + index * sizeof(Record), sizeof(record));
         if (index == 0) {
             header.first_sequence = record.sequence;
         }
         out = state->pack(record, out);
+        checksum.add(record);
     }
+    header.checksum = checksum.value();
     const auto whole = static_cast<std::size_t>(out - block.data());
     header.payload_bytes = static_cast<std::uint32_t>(whole - sizeof(header));
     std::memcpy(block.data(), &header, sizeof(header));
@@ -133,6 +150,8 @@ void define_packed_block(nb::module_& module) {
         "pack_block", &pack_block, nb::arg("records"), nb::arg("records_before"),
         "Packs up to 4,096 event records of this machine's byte order into a block of an events segment, padded to "
         "where the next one begins.");
+    module.def("checksum_of_records", &checksum_of_records, nb::arg("records"),
+               "Returns the checksum of event records of this machine's byte order, as a log has it; never 0.");
     module.def(
         "unpack_blocks", &unpack_blocks, nb::arg("content"), nb::arg("most_records"), nb::arg("is_swapped"),
         "Reads the blocks in a part of an events segment that begins where a block can: at least one of those that "

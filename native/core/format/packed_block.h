@@ -16,7 +16,7 @@ struct PackedBlockHeader {
     std::uint32_t commit;
     std::uint32_t record_count;
     std::uint32_t payload_bytes;
-    std::uint32_t reserved;
+    std::uint32_t checksum;  // of the records, see record_checksum.h; 0: there is none
     // Of the segment, in all blocks before this one, whether they are still there or not.
     std::uint64_t records_before;
     // Of the first record.

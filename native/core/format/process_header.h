@@ -81,7 +81,11 @@ struct SegmentHeader {
     std::uint64_t tail_position;
     // Packed segments: the most bytes that the tail can hold until it becomes a block.
     std::uint64_t tail_bytes;
-    std::uint64_t reserved[3];
+    // Packed segments, once the process has ended in an orderly way: the checksum of the first records of the tail, how
+    // many these are, and the tail_position of then. Of a tail that has become a block since, it means nothing.
+    std::uint64_t sealed_checksum;
+    std::uint64_t sealed_records;
+    std::uint64_t sealed_position;
 };
 static_assert(sizeof(SegmentHeader) == 64);
 

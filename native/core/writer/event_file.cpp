@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/format/record_checksum.h"
+
 namespace msmemscope {
 namespace {
 
@@ -65,8 +67,10 @@ int EventFile::pack_tail(int fd, Packing& packing) noexcept {
     std::uint64_t place = next_block_ + sizeof(format::PackedBlockHeader);
     unsigned char* out = packing.bytes;
     packing.state.clear();
+    format::RecordChecksum checksum;
     for (std::size_t index = 0; index < count; ++index) {
         out = packing.state.pack(records[index], out);
+        checksum.add(records[index]);
         const auto used = static_cast<std::size_t>(out - packing.bytes);
         if (used + format::kMostPackedBytes + 8 > sizeof(packing.bytes) || index + 1 == count) {
             const int error = write_all(fd, packing.bytes, used, place);
@@ -80,6 +84,7 @@ int EventFile::pack_tail(int fd, Packing& packing) noexcept {
     format::PackedBlockHeader block{};
     block.record_count = static_cast<std::uint32_t>(count);
     block.payload_bytes = static_cast<std::uint32_t>(place - next_block_ - sizeof(block));
+    block.checksum = checksum.value();
     block.records_before = records_;
     block.first_sequence = records[0].sequence;
     int error = write_all(fd, &block, sizeof(block), next_block_);
@@ -99,6 +104,23 @@ int EventFile::pack_tail(int fd, Packing& packing) noexcept {
     std::memset(tail(), 0, tail_bytes_);
     __atomic_store_n(&header()->tail_position, next_block_, __ATOMIC_RELEASE);
     return 0;
+}
+
+void EventFile::seal() noexcept {
+    if (mapping_.data == nullptr) {
+        return;
+    }
+    const auto* const records = reinterpret_cast<const format::Record*>(tail());
+    format::RecordChecksum checksum;
+    std::uint64_t count = 0;
+    while ((count + 1) * sizeof(format::Record) <= tail_bytes_ &&
+           __atomic_load_n(&records[count].sequence, __ATOMIC_ACQUIRE) != 0) {
+        checksum.add(records[count]);
+        ++count;
+    }
+    header()->sealed_records = count;
+    header()->sealed_position = header()->tail_position;
+    header()->sealed_checksum = checksum.value();
 }
 
 int EventFile::enlarge_tail(int fd, std::size_t bytes) noexcept {

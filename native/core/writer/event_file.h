@@ -40,6 +40,9 @@ public:
     // errno; on failure the file stays as it was. What was added to it is the last_block() then.
     int advance(const char* directory, std::size_t largest_tail_bytes, Packing& packing) noexcept;
 
+    // The process ends: notes in the header what the tail holds. The caller holds the lock of growth.
+    void seal() noexcept;
+
     // What the tail will have after advance(); a block takes less, but for records that have nothing in common.
     std::uint64_t next_tail_bytes(std::size_t largest_tail_bytes) const noexcept;
 

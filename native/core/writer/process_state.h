@@ -39,6 +39,7 @@ struct ThreadState {
     bool definitions_created;
     std::uint32_t number;
     ThreadState* next_free;
+    ThreadState* next_made;
     std::uint64_t stack_scratch[kMaximumStackDepth];
     StackCacheEntry stack_cache[kStackCacheEntries];
     NativeChain native_chains[kNativeChains];
@@ -98,6 +99,7 @@ struct ProcessState {
     BoundedLock step_lock;
     DropCounters dropped;
     ThreadState* free_threads;
+    ThreadState* made_threads;  // all of them
     std::uint32_t thread_count;
     std::uint64_t log_bytes;
     std::uint64_t mapped_log_bytes;

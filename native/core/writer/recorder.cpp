@@ -275,6 +275,15 @@ void close() noexcept {
         return;
     }
     report_losses(*state);
+    {
+        const BoundedLockGuard guard(state->growth_lock);
+        for (ThreadState* thread = guard ? state->made_threads : nullptr; thread != nullptr;
+             thread = thread->next_made) {
+            if (thread->events_created) {
+                thread->events.seal();
+            }
+        }
+    }
     state->header->log_bytes = state->log_bytes;
     state->header->tool_memory_bytes = tool_memory_bytes();
     state->header->end_ns = now_ns();

@@ -31,8 +31,17 @@ struct OpenStep {
 constexpr std::size_t kMostOpenSteps = 64;
 OpenStep open_steps[kMostOpenSteps];
 
-// Until there are ranges, step 1 of msmemscope.step() may be running: what was collected for it is nothing that was
-// asked for where steps are ranges.
+bool is_chosen(const Settings& settings, std::uint32_t step) noexcept {
+    for (std::uint32_t index = 0; index < settings.step_count; ++index) {
+        if (settings.steps[index] == step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Until there are ranges, step 1 of msmemscope.step() may be running, and until either comes, steps may be implied:
+// what was collected for them is nothing that was asked for where steps are others.
 void take_back_what_came_before() noexcept {
     const RecordingScope scope(false);
     if (!scope) {
@@ -48,7 +57,8 @@ void take_back_what_came_before() noexcept {
 bool is_source(Source wanted) noexcept {
     Source before = Source::kNone;
     if (source.compare_exchange_strong(before, wanted, std::memory_order_acq_rel)) {
-        if (wanted == Source::kRanges) {
+        // The first call of msmemscope.step() ends step 1, which was running all the time.
+        if (wanted == Source::kRanges || !is_chosen(recorder::settings(), 1)) {
             take_back_what_came_before();
         }
         return true;
@@ -64,21 +74,19 @@ bool is_source(Source wanted) noexcept {
     return false;
 }
 
-bool is_chosen(const Settings& settings, std::uint32_t step) noexcept {
-    for (std::uint32_t index = 0; index < settings.step_count; ++index) {
-        if (settings.steps[index] == step) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool runs_chosen_step() noexcept {
     const Settings& settings = recorder::settings();
     if (settings.step_count == 0) {
         return true;
     }
-    if (source.load(std::memory_order_acquire) != Source::kRanges) {
+    const Source steps_by = source.load(std::memory_order_acquire);
+    if (steps_by == Source::kNone) {
+        // The first implied step may turn out to be a part of the first one that the program tells of: that is kept
+        // whole.
+        const std::uint32_t ended = implied_steps.load(std::memory_order_relaxed);
+        return is_chosen(settings, ended + 1) || (ended == 1 && is_chosen(settings, 1));
+    }
+    if (steps_by == Source::kCalls) {
         return is_chosen(settings, ended_steps.load(std::memory_order_relaxed) + 1);
     }
     for (const OpenStep& step : open_steps) {
@@ -120,6 +128,20 @@ void apply() noexcept {
         recorder::start_collecting(scope);
     } else {
         recorder::stop_collecting(scope);
+    }
+}
+
+void write_implied_step(steps::ImpliedSource by, format::Device device, std::uint32_t number) noexcept {
+    const RecordingScope scope(true);
+    if (scope) {
+        Event event{format::EventKind::kImpliedStep};
+        event.device = device;
+        event.size = number;
+        event.extra = anonymous_bytes();
+        const bool is_optimizer = by == steps::ImpliedSource::kOptimizer;
+        event.attribute_id =
+            Attributes(scope).text(format::AttributeKey::kStepSource, is_optimizer ? "optimizer" : "module").id();
+        recorder::append(scope, event);
     }
 }
 
@@ -199,7 +221,7 @@ bool imply_step(ImpliedSource wanted, format::Device device) noexcept {
     if (source.load(std::memory_order_acquire) != Source::kNone) {
         return false;
     }
-    if (!is_tracing.load(std::memory_order_acquire) || recorder::settings().step_count != 0) {
+    if (!is_tracing.load(std::memory_order_acquire)) {
         return true;
     }
     ImpliedSource before = implied_source.load(std::memory_order_acquire);
@@ -211,16 +233,10 @@ bool imply_step(ImpliedSource wanted, format::Device device) noexcept {
     if (before < wanted) {
         implied_steps.store(0, std::memory_order_relaxed);
     }
-    const RecordingScope scope(true);
-    if (scope) {
-        Event event{format::EventKind::kImpliedStep};
-        event.device = device;
-        event.size = implied_steps.fetch_add(1, std::memory_order_acq_rel) + 1;
-        event.extra = anonymous_bytes();
-        const bool is_optimizer = wanted == ImpliedSource::kOptimizer;
-        event.attribute_id =
-            Attributes(scope).text(format::AttributeKey::kStepSource, is_optimizer ? "optimizer" : "module").id();
-        recorder::append(scope, event);
+    const std::uint32_t ended = implied_steps.fetch_add(1, std::memory_order_acq_rel) + 1;
+    write_implied_step(wanted, device, ended);
+    if (recorder::settings().step_count != 0) {
+        apply();
     }
     return true;
 }
@@ -231,7 +247,8 @@ void note_extent() noexcept {
     if (recorder::settings().step_count == 0) {
         return;
     }
-    const std::uint32_t ended = ended_steps.load(std::memory_order_acquire);
+    const bool are_implied = source.load(std::memory_order_acquire) == Source::kNone;
+    const std::uint32_t ended = (are_implied ? implied_steps : ended_steps).load(std::memory_order_acquire);
     const bool by_ranges = are_ranges();
     char number[16];
     std::snprintf(number, sizeof(number), "%" PRIu32, ended);

@@ -5,7 +5,8 @@
 // no step. The other source is ignored, with one line. Until the first of the two comes it is step 1 that runs; if it
 // is a range, that was an error, and what was recorded is taken back.
 //
-// Of a program that uses neither it is recorded where steps seem to end; these are never chosen by "steps".
+// Of a program that uses neither it is recorded where steps seem to end, and "steps" chooses among these. Where it
+// chooses the first, the second is recorded, too: the program may still say that the first goes on.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ bool are_undecided() noexcept;
 // What ended where the program itself says nothing of steps. An optimizer's step counts before a module's forward.
 enum class ImpliedSource : std::uint32_t { kNone, kModule, kOptimizer };
 
-// Writes an IMPLIED_STEP event while all steps are traced. False if steps of this source are not wanted: the program
-// tells of steps itself, or an optimizer does where a module would; that stays so.
+// Ends an implied step and begins the next: writes an IMPLIED_STEP event. False if steps of this source are not wanted:
+// the program tells of steps itself, or an optimizer does where a module would; that stays so.
 bool imply_step(ImpliedSource source, format::Device device) noexcept;
 
 // Whether ranges "step start" are this program's steps.

@@ -67,6 +67,8 @@ ThreadState* acquire_thread(ProcessState& state) noexcept {
             return nullptr;
         }
         thread->number = state.thread_count++;
+        thread->next_made = state.made_threads;
+        state.made_threads = thread;
     }
     return thread;
 }

@@ -77,6 +77,8 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
 def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
     """Say why failed allocations were not seen; nothing if they would have been."""
     lines = recorded.why_nothing()
+    if not lines:
+        lines = tuple(f"the event log is damaged, {line}" for line in recorded.damage[:1])
     if not lines and recorded.is_event_log:
         # They are recorded where allocations are.
         lines = (*recorded.not_chosen(Need.ALLOCATIONS), *recorded.unobserved(Need.FAILURES))

@@ -99,6 +99,8 @@ class Recorded:
     """As in `Recording.form`."""
     has_stacks: bool = True
     """Whether any event has a call stack."""
+    damage: tuple[str, ...] = ()
+    """What of an event log had to be left out, one line each: what came between is not known then."""
 
     @classmethod
     def of(cls, recording: Recording) -> Recorded:
@@ -108,12 +110,13 @@ class Recorded:
         counts = dict(events["kind"].value_counts().iter_rows())
         # A snapshot can have blocks that it has no event of.
         counts[EventKind.MALLOC] = max(counts.get(EventKind.MALLOC, 0), recording.blocks.height)
-        return cls(counts, recording.facts, recording.form, has_stacks)
+        damage = recording.problems if recording.form == _EVENT_LOG else ()
+        return cls(counts, recording.facts, recording.form, has_stacks, damage)
 
     @classmethod
     def of_capture(cls, capture: Capture) -> Recorded:
         """Return what a capture has, whatever of it is read into tables later."""
-        return cls(capture.kind_counts(), capture.facts)
+        return cls(capture.kind_counts(), capture.facts, damage=capture.problems)
 
     @property
     def is_event_log(self) -> bool:
@@ -126,6 +129,9 @@ class Recorded:
 
     def why_missing(self, need: Need) -> tuple[str, ...]:
         """Say why a question has no answer for want of something, one line each; nothing if it is there."""
+        damage = tuple(f"the event log is damaged, {line}" for line in self.damage[:1])
+        if damage and (need in {Need.ALL_STEPS, Need.FREES} or not self._has(_TRAITS[need].kinds)):
+            return damage  # what was freed is not known
         if need is Need.ALL_STEPS:
             alone = "with --steps only some of the steps were collected, and this is judged from step to step"
             return (alone,) if any(self._settings("steps")) else ()

@@ -209,8 +209,22 @@ def _user_name(user_id: int) -> str:
         return f"the user {user_id}"
 
 
+def _is_first_run() -> bool:
+    """Whether root has not been warned here before: a file among the user's own says that it was."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - pathlib is not loaded here
+    folder = os.path.join(state, "msmemscope")  # noqa: PTH118 - likewise
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - likewise
+        os.close(os.open(os.path.join(folder, "warned_root"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # noqa: PTH118 - likewise
+    except FileExistsError:
+        return False
+    except OSError:
+        return True  # it cannot be noted here: said each time
+    return True
+
+
 def _warnings(path: str, status: os.stat_result, reachable: tuple[str, str] | None) -> Iterator[str]:
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and _is_first_run():
         yield f"running as root: make sure that {path} and the program are to be trusted"
     if status.st_uid != os.geteuid():
         yield f"{path} belongs to {_user_name(status.st_uid)}: make sure that it is to be trusted"

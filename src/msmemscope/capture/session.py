@@ -300,7 +300,7 @@ class Session:
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
-        if set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS and not config.steps:
+        if config.steps or (set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS):
             self._follow_steps()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:

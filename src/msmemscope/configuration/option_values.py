@@ -145,7 +145,7 @@ def parse_analysis(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         else:
             names.append(token)
     chosen = _chosen(accepted, spelling, ",".join(names), ANALYSES, message="not an analysis")
-    return {"analysis": chosen, "oom_top": oom_top}
+    return {"analysis": chosen, "named_analyses": chosen, "oom_top": oom_top}
 
 
 def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:

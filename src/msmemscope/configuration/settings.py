@@ -168,6 +168,8 @@ class Config:
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
+    named_analyses: frozenset[Analysis] = frozenset()
+    """Those that somebody asked for by name: their lines for scripts stand in the summary, too."""
     oom_top: int = 0
     """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
     holder_time: int = DEFAULT_HOLDER_TIME_MS
@@ -322,7 +324,7 @@ def values_of(members: Iterable[enum.Enum]) -> str:
     return ", ".join(str(member.value) for member in members)
 
 
-_WISHES = frozenset({"analysis", "oom_top", "python_stack", "native_stack"})
+_WISHES = frozenset({"analysis", "named_analyses", "oom_top", "python_stack", "native_stack"})
 """Settings that say what the results show, which `config()` may change while the program runs."""
 
 _ANY_PATH = _text_kind("a path", ".*")
@@ -344,6 +346,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "native_stack": _SWITCH,
     "native_stack_depth": _number_kind(MAXIMUM_STACK_DEPTH),
     "analysis": _enum_set_kind(Analysis),
+    "named_analyses": _enum_set_kind(Analysis),
     "oom_top": _number_kind(MAXIMUM_OOM_TOP),
     "holder_time": _number_kind(MAXIMUM_HOLDER_TIME_MS),
     "data_format": _enum_kind(DataFormat),

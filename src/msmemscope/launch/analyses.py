@@ -197,11 +197,14 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
         with _surviving(_RESERVED, capture, remarks):
             reserved = _reserved(capture, recordings)
     remarks.extend(first.remarks)
+    inefficient = first.inefficient
+    if recorded.damage:
+        reserved = inefficient = None  # what was freed is not known
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
     decomposition = _decomposition(capture, first, remarks)
     not_judged = (*devices_not_observed(recorded), *not_judged, *failures_not_judged(recorded))
-    return RunAnalyses(leaks, reserved, first.inefficient, decomposition, watch, not_judged, tuple(remarks))
+    return RunAnalyses(leaks, reserved, inefficient, decomposition, watch, not_judged, tuple(remarks))
 
 
 def kinds_in_memory(capture: Capture) -> KindsInMemory:

@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import shlex
+import signal
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from msmemscope.analysis.peak.out_of_memory import FAILURE_KINDS, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
-from msmemscope.configuration import Config
+from msmemscope.configuration import Analysis, Config
 from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
 _RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE, HTML_REPORT_FILE)
+_ENDED_BY = "ended_by"
+"""A file beside the log with the name of the signal that ended the process."""
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3
@@ -102,6 +105,27 @@ def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]
 def has_finished_dump(directory: Path) -> bool:
     """Whether a capture was exported before."""
     return any(True for pattern in _FINISHED_DUMPS for _ in directory.glob(pattern))
+
+
+def note_signal(directory: Path, number: int) -> None:
+    """Note beside a log which signal ended its process, which the process could not write itself.
+
+    Args:
+        directory: A capture.
+        number: Of the signal.
+    """
+    # Without it the summary says in general what may have happened.
+    with contextlib.suppress(OSError):
+        (directory / _ENDED_BY).write_text(f"{signal.Signals(number).name}\n", encoding="ascii")
+
+
+def _signal_of(directory: Path) -> str:
+    """The name of the signal that ended the process of a capture; empty if it is not known."""
+    try:
+        name = (directory / _ENDED_BY).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return name if name in signal.Signals.__members__ else ""
 
 
 def settings_of(capture: Capture, fallback: Config) -> Config:
@@ -305,6 +329,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         overview=overview,
         decomposition=analyses.decomposition,
         leaks=analyses.leaks,
+        lists_leaks=any(Analysis.LEAKS.value in text.split(",") for text in facts.get("setting.named_analyses", ())),
         reserved=analyses.reserved,
         inefficient=analyses.inefficient,
         watch=analyses.watch,
@@ -313,8 +338,11 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         place=Place.from_facts(facts),
         start_ns=header.start_ns,
         is_running=is_running,
+        is_damaged=bool(problems),
         remarks=(
-            *_remarks(header, is_running=is_running, was_running=capture.log.was_running),
+            *_remarks(
+                header, _signal_of(capture.directory), is_running=is_running, was_running=capture.log.was_running
+            ),
             *facts.get("message", ()),
             *problems,
         ),
@@ -373,12 +401,14 @@ def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
         yield "python: it ignores PYTHONPATH (-I, -E, -S) or has another one: no operators and no Python stacks"
 
 
-def _remarks(header: ProcessHeader, *, is_running: bool, was_running: bool) -> Iterator[str]:
+def _remarks(header: ProcessHeader, ended_by: str, *, is_running: bool, was_running: bool) -> Iterator[str]:
     """How the recording ended and what was lost."""
     if header.state == CaptureState.FAILED:
         yield f"recording stopped early: {_reason_of(header.failure_errno)}"
     elif was_running:
         yield WAS_RUNNING
+    elif header.state == CaptureState.OPEN and not is_running and ended_by:
+        yield f"{ended_by} ended the process; all it had recorded is here"
     elif header.state == CaptureState.OPEN and not is_running:
         yield "the process was killed, aborted, left by _exit or replaced by exec; all it had recorded is here"
     is_failed = header.state == CaptureState.FAILED

@@ -35,7 +35,7 @@ from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.program import end_like, run_program
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
-from msmemscope.model.sources import NPU_SOURCES
+from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.output_root import OutputRoot
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.launch.destination import Destination
+    from msmemscope.launch.ledger import Ledger
     from msmemscope.launch.program import ProgramEnd
     from msmemscope.reports.run_summary import ProcessSummary
 
@@ -169,7 +170,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
     ledger = read_ledger(Path(config.launch_directory))
     exported = _Exported()
     if ledger.captures or captures_since(output, since_ns):
-        exported = _export_captures(config, output, since_ns, destination)
+        exported = _export_captures(config, output, since_ns, destination, end)
         ledger = read_ledger(Path(config.launch_directory))
         if writes_page:
             from msmemscope.launch.html_report import with_page
@@ -189,11 +190,12 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
         not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
-        nothing_recorded=() if recorded else (*_why_nothing(config, ledger.facts), *_refused(end)),
+        nothing_recorded=() if recorded else _why_nothing(config, ledger, end),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
-    render_run(summary, sys.stderr)
+    if messages.are_printed(LogLevel.WARN):
+        render_run(summary, sys.stderr)
     _report_to_enclosing_launch(exported.process_ids)
     return not exported.has_running
 
@@ -215,12 +217,15 @@ class _Exported:
     has_running: bool = False
 
 
-def _export_captures(config: Config, output: Path, since_ns: int, destination: Destination | None) -> _Exported:
+def _export_captures(
+    config: Config, output: Path, since_ns: int, destination: Destination | None, end: ProgramEnd
+) -> _Exported:
     # Loaded only now, or by load_ahead.py: most commands under a launch record nothing.
     from msmemscope.launch.captures import (
         captures_of_session,
         finish,
         has_finished_dump,
+        note_signal,
         open_captures,
         settings_of,
     )
@@ -235,6 +240,10 @@ def _export_captures(config: Config, output: Path, since_ns: int, destination: D
         if not running or time.monotonic() >= deadline:
             break
         time.sleep(_POLL_SECONDS)
+    if end.signal_number:
+        for capture in captures:
+            if capture.header.process_id == end.process_id:
+                note_signal(capture.directory, end.signal_number)
     if destination is not None:
         from msmemscope.capture.launcher_environment import node_name
         from msmemscope.launch.gather import gather
@@ -319,7 +328,7 @@ def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> It
         yield f"{path.name} was removed or moved while the program ran"
 
 
-def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
+def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd) -> tuple[str, ...]:
     """Why not a single process recorded anything, as far as the settings and the processes say."""
     from msmemscope.analysis.coverage import summary_limits
     from msmemscope.analysis.recorded import Recorded
@@ -332,17 +341,26 @@ def _why_nothing(config: Config, facts: Facts) -> tuple[str, ...]:
     if chosen:
         return (f"only processes of some ranks are observed ({', '.join(chosen)})",)
     settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
-    known = {**facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
-    return summary_limits(Recorded({}, known))
+    known = {**ledger.facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
+    return summary_limits(Recorded({}, known)) or tuple(_without_memory(ledger, end))
 
 
-def _refused(end: ProgramEnd) -> Iterator[str]:
-    """Some programs look at LD_PRELOAD, and end where it is set."""
+def _without_memory(ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
+    """Why programs that would have been recorded had nothing to record."""
+    if not ledger.started:
+        # Some programs look at LD_PRELOAD, and end where it is set.
+        if end.exit_status != 0:
+            yield (
+                f"the program ended with status {end.exit_status}; one that does not run with LD_PRELOAD set is observed "
+                "from inside: import msmemscope; msmemscope.start()"
+            )
+        return
     if end.exit_status != 0:
-        yield (
-            f"the program ended with status {end.exit_status}; one that does not run with LD_PRELOAD set is observed from "
-            "inside: import msmemscope; msmemscope.start()"
-        )
+        yield f"the program ended with status {end.exit_status} before it used memory that is recorded"
+    elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
+        yield "torch or CANN was loaded, and no tensor was allocated"
+    else:
+        yield "neither torch nor CANN was loaded; memory of NumPy and of Python alone is not recorded"
 
 
 def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:

@@ -45,6 +45,7 @@ class ProgramEnd:
     """What it passed to `exit`; 0 if a signal ended it."""
     signal_number: int = 0
     """The signal that ended it; 0 if it exited."""
+    process_id: int = 0
 
     @property
     def shell_status(self) -> int:
@@ -82,8 +83,8 @@ def run_program(
         relay.end()
     _, status = os.waitpid(process_id, 0)
     if os.WIFSIGNALED(status):
-        return ProgramEnd(0, os.WTERMSIG(status))
-    return ProgramEnd(os.WEXITSTATUS(status))
+        return ProgramEnd(0, os.WTERMSIG(status), process_id)
+    return ProgramEnd(os.WEXITSTATUS(status), 0, process_id)
 
 
 def _spawn(path: str, arguments: Sequence[str], environment: Mapping[str, str], relay: _SignalRelay) -> int:

@@ -49,6 +49,8 @@ class ProcessSummary:
     """None if it was not asked for."""
     leaks: LeakOverview | None = None
     """None if they were not asked for, or cannot be judged."""
+    lists_leaks: bool = False
+    """Whether leaks were asked for by name: then their lines for scripts stand in the summary of the run, too."""
     reserved: ReservedResult | None = None
     """None if it was not asked for, or was not done."""
     inefficient: InefficientResult | None = None
@@ -64,6 +66,8 @@ class ProcessSummary:
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
+    is_damaged: bool = False
+    """Whether a part of its event log had to be left out."""
     remarks: tuple[str, ...] = ()
     """How the process or its recording ended, and what was lost: one sentence each."""
     observed: tuple[str, ...] = ()

@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from msmemscope.reports.run_summary import ProcessSummary, RunSummary
     from msmemscope.reports.verdict import Verdict
 
-MOST_LINES: Final = 40
-"""Lines of the summary of one process."""
+MOST_LINES: Final = 24
+"""Lines of the summary of one process with one finding."""
+MOST_LINES_WITH_LISTS: Final = 40
+"""Likewise, where the lines for scripts were asked for."""
 MOST_LINES_OF_SEVERAL: Final = 60
 """Lines of the summary of several processes."""
+_LINES_OF_FINDING: Final = 3
+"""Lines more for each further finding."""
 LEAST_WIDTH: Final = 80
 """Columns below which sentences are wrapped into more lines than that."""
 
@@ -114,8 +118,12 @@ class _Screen:
         from msmemscope.reports.verdict import verdicts
 
         found = verdicts(processes)
-        limit = MOST_LINES if len(processes) == 1 else MOST_LINES_OF_SEVERAL
+        limit = MOST_LINES_OF_SEVERAL
+        if len(processes) == 1:
+            limit = MOST_LINES_WITH_LISTS if processes[0].lists_leaks else MOST_LINES
         for limits in _LIMITS:
+            more = len(found[: limits.verdicts]) - 1
+            limit += _LINES_OF_FINDING * max(more, 0) if limits is _LIMITS[0] else 0
             lines = self._lines_within(limit, limits, summary, found)
             if len(lines) <= limit:
                 break
@@ -261,7 +269,7 @@ class _Screen:
 
     def _documents(self, processes: Sequence[ProcessSummary], limits: _Limits) -> list[str]:
         """The lines on leaks that scripts look for, in their exact form."""
-        found = [process.leaks for process in processes if process.leaks is not None]
+        found = [process.leaks for process in processes if process.leaks is not None and process.lists_leaks]
         if not found:
             return []
         from msmemscope.reports.leaks_report import LeakLines, render_leak_lines

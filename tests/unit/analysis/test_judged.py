@@ -16,13 +16,13 @@ from msmemscope.analysis.judged import (
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.recorded import Recorded
-from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 KIBIBYTE = 1 << 10
+TOO_LATE = "torch_npu had set up its memory pool before msmemscope was there"
 
 
 def run(steps: int, *, keeps: int = 0, in_step: int = 4) -> Recording:
@@ -85,9 +85,9 @@ def test_without_steps_the_quarters_of_a_run_are_compared(keeps: int) -> None:
     assert rules_out_growth(trace.recording()) == (keeps == 0)
 
 
-def recorded(*, counts: dict[EventKind, int] | None = None, **facts: str) -> Recorded:
-    """What a log without stacks has."""
-    return Recorded(counts or {}, {key.replace("__", "."): (text,) for key, text in facts.items()})
+def recorded(**facts: str) -> Recorded:
+    """What a log without events has."""
+    return Recorded({}, {key.replace("__", "."): (text,) for key, text in facts.items()})
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,7 @@ def recorded(*, counts: dict[EventKind, int] | None = None, **facts: str) -> Rec
         ),
         (
             {"setting__devices": "npu", "observed.hal": "libascendcl.so", "unobserved.pta": "too late"},
-            "npu not observed: torch_npu had set up its memory pool before msmemscope was there (import msmemscope before the "
-            "first NPU tensor)",
+            f"npu not observed: {TOO_LATE} (import msmemscope before the first NPU tensor)",
         ),
     ],
 )
@@ -125,7 +124,10 @@ def test_failed_allocations_are_recorded_where_allocations_are() -> None:
 
 def test_one_reason_is_said_once() -> None:
     """For all that it concerns."""
-    some = (NotJudged("leaks", "--events= selects nothing"), NotJudged("failed allocations", "--events= selects nothing"))
+    some = (
+        NotJudged("leaks", "--events= selects nothing"),
+        NotJudged("failed allocations", "--events= selects nothing"),
+    )
     assert [one.sentence for one in together(some)] == [
         "leaks and failed allocations not judged: --events= selects nothing"
     ]

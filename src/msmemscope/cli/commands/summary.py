@@ -62,7 +62,11 @@ class SummaryCommand:
             render_run(RunSummary(tuple(processes), recover_command=f"msmemscope recover {path}"), sys.stdout)
             if not verdicts(processes):  # else the summary says itself what to type next
                 name_next_command("analyze peak", [arguments.path])
-        return 0 if any(process.overview is not None for process in processes) else EXIT_STATUS_FAILURE
+        # Of a log in which no record checks nothing is known.
+        is_known = any(
+            process.overview is not None and (process.event_count or not process.is_damaged) for process in processes
+        )
+        return 0 if is_known else EXIT_STATUS_FAILURE
 
 
 def _summaries(paths: Sequence[Path], failures: list[MsmemscopeError]) -> list[ProcessSummary]:

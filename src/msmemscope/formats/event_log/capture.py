@@ -77,7 +77,7 @@ class Capture:
         if damaged == 0:
             return self.log.problems
         records = "1 record is" if damaged == 1 else f"{damaged} records are"
-        return (*self.log.problems, f"{records} damaged: a time, number or size that cannot be; left out")
+        return (*self.log.problems, f"{records} damaged and left out: a checksum, time, number or size that cannot be")
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:

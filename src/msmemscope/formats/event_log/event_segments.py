@@ -304,6 +304,8 @@ def _unpacked_slots(file: SegmentFile, rows: int, check: _Check | None) -> Itera
             if check is not None:
                 check.damaged += found.damaged
             yield from _parts(found.records, rows)
+    if check is not None:
+        check.damaged += file.damaged_in_tail
     yield from _parts(decoded_records(file.tail or b"", file), rows)
 
 

@@ -112,7 +112,9 @@ SEGMENT_HEADER: Final = np.dtype(
         ("segment_number", "<u4"),
         ("tail_position", "<u8"),
         ("tail_bytes", "<u8"),
-        ("reserved", "<u8", (3,)),
+        ("sealed_checksum", "<u8"),
+        ("sealed_records", "<u8"),
+        ("sealed_position", "<u8"),
     ]
 )
 
@@ -121,7 +123,7 @@ PACKED_BLOCK_HEADER: Final = np.dtype(
         ("commit", "<u4"),
         ("record_count", "<u4"),
         ("payload_bytes", "<u4"),
-        ("reserved", "<u4"),
+        ("checksum", "<u4"),
         ("records_before", "<u8"),
         ("first_sequence", "<u8"),
     ]

@@ -150,6 +150,8 @@ class LogFolder:
                 if error.message not in self.problems:
                     self.problems = (*self.problems, error.message)
                 continue
+            if file is not None and file.is_cut:
+                self.problems = (*self.problems, f"{file.path.name} was cut short, and records are missing")
             if file is not None:
                 files.append(file)
         return files

@@ -11,12 +11,14 @@ import errno
 import os
 import stat
 import struct
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from msmemscope import _native
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.layout import (
     PACKED_BLOCK_ALIGNMENT,
@@ -61,6 +63,10 @@ class SegmentFile:
     """Data after the segment's header, in file order; of a packed segment its blocks."""
     tail: bytes | None = None
     """Of a packed segment the records behind those of its blocks; else None."""
+    is_cut: bool = False
+    """Whether the file ends before what its header says that it holds."""
+    damaged_in_tail: int = 0
+    """Records of the tail that were left out, because they are not those that the process ended with."""
 
     @property
     def is_packed(self) -> bool:
@@ -76,6 +82,8 @@ class Tail:
     """Where they will stand as a block: the blocks before it hold all others."""
     content: bytes
     """Slots up to the last one that was committed."""
+    damaged: int = 0
+    """Slots that were left out, because they are not those that the process ended with."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,10 @@ def open_segment(path: Path, *magics: int) -> SegmentFile | None:
             return SegmentFile(path, big_endian, version, number, _extents(descriptor, SEGMENT_DATA_OFFSET, size))
         tail = read_tail(descriptor, big_endian=big_endian)
         blocks = _extents(descriptor, PACKED_BLOCKS_OFFSET, min(tail.position, file_bytes(descriptor)))
-        return SegmentFile(path, big_endian, version, number, blocks, tail.content)
+        is_cut = size < SEGMENT_DATA_OFFSET + int(header["tail_bytes"]) or aligned_to_blocks(size) < int(
+            header["tail_position"]
+        )
+        return SegmentFile(path, big_endian, version, number, blocks, tail.content, is_cut, tail.damaged)
 
 
 def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
@@ -149,7 +160,28 @@ def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
         content = read_from(descriptor, SEGMENT_DATA_OFFSET, size)
         block = read_block_header(descriptor, position, big_endian=big_endian)
         if _said_of_tail(descriptor, big_endian=big_endian)[0] == position:
-            return Tail(position, content) if block is None else Tail(position + block.bytes, b"")
+            if block is not None:
+                return Tail(position + block.bytes, b"")
+            sealed = _unsound_slots(descriptor, position, content, big_endian=big_endian)
+            return Tail(position, content[sealed * RECORD.itemsize :], sealed)
+
+
+def _unsound_slots(descriptor: int, position: int, content: bytes, *, big_endian: bool) -> int:
+    """Returns how many slots of a tail were sealed and do not check; those behind them came later.
+
+    Checksums are over bytes of memory: of the other byte order they mean nothing here.
+    """
+    beginning = read_from(descriptor, 0, SEGMENT_HEADER.itemsize)
+    if len(beginning) < SEGMENT_HEADER.itemsize or big_endian != (sys.byteorder == "big"):
+        return 0
+    header = np.frombuffer(beginning, SEGMENT_HEADER)[0]
+    checksum, count = int(header["sealed_checksum"]), int(header["sealed_records"])
+    if checksum == 0 or int(header["sealed_position"]) != position:
+        return 0
+    size = count * RECORD.itemsize
+    if size <= len(content) and _native.checksum_of_records(content[:size]) == checksum:
+        return 0
+    return min(count, len(content) // RECORD.itemsize)
 
 
 def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> BlockHeader | None:

@@ -44,7 +44,7 @@ def test_a_record_that_cannot_be_is_left_out(what: str, family: str, tmp_path: P
     numbers = [number for batch in capture.event_batches() for number in batch["sequence"]]
     assert numbers == ([1, 3] if family == "events" else [1, 2, 3])
     assert capture.event_count() == len(numbers)
-    assert capture.problems == ("1 record is damaged: a time, number or size that cannot be; left out",)
+    assert capture.problems == ("1 record is damaged and left out: a checksum, time, number or size that cannot be",)
 
 
 def test_what_was_asked_for_in_vain_may_be_of_any_size(tmp_path: Path) -> None:

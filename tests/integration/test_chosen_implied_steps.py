@@ -1,0 +1,80 @@
+"""`--steps` counts the steps that the summary counts, also where the program marks none."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import tool
+from tests.unit.formats.dump.conftest import csv_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+_PROGRAM = """\
+import sys, torch
+if "marks" in sys.argv:
+    import msmemscope
+layer = torch.nn.Linear(16, 16)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for number in range(1, 7):
+    batch = torch.ones(1000 * number)
+    del batch
+    layer(torch.randn(4, 16)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    behind = torch.ones(1000 * number + 500)
+    del behind
+    if "marks" in sys.argv:
+        msmemscope.step()
+"""
+
+
+def _steps_of(folder: Path, steps: str, *words: str) -> tuple[set[float], str]:
+    """The steps whose blocks were recorded, those behind the optimizer's step as halves; and the summary."""
+    program = folder / "program.py"
+    program.write_text(_PROGRAM)
+    output = folder / "out"
+    run = tool.run(
+        [*tool.TOOL, f"--steps={steps}", f"--output={output}", sys.executable, program, *words], output=output
+    )
+    assert run.returncode == 0, run.stderr
+    (dump,) = output.glob("*/device_cpu/dump/*.csv")
+    sizes = [
+        int(row["Attr"].partition("size:")[2].partition(",")[0]) for row in csv_rows(dump) if row["Event"] == "MALLOC"
+    ]
+    return {size / 4000 for size in sizes if size % 2000 == 0}, " ".join(run.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("steps", "marks", "expected"),
+    [
+        ("2", False, {1.5, 2}),
+        ("3,5", False, {2.5, 3, 4.5, 5}),
+        # The program could still say that its first step goes on: the second is recorded with it.
+        ("1", False, {1, 1.5, 2}),
+        ("2", True, {2, 2.5}),
+        ("1", True, {1, 1.5}),
+    ],
+)
+def test_they_are_the_steps_of_the_optimizer_until_the_program_marks_its_own(
+    steps: str, *, marks: bool, expected: set[float], tmp_path: Path
+) -> None:
+    """A step of the optimizer begins where the one before ended, so that what stands behind it is of the next."""
+    found, summary = _steps_of(tmp_path, steps, *(["marks"] if marks else []))
+    assert found == expected
+    assert "leaks not judged: with --steps only some of the steps were collected" in summary
+
+
+def test_a_step_that_never_came_is_named(tmp_path: Path) -> None:
+    """With how many there were; nothing is said to be found or not."""
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    output = tmp_path / "out"
+    run = tool.run([*tool.TOOL, "--steps=9", f"--output={output}", sys.executable, program], output=output)
+    assert "steps 1 to 6 ended, --steps=9 did not happen" in " ".join(run.stderr.split())
+    assert "nothing found" not in run.stderr
