@@ -137,9 +137,9 @@ def open_segment(path: Path, *magics: int) -> SegmentFile | None:
             return SegmentFile(path, big_endian, version, number, _extents(descriptor, SEGMENT_DATA_OFFSET, size))
         tail = read_tail(descriptor, big_endian=big_endian)
         blocks = _extents(descriptor, PACKED_BLOCKS_OFFSET, min(tail.position, file_bytes(descriptor)))
-        is_cut = size < SEGMENT_DATA_OFFSET + int(header["tail_bytes"]) or aligned_to_blocks(size) < int(
-            header["tail_position"]
-        )
+        said = int(header["tail_position"])
+        is_cut = size < SEGMENT_DATA_OFFSET + int(header["tail_bytes"])
+        is_cut |= said > PACKED_BLOCKS_OFFSET and aligned_to_blocks(size) < said
         return SegmentFile(path, big_endian, version, number, blocks, tail.content, is_cut, tail.damaged)
 
 
