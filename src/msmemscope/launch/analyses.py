@@ -25,7 +25,7 @@ from msmemscope.formats.event_log.events_in_memory import KindsInMemory
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.launch.faults import fault_text, show_traceback
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
-from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, SCOPE_KINDS, WATCH_KINDS, EventKind
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import Capture
     from msmemscope.recording import Recording
 
-SUMMARY_KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
+SUMMARY_KINDS: Final = (*MEMORY_KINDS, *SCOPE_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
 """Kinds of the events that the summary of a run is made of, whatever was asked for."""
 
 MOST_EVENTS: Final = 30_000_000
