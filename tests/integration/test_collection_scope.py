@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +60,18 @@ def test_inefficient_memory_of_a_scope_is_judged(first: str, options: tuple[str,
     assert "collection was on for a part of the run only" in words_of(run)
     if "decompose" in "".join(options):
         assert "by owner" in run.stderr
+
+
+@pytest.mark.parametrize("events", ["", "launch"])
+@pytest.mark.parametrize("analysis", ["leaks", "decompose"])
+def test_analyses_switch_alloc_and_free_on(analysis: str, events: str, tmp_path: Path) -> None:
+    """Whatever --events says: the rows of blocks are written, with their owners if those were asked for."""
+    run = run_program("kept = torch.ones(1000)", tmp_path, f"--events={events}", f"--analysis={analysis}")
+    (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
+    rows = csv_rows(dump)
+    (block,) = [row for row in rows if row["Event"] == "MALLOC"]
+    assert "size:4000" in block["Attr"]
+    assert ("owner:" in block["Attr"]) == (analysis == "decompose")
+    assert [row["Event"] for row in rows].count("FREE") == 1
+    assert any(row["Event"] == "OP_LAUNCH" for row in rows) == (events == "launch")
+    assert not any(row["Event"] == "ACCESS" for row in rows)
