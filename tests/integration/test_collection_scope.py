@@ -75,3 +75,48 @@ def test_analyses_switch_alloc_and_free_on(analysis: str, events: str, tmp_path:
     assert [row["Event"] for row in rows].count("FREE") == 1
     assert any(row["Event"] == "OP_LAUNCH" for row in rows) == (events == "launch")
     assert not any(row["Event"] == "ACCESS" for row in rows)
+
+
+CHOOSES_OUTPUT = """
+msmemscope.config(output="chosen", data_format="db")
+msmemscope.start()
+kept = torch.ones(1000)
+msmemscope.stop()
+"""
+
+
+@pytest.mark.parametrize("mode", ["immediate", "deferred"])
+def test_a_program_chooses_where_its_results_go(mode: str, tmp_path: Path) -> None:
+    """Under the launcher too: what is not on the command line is only its default."""
+    run = run_program(CHOOSES_OUTPUT, tmp_path, f"--collect-mode={mode}")
+    assert len([*(tmp_path / "chosen").glob("*/device_cpu/dump/memscope_dump_*.db")]) == 1
+    assert not [*tmp_path.rglob("memscope_dump_*.csv")]
+    assert not (tmp_path / "memscopeDumpResults").exists()
+    assert "stays" not in run.stderr
+    assert "Files in chosen/" in words_of(run)
+
+
+@pytest.mark.parametrize(
+    ("option", "keyword", "expected"),
+    [
+        ("--output=typed", "output", "typed/*/device_cpu/dump/memscope_dump_*.db"),
+        ("--output-path=typed", "output", "typed/*/device_cpu/dump/memscope_dump_*.db"),
+        ("--data-format=csv", "data_format", "chosen/*/device_cpu/dump/memscope_dump_*.csv"),
+    ],
+)
+def test_what_stands_on_the_command_line_holds(option: str, keyword: str, expected: str, tmp_path: Path) -> None:
+    """And only that: the other setting is the program's."""
+    run = run_program(CHOOSES_OUTPUT, tmp_path, option)
+    assert len([*tmp_path.glob(expected)]) == 1, run.stderr
+    lines = [line for line in run.stderr.splitlines() if line.startswith("msmemscope: config: ")]
+    assert len(lines) == 1
+    assert f" {keyword} stays " in lines[0]
+    assert lines[0].endswith(": the command line has chosen it")
+
+
+def test_an_output_that_comes_too_late_says_so(tmp_path: Path) -> None:
+    """The log lies where it was begun; its results are still written as the program wants them."""
+    run = run_program(f"early = torch.ones(10)\n{CHOOSES_OUTPUT}", tmp_path, "--collect-mode=immediate")
+    assert len([*(tmp_path / "memscopeDumpResults").glob("*/device_cpu/dump/memscope_dump_*.db")]) == 1
+    reason = "it can be set only once in a process, before anything is recorded"
+    assert f"config: output stays '{tmp_path}/memscopeDumpResults': {reason}" in run.stderr

@@ -189,6 +189,8 @@ class Config:
     """Which part of the ranks is observed besides, `1/16`; empty: none."""
     role: str = ""
     """What the user calls the part that this process has in a job; empty: what its framework calls it, if it does."""
+    on_command_line: frozenset[str] = frozenset()
+    """Names of the options that stand on the command line; `config()` cannot choose what a log is made with against them."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -317,6 +319,10 @@ def _decode_steps(text: str) -> tuple[int, ...]:
     return tuple(int(token) for token in text.split(",") if token)
 
 
+def _decode_names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))
+
+
 def values_of(members: Iterable[enum.Enum]) -> str:
     """The words of an enumeration, for messages."""
     return ", ".join(str(member.value) for member in members)
@@ -356,5 +362,6 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "ranks": _text_kind("numbers and ranges", r"(\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*)?"),
     "sample_ranks": _text_kind("a part", r"(\d{1,7}/\d{1,7})?"),
     "role": _text_kind("a name", ".*"),
+    "on_command_line": _SettingKind("names of options", lambda names: ",".join(sorted(names)), _decode_names),
     "utc_offset": _SettingKind("a number of seconds", str, int),
 }

@@ -52,6 +52,7 @@ KEYS = [
     "ranks",
     "sample_ranks",
     "role",
+    "on_command_line",
     "utc_offset",
 ]
 
@@ -84,6 +85,7 @@ configs = st.builds(
     ranks=st.sampled_from(["", "0", "0,7,8-15"]),
     sample_ranks=st.sampled_from(["", "1/16"]),
     role=st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=80),
+    on_command_line=st.frozensets(st.sampled_from(["output", "data-format"])),
     utc_offset=st.integers(-86400, 86400),
 )
 
