@@ -34,6 +34,7 @@
 #include "operator_collector.h"
 #include "packed_block.h"
 #include "plain_pickle.h"
+#include "preload/follow.h"
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "reference_search.h"
@@ -96,6 +97,11 @@ bool collect_python_stacks(bool enabled) {
 
 void install_all_hooks() {
     install_hooks();
+    mstx::make_findable();
+}
+
+void follow_live_blocks_of_process() {
+    follow_live_blocks();
     mstx::make_findable();
 }
 
@@ -215,6 +221,8 @@ NB_MODULE(_native, module) {
     module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
     module.def("install_hooks", &install_all_hooks,
                "Redirects the observed libraries' calls; again for new libraries.");
+    module.def("follow_live_blocks", &follow_live_blocks_of_process,
+               "Follows which blocks are alive, and collects nothing, until settings come.");
     module.def("begin_tracing", &steps::begin_tracing,
                "Records events while a chosen step runs, and the blocks that are alive when it begins.");
     module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");

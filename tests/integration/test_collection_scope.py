@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.targets import SOURCES
 from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
@@ -120,3 +121,17 @@ def test_an_output_that_comes_too_late_says_so(tmp_path: Path) -> None:
     assert len([*(tmp_path / "memscopeDumpResults").glob("*/device_cpu/dump/memscope_dump_*.db")]) == 1
     reason = "it can be set only once in a process, before anything is recorded"
     assert f"config: output stays '{tmp_path}/memscopeDumpResults': {reason}" in run.stderr
+
+
+def test_what_is_older_than_the_import_exists_where_the_libraries_are_preloaded(tmp_path: Path) -> None:
+    """The documented environment: weights that were there before the program imports msmemscope."""
+    program = SOURCES / "imported_late.py"
+    script = f'set -e\neval "$({sys.executable} -m msmemscope env)"\n{sys.executable} {program} cpu'
+    run = tool.run(["bash", "-c", script], output=tmp_path / "memscopeDumpResults", folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
+    weights = [row["Attr"] for row in csv_rows(dump) if row["Event"] == "MALLOC" and "@model@weight" in row["Attr"]]
+    assert len(weights) == 1
+    assert "size:360000" in weights[0]
+    assert "shadow:true" in weights[0]
+    assert "weights 352 KiB 1" in words_of(run)
