@@ -135,3 +135,37 @@ def test_what_is_older_than_the_import_exists_where_the_libraries_are_preloaded(
     assert "size:360000" in weights[0]
     assert "shadow:true" in weights[0]
     assert "weights 352 KiB 1" in words_of(run)
+
+
+TWO_SCOPES = """
+model = torch.nn.Linear(300, 300, bias=False)
+msmemscope.config(analysis="decompose", device="cpu", call_stack="python")
+msmemscope.start()
+torch.optim.SGD(model.parameters())
+first = torch.ones(111)
+msmemscope.stop()
+msmemscope.config(events="alloc", analysis="", device="cpu")
+msmemscope.start()
+second = torch.ones(222)
+msmemscope.stop()
+msmemscope.config(events="alloc", device="cpu", call_stack="python")
+msmemscope.start()
+third = torch.ones(333)
+msmemscope.stop()
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--collect-mode=deferred",)], ids=["alone", "launched"])
+def test_each_scope_has_its_own_settings(options: tuple[str, ...], tmp_path: Path) -> None:
+    """What one asks for stays for its rows, and does not hold for those of another."""
+    run = run_program(TWO_SCOPES, tmp_path, *options)
+    (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
+    rows = csv_rows(dump)
+    first, second, third = (
+        next(row for row in rows if row["Event"] == "MALLOC" and f"size:{4 * count}," in row["Attr"])
+        for count in (111, 222, 333)
+    )
+    assert "owner:" in first["Attr"]
+    assert any("@model@weight" in row["Attr"] for row in rows)
+    assert "by owner" in run.stderr
+    assert [bool(row["Call Stack(Python)"]) for row in (first, second, third)] == [True, False, True]

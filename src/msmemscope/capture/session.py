@@ -20,11 +20,13 @@ from msmemscope.capture.place import place_notes
 from msmemscope.capture.settings_once import SettingsOnce
 from msmemscope.configuration import (
     SETTINGS_VARIABLE,
+    STACK_SCOPE_FACT,
     Analysis,
     CollectionItem,
     CollectMode,
     Config,
     Level,
+    StackScope,
     new_session,
     with_keywords,
 )
@@ -375,6 +377,9 @@ def _note_changes(before: Config, after: Config) -> None:
         name, _, text = line.partition("=")
         if old.get(name) != text:
             _native.note_fact(f"setting.{name}", text)
+    if (before.python_stack, before.native_stack) != (after.python_stack, after.native_stack):
+        scope = StackScope(_native.next_sequence(), after.python_stack, after.native_stack)
+        _native.note_fact(STACK_SCOPE_FACT, scope.to_fact())
 
 
 session = Session()

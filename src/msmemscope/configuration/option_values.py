@@ -156,7 +156,9 @@ def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
     """
     tokens = split_list(text)
     if tokens in ([], _NONE):
-        return {"python_stack": False, "python_stack_depth": 0, "native_stack": False, "native_stack_depth": 0}
+        return {
+            "python_stack": False, "python_stack_depth": 0, "native_stack": False, "native_stack_depth": 0, "stack_scopes": (),
+        }  # fmt: skip
     depths: dict[str, int] = {}
     for token in tokens:
         kind, colon, number = (part.strip() for part in token.partition(":"))
@@ -172,6 +174,7 @@ def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         "python_stack_depth": depths.get("python", DEFAULT_STACK_DEPTH),
         "native_stack": "c" in depths,
         "native_stack_depth": depths.get("c", 0),
+        "stack_scopes": (),
     }
 
 

@@ -371,7 +371,7 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
         needed = frozenset[CollectionItem]().union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
         events |= needed
         written |= needed & _BOTH_BLOCK_EVENTS
-    else:
+    elif "events" in fields:
         analyses = frozenset(analysis for analysis in analyses if _ITEMS_NEEDED_BY_ANALYSIS[analysis] <= events)
     if Analysis.INEFFICIENT in analyses:
         written |= _ITEMS_NEEDED_BY_ANALYSIS[Analysis.INEFFICIENT]

@@ -136,6 +136,30 @@ def _utc_offset_seconds() -> int:
 
 
 @dataclasses.dataclass(frozen=True)
+class StackScope:
+    """Which call stacks dumps show from an event on."""
+
+    first_sequence: int
+    """Number of that event."""
+    python_stack: bool
+    native_stack: bool
+
+    def to_fact(self) -> str:
+        """Write it as the value of a fact."""
+        return f"{self.first_sequence},{int(self.python_stack)},{int(self.native_stack)}"
+
+    @classmethod
+    def from_fact(cls, text: str) -> StackScope | None:
+        """Read what `to_fact` wrote; None for anything else."""
+        match = re.fullmatch("([0-9]{1,19}),([01]),([01])", text, re.ASCII)
+        return cls(int(match[1]), match[2] == "1", match[3] == "1") if match else None
+
+
+STACK_SCOPE_FACT = "scope.stacks"
+"""Key of the fact that each change of `StackScope` is noted as."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """Everything that a run of the tool was asked to do, after validation and couplings."""
 
@@ -167,6 +191,8 @@ class Config:
     """Whether dumps show C call stacks."""
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
+    stack_scopes: tuple[StackScope, ...] = ()
+    """Of a capture: which stacks dumps show from which event on, ascending, where `config()` changed it; else empty."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
     oom_top: int = 0
     """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
@@ -238,6 +264,10 @@ class Config:
                 with contextlib.suppress(ValueError):  # what no longer holds need not be readable
                     earlier.append(_SETTING_KINDS[key].decode(text))
             wishes[key] = frozenset().union(*earlier) if isinstance(earlier[0], frozenset) else max(earlier)
+        changes = [StackScope.from_fact(text) for text in facts.get(STACK_SCOPE_FACT, ())]
+        if changes:
+            first = (texts.get(name, ("0",))[0] == "1" for name in ("python_stack", "native_stack"))
+            wishes["stack_scopes"] = (StackScope(0, *first), *filter(None, changes))
         return dataclasses.replace(config, **wishes)
 
     @classmethod

@@ -293,7 +293,7 @@ def _inefficient(recordings: RunRecordings, remarks: list[str]) -> InefficientRe
 
 
 def _decomposition(capture: Capture, first: FoundFirst, remarks: list[str]) -> Decomposition | None:
-    if first.ownership is None or Analysis.DECOMPOSE.value not in capture.setting("analysis").split(","):
+    if first.ownership is None or Analysis.DECOMPOSE.value not in _asked(capture):
         return None
     with _surviving(Analysis.DECOMPOSE.value, capture, remarks):
         return decompose_capture(capture, DecompositionOptions(moments=0), ownership=first.ownership)

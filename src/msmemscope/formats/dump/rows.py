@@ -103,6 +103,7 @@ class DumpRows:
         self._capture = capture
         self._shows_python_stacks = settings.python_stack
         self._shows_native_stacks = settings.native_stack
+        self._stack_scopes = settings.stack_scopes
         self._form = form
         self._totals = totals
         self._last_values = LastValues()
@@ -204,6 +205,7 @@ class DumpRows:
         ids = _shown_ids(events, "python_stack_id", self._shows_python_stacks)
         if ids is None:
             return TextCells(((),))
+        ids = self._within_scopes(ids, events, [scope.python_stack for scope in self._stack_scopes])
 
         def texts(fresh: list[int]) -> Iterator[tuple[int, str]]:
             for key in fresh:
@@ -211,10 +213,19 @@ class DumpRows:
 
         return TextCells(((self._python.part(ids, texts),),))
 
+    def _within_scopes(self, ids: Numbers, events: Events, shows: list[bool]) -> Numbers:
+        """Returns ids of stacks, 0 where the scope of the event does not show them."""
+        if not shows:
+            return ids
+        starts = np.array([scope.first_sequence for scope in self._stack_scopes], dtype=np.uint64)
+        place = np.searchsorted(starts, events["sequence"], side="right") - 1
+        return np.where(np.array(shows)[place] | _SHOWS_STACKS[events["kind"]], ids, ids.dtype.type(0))
+
     def _native_stacks(self, events: Events) -> TextCells:
         ids = _shown_ids(events, "native_stack_id", self._shows_native_stacks)
         if ids is None:
             return TextCells(((),))
+        ids = self._within_scopes(ids, events, [scope.native_stack for scope in self._stack_scopes])
         # Between two changes of modules an address means the same everywhere.
         changes = self._capture.module_changes
         period = np.searchsorted(np.array(changes, dtype=np.uint64), events["sequence"], side="right")
