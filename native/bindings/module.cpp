@@ -225,6 +225,9 @@ NB_MODULE(_native, module) {
                "Follows which blocks are alive, and collects nothing, until settings come.");
     module.def("begin_tracing", &steps::begin_tracing,
                "Records events while a chosen step runs, and the blocks that are alive when it begins.");
+    module.def(
+        "begin_first_step", &steps::begin_first_step,
+        "Step 1 begins here, although events were recorded before; nothing if a step has ended, or none is chosen.");
     module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");
     module.def("end_step", &end_step, nb::arg("device"),
                "Ends a step and begins the next; returns the number of the one that ended, 0 if marks make the steps.");

@@ -169,3 +169,31 @@ def test_each_scope_has_its_own_settings(options: tuple[str, ...], tmp_path: Pat
     assert any("@model@weight" in row["Attr"] for row in rows)
     assert "by owner" in run.stderr
     assert [bool(row["Call Stack(Python)"]) for row in (first, second, third)] == [True, False, True]
+
+
+FIRST_STEP = """
+before = torch.ones(1111)
+torch.ones(2222)
+msmemscope.start()
+inside = torch.ones(3333)
+msmemscope.step()
+torch.ones(4444)
+msmemscope.step()
+"""
+
+
+@pytest.mark.parametrize("mode", ["immediate", "deferred"])
+def test_the_first_step_begins_at_start(mode: str, tmp_path: Path) -> None:
+    """With --steps=1: what came and went before start() is none of it, and what is older exists."""
+    run = run_program(FIRST_STEP, tmp_path, "--steps=1", f"--collect-mode={mode}")
+    (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
+    rows = csv_rows(dump)
+    blocks = [
+        (size, "shadow" in row["Attr"])
+        for row in rows
+        for size in (4444, 8888, 13332, 17776)
+        if row["Event"] == "MALLOC" and f"size:{size}," in row["Attr"]
+    ]
+    assert blocks == [(4444, True), (13332, False)]
+    assert [row["Event Type"] for row in rows].count("START_TRACE") == 1
+    assert [row["Event Type"] for row in rows].count("ATEN_START") == 1

@@ -203,6 +203,8 @@ class Session:
             if not self._is_tracing or not self._start_is_recorded:
                 # Also where the command line has begun before the program did.
                 self._start_is_recorded = True
+                if self._is_tracing:
+                    _native.begin_first_step()
                 _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             if self._is_tracing:
                 return

@@ -17,7 +17,7 @@ from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.formats.dump.last_values import LastValues
 from msmemscope.formats.dump.pinned_memory import PinnedMemory
 from msmemscope.formats.event_log.event_frame import written_devices
-from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
     ACCESS_KINDS,
     EVENT_TYPE_WORDS,
@@ -89,6 +89,7 @@ class DumpRows:
         form: How attributes are written, which is that of a kind of files.
         totals: Of the events before the first batch.
         findings: What the rows of blocks show beside what was recorded.
+        home: The device that rows of no device name; by default they name none.
     """
 
     def __init__(
@@ -98,8 +99,11 @@ class DumpRows:
         form: AttributeForm,
         totals: RunningTotals,
         findings: BlockFindings = NO_FINDINGS,
+        *,
+        home: int = DEVICE_NONE,
     ) -> None:
         """Prepare what is the same for all batches."""
+        self._home = home
         self._capture = capture
         self._shows_python_stacks = settings.python_stack
         self._shows_native_stacks = settings.native_stack
@@ -153,7 +157,7 @@ class DumpRows:
             "Timestamp(ns)": events["timestamp_ns"],
             "Process Id": np.broadcast_to(process, len(kinds)),
             "Thread Id": events["thread_id"],
-            "Device Id": self._device(events["device"]),
+            "Device Id": self._device(np.where(events["device"] == DEVICE_NONE, self._home, events["device"])),
             "Ptr": TextCells(((pointer(events["address"]).only(_HAS_ADDRESS[kinds]),),), otherwise=_NOT_AVAILABLE),
             "Attr": attribute_cells(self._form, events, of_blocks),
             "Call Stack(Python)": self._python_stacks(events),
