@@ -29,7 +29,7 @@ from msmemscope.configuration.settings import (
     is_device,
 )
 from msmemscope.errors import UsageError
-from msmemscope.model.devices import KIND_WORDS
+from msmemscope.model.devices import CPU_WORD, KIND_WORDS
 from msmemscope.units import parse_size_bytes
 
 if TYPE_CHECKING:
@@ -108,7 +108,12 @@ def parse_device(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         raise _refuse(accepted, spelling, text, "names no device")
     for token in tokens:
         if not is_device(token):
-            raise _refuse(accepted, spelling, token, "not a device")
+            kind, _, index = token.partition(":")
+            is_too_high = kind in KIND_WORDS and kind != CPU_WORD and WHOLE_NUMBER.fullmatch(index) is not None
+            message, hint = (
+                ("no index of a device", f"{kind} observes all of them") if is_too_high else ("not a device", None)
+            )
+            raise _refuse(accepted, spelling, token, message, hint)
     tokens = [token for token in tokens if token in KIND_WORDS or token.partition(":")[0] not in tokens]
     return {"devices": tuple(dict.fromkeys(tokens))}
 

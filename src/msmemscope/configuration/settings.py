@@ -29,7 +29,9 @@ DEFAULT_OUTPUT = "memscopeDumpResults"
 OLDER_OUTPUT = "leaksDumpResults"
 DEFAULT_STACK_DEPTH = 50
 MAXIMUM_STACK_DEPTH = 1000
-ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{DEVICES_PER_KIND - 1}}}"
+HIGHEST_DEVICE = 31
+"""Index of a device that can be chosen; recordings can have higher ones."""
+ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{HIGHEST_DEVICE}}}"
 DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
 DEFAULT_HOLDER_TIME_MS = 500
@@ -335,7 +337,10 @@ def _enum_set_kind(members: type[_EnumType]) -> _SettingKind:
 
 def is_device(token: str) -> bool:
     """Whether the token names a device, or all of a kind: `cpu`, `npu`, `cuda:1`."""
-    return token in KIND_WORDS or (":" in token and parse_device_name(token) is not None)
+    if ":" not in token:
+        return token in KIND_WORDS
+    device = parse_device_name(token)
+    return device is not None and device % DEVICES_PER_KIND <= HIGHEST_DEVICE
 
 
 def _decode_devices(text: str) -> tuple[str, ...]:
