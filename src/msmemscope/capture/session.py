@@ -237,6 +237,10 @@ class Session:
             self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
         was_collecting = _native.is_collecting()
+        if self.config.steps and self.config.devices != ("cpu",):
+            from msmemscope.capture.task_queue import between_steps
+
+            between_steps()
         if _native.end_step(self._device_of_steps()) and self._holders is not None:
             self._holders.step_ended()
         if not was_collecting and _native.is_collecting():
@@ -266,6 +270,7 @@ class Session:
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
             observe_with_torch_npu()
+            self._follow_task_queue()
             self._observe_allocator()
         # Also with a depth of 0: a failure for lack of memory takes its stack whatever the settings say.
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
@@ -287,6 +292,13 @@ class Session:
 
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
+
+    def _follow_task_queue(self) -> None:
+        from msmemscope.capture.task_queue import follow_task_queue
+
+        config = self.config
+        has_kernels = Level.KERNEL in config.level and CollectionItem.LAUNCH in config.events
+        follow_task_queue(is_wanted=bool(config.steps) and has_kernels)
 
     def _observe_allocator(self) -> None:
         """To be called each time that events begin to be recorded."""
