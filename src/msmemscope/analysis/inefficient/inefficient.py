@@ -260,4 +260,5 @@ def _others_between(
     count = np.searchsorted(numbers, above, side="left") - np.searchsorted(numbers, below, side="right")
     own_number = begin_of_operator(uses, np.maximum(own, 0))
     is_own_between = (own != NOWHERE) & (own_number > below) & (own_number < above)
-    return count - is_own_between > 0
+    found: MaskArray = count - is_own_between > 0
+    return found
