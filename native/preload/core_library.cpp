@@ -14,9 +14,9 @@
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "interpose/elf_image.h"
+#include "interpose/follow.h"
 #include "interpose/loading.h"
 #include "interpose/patcher.h"
-#include "preload/follow.h"
 #include "watch/watch.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // One of the libraries that exist for their name: it brings libmsmemscope_core.so along, which lies beside it. Only
 // users preload them, so that blocks can be followed before the program imports msmemscope; the launcher preloads the
 // core.
-#include "preload/follow.h"
+#include "interpose/follow.h"
 
 #define MSMEMSCOPE_TEXT(name) #name
 #define MSMEMSCOPE_NOTE(name) MSMEMSCOPE_TEXT(name)
