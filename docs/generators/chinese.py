@@ -78,8 +78,8 @@ _TEXTS = _PROGRAMS | {
     "The devices to observe: all of a kind, one by its index, the memory of CPU tensors.": (
         "要观测的设备：某一类的全部、按编号指定的一个，或 CPU 张量的内存。"
     ),
-    "cpu, npu, cuda, xpu, mps, or one of a kind: npu:{0..1023}, separated by commas": (
-        "cpu、npu、cuda、xpu、mps，或某一类中的一个：npu:{0..1023}，用逗号分隔"
+    "cpu, npu, cuda, xpu, mps, or one of a kind: npu:{0..31}, separated by commas": (
+        "cpu、npu、cuda、xpu、mps，或某一类中的一个：npu:{0..31}，用逗号分隔"
     ),
     "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu": (
         "已配置 CANN（ASCEND_HOME_PATH 或 ASCEND_TOOLKIT_HOME）时为 npu，否则为 cpu"

@@ -30,6 +30,7 @@
 #include "dump_rows.h"
 #include "dump_writing.h"
 #include "function_trace.h"
+#include "interpose/follow.h"
 #include "interpose/patcher.h"
 #include "operator_collector.h"
 #include "packed_block.h"
@@ -96,6 +97,11 @@ bool collect_python_stacks(bool enabled) {
 
 void install_all_hooks() {
     install_hooks();
+    mstx::make_findable();
+}
+
+void follow_live_blocks_of_process() {
+    follow_live_blocks();
     mstx::make_findable();
 }
 
@@ -215,8 +221,13 @@ NB_MODULE(_native, module) {
     module.def("settings_text", [] { return std::string(recorder::settings().text); }, "The settings in force.");
     module.def("install_hooks", &install_all_hooks,
                "Redirects the observed libraries' calls; again for new libraries.");
+    module.def("follow_live_blocks", &follow_live_blocks_of_process,
+               "Follows which blocks are alive, and collects nothing, until settings come.");
     module.def("begin_tracing", &steps::begin_tracing,
                "Records events while a chosen step runs, and the blocks that are alive when it begins.");
+    module.def(
+        "begin_first_step", &steps::begin_first_step,
+        "Step 1 begins here, although events were recorded before; nothing if a step has ended, or none is chosen.");
     module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");
     module.def("end_step", &end_step, nb::arg("device"),
                "Ends a step and begins the next; returns the number of the one that ended, 0 if marks make the steps.");

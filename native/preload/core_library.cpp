@@ -14,6 +14,7 @@
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
 #include "interpose/elf_image.h"
+#include "interpose/follow.h"
 #include "interpose/loading.h"
 #include "interpose/patcher.h"
 #include "watch/watch.h"
@@ -95,6 +96,18 @@ __attribute__((destructor)) void unload() {
 }
 
 }  // namespace
+
+void msmemscope::follow_live_blocks() noexcept {
+    recorder::configure("output=/\nevents=\ncollect_mode=deferred\ndevices=npu,cpu");
+    install_hooks();
+}
+
+void msmemscope::named_library_loaded() noexcept {
+    // With settings, the core has begun by them, or leaves this process out.
+    if (postponed_environment == nullptr && !recorder::is_configured() && std::getenv(kSettingsVariable) == nullptr) {
+        follow_live_blocks();
+    }
+}
 
 // The sanitizer was set up before the first start-up code of a library ran, which is when this is called.
 void msmemscope::begin_if_postponed() noexcept {

@@ -10,6 +10,7 @@ import pytest
 from tests.support import tool
 from tests.support.ascend import PROGRAMS, Observation
 from tests.support.nightly import nightly
+from tests.support.targets import SOURCES
 
 PROGRAM = PROGRAMS / "started_inside.py"
 ENV = f"{sys.executable} -m msmemscope env"
@@ -45,6 +46,16 @@ def test_programs_that_start_collection_themselves(
     assert "shadow" in allocations[0]["attributes"]
     assert observation.of(0, event="SYSTEM", event_type="START_TRACE")
     assert observation.of(0, event="SYSTEM", event_type="STOP_TRACE")
+
+
+def test_what_is_older_than_the_import_exists(vnpu_environment: dict[str, str], tmp_path: Path) -> None:
+    """With the libraries preloaded, blocks of the pool are known before the program imports msmemscope."""
+    program = SOURCES / "imported_late.py"
+    observation = run_in_shell(f'eval "$({ENV})"\n{sys.executable} {program} npu\n', tmp_path, vnpu_environment)
+    blocks = [row["attributes"] for row in observation.of(0, event="MALLOC", event_type="PTA")]
+    weights = [block for block in blocks if "@model@weight" in block.get("owner", "")]
+    assert [int(block["size"]) >= 360_000 for block in weights] == [True]
+    assert weights[0]["shadow"] == "true"
 
 
 def test_the_lines_can_be_repeated_and_taken_back(cann_environment: dict[str, str], tmp_path: Path) -> None:

@@ -136,18 +136,17 @@ class Trace:
         """The operator that an event is inside of."""
         return next((operator for operator in self.operators if operator.holds(row)), None)
 
-    def owner(self, row: Row, device: int) -> Operator | None:
-        """The operator of a device that an allocation or a free belongs to: around it, else the last one before it."""
-        around = self.operator_of(row)
-        before = [one for one in self.operators if device in one.devices and one.begin < row.sequence]
-        return around or max(before, key=lambda operator: operator.begin, default=None)
+    def number(self, row: Row) -> int:
+        """The API number of an event: as its operator, else a number of its own. Moments serve as numbers."""
+        return self.begin_of(row)
+
+    def first_use_elsewhere(self, block: Block) -> Row | None:
+        """The first access with another number than the allocation."""
+        return next((row for row in block.accesses if self.number(row) != self.number(block.malloc)), None)
 
     def between(self, first: Row, second: Row, device: int) -> list[Operator]:
         """The operators of a device strictly between two events; an event outside of operators stands for itself."""
-        return self.between_moments(self.begin_of(first), self.begin_of(second), device)
-
-    def between_moments(self, begin: int, end: int, device: int) -> list[Operator]:
-        """The operators of a device that begin strictly between two moments."""
+        begin, end = self.begin_of(first), self.begin_of(second)
         return [operator for operator in self.operators if device in operator.devices and begin < operator.begin < end]
 
     def pool(self, block: Block) -> list[Block]:
@@ -211,7 +210,9 @@ def absences(rows: list[Row], *, threshold: int, least_size: int = 0) -> dict[in
 
 def _time(trace: Trace, block: Block, kind: str) -> tuple[int, int]:
     if kind == "early_allocation":
-        return block.malloc.sequence, trace.begin_of(block.accesses[0])
+        first_use = trace.first_use_elsewhere(block)
+        assert first_use is not None
+        return block.malloc.sequence, trace.begin_of(first_use)
     if kind == "late_deallocation":
         assert block.free is not None
         return trace.finish_of(block.accesses[-1]), block.free.sequence
@@ -235,20 +236,18 @@ def _of_block(trace: Trace, identity: int, block: Block, threshold: int) -> list
 
     if not block.accesses:
         return []
-    if not block.malloc.is_shadow:
-        between = trace.between(block.malloc, block.accesses[0], device)
+    first_use = trace.first_use_elsewhere(block)
+    if not block.malloc.is_shadow and first_use is not None:
         frees = [other.free for other in others if other.free] + [
             row for row in trace.strays if (row.device, row.pool) == (device, block.malloc.pool)
         ]
-        owners = [trace.owner(row, device) for row in frees if not row.is_shadow]
-        if any(operator in owners for operator in between):
-            add("early_allocation", between)
+        numbers = [trace.number(row) for row in frees if not row.is_shadow]
+        if any(trace.number(block.malloc) < number < trace.number(first_use) for number in numbers):
+            add("early_allocation", trace.between(block.malloc, first_use, device))
     if block.free is not None and not block.free.is_shadow:
-        freeing = trace.owner(block.free, device)
-        between = trace.between_moments(trace.begin_of(block.accesses[-1]), freeing.begin if freeing else 0, device)
-        owners = [trace.owner(other.malloc, device) for other in others if not other.malloc.is_shadow]
-        if any(operator in owners for operator in between):
-            add("late_deallocation", between)
+        numbers = [trace.number(other.malloc) for other in others if not other.malloc.is_shadow]
+        if any(trace.number(block.accesses[-1]) < number < trace.number(block.free) for number in numbers):
+            add("late_deallocation", trace.between(block.accesses[-1], block.free, device))
     if len(block.accesses) > 1:
         first, second = _longest_pause(trace, block)
         between = trace.between(first, second, device)

@@ -139,15 +139,16 @@ def late_list() -> None:
 def idle() -> None:
     """Many operators between two uses."""
     block = torch.ones(planted("temporary_idleness"), device=DEVICE)
+    block.add_(1)
     other = tensor()
     for _ in range(IDLE_OPERATORS):
         other.add_(1)
     block.add_(1)
 
 
-def written_at_once() -> None:
-    """Frees between the first use and the second make nobody early."""
-    block = torch.zeros(planted("none"), device=DEVICE)
+def early_result() -> None:
+    """What its own operator wrote waits for its first use, while others are freed."""
+    block = torch.zeros(planted("early_allocation"), device=DEVICE)
     other = tensor()
     del other
     block.add_(1)
@@ -169,9 +170,9 @@ def freed_in_time() -> None:
     tensor().zero_()
 
 
-def freed_after_one_operator() -> None:
-    """A free of Python belongs to the operator before it, which is the only one that allocates."""
-    block = torch.ones(planted("none"), device=DEVICE)
+def late_by_one_operator() -> None:
+    """A free of Python comes after the operator before it, which allocates."""
+    block = torch.ones(planted("late_deallocation"), device=DEVICE)
     block.add_(1)
     other = torch.empty(1 << 12, device=DEVICE)
     del block
@@ -187,7 +188,7 @@ def used_often() -> None:
 
 PROGRAM: tuple[Callable[[], None], ...] = (
     early_del, early_scope, early_rebind, early_expression, early_out, early_list, early_backward, late_del, late_scope,
-    late_list, idle, written_at_once, nothing_freed_between, freed_in_time, freed_after_one_operator, used_often,
+    late_list, idle, early_result, nothing_freed_between, freed_in_time, late_by_one_operator, used_often,
 )  # fmt: skip
 
 for function in PROGRAM:

@@ -40,26 +40,28 @@ bool is_chosen(const Settings& settings, std::uint32_t step) noexcept {
     return false;
 }
 
-// Until there are ranges, step 1 of msmemscope.step() may be running, and until either comes, steps may be implied:
-// what was collected for them is nothing that was asked for where steps are others.
-void take_back_what_came_before() noexcept {
-    const RecordingScope scope(false);
-    if (!scope) {
-        return;
+// Where certain steps are wanted, step 1 of msmemscope.step() may have been running too early, or steps were implied
+// until the program told of its own: what was collected for them is nothing that was asked for. Returns whether there
+// was such a thing; nothing is collected then.
+bool take_back_what_came_before(const RecordingScope& scope) noexcept {
+    if (recorder::settings().step_count == 0 || !recorder::is_collecting()) {
+        return false;
     }
-    const BoundedLockGuard guard(process_state->step_lock);
-    if (guard && recorder::settings().step_count != 0 && recorder::is_collecting()) {
-        recorder::stop_collecting(scope);
-        recorder::take_back(scope);
-    }
+    recorder::stop_collecting(scope);
+    recorder::take_back(scope);
+    return true;
 }
 
 bool is_source(Source wanted) noexcept {
     Source before = Source::kNone;
     if (source.compare_exchange_strong(before, wanted, std::memory_order_acq_rel)) {
         // The first call of msmemscope.step() ends step 1, which was running all the time.
-        if (wanted == Source::kRanges || !is_chosen(recorder::settings(), 1)) {
-            take_back_what_came_before();
+        const RecordingScope scope(false);
+        if (scope && (wanted == Source::kRanges || !is_chosen(recorder::settings(), 1))) {
+            const BoundedLockGuard guard(process_state->step_lock);
+            if (guard) {
+                take_back_what_came_before(scope);
+            }
         }
         return true;
     }
@@ -154,6 +156,21 @@ namespace steps {
 void begin_tracing() noexcept {
     is_tracing.store(true, std::memory_order_release);
     apply();
+}
+
+void begin_first_step() noexcept {
+    if (source.load(std::memory_order_acquire) != Source::kNone) {
+        return;
+    }
+    const RecordingScope scope(false);
+    if (!scope) {
+        return;
+    }
+    const BoundedLockGuard guard(process_state->step_lock);
+    if (guard && take_back_what_came_before(scope)) {
+        implied_steps.store(0, std::memory_order_relaxed);
+        recorder::start_collecting(scope);  // step 1 is wanted, or nothing would have been collected
+    }
 }
 
 void end_tracing() noexcept {

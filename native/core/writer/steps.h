@@ -19,6 +19,10 @@ namespace msmemscope {
 // All of them to be called outside of any scope.
 namespace steps {
 
+// start() where collection is on already, because it began with the program: step 1 of msmemscope.step() begins here.
+// Of what came before, only the blocks that are still alive are there, as existing.
+void begin_first_step() noexcept;
+
 // Begins or ends what start() and stop() mean: within it, events are collected while a chosen step runs, or always if
 // none was chosen.
 void begin_tracing() noexcept;

@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-# The settings of a process that has not said yet what it wants: nothing is collected and nothing is written, but the
-# core follows which blocks are alive. start() brings the real settings.
-_FOLLOW_ONLY = "output={output}\nevents=\ncollect_mode=deferred\ndevices=npu,cpu"
-
 
 def attach_at_import() -> None:
     """Load the native core and let it follow live blocks, unless this is our own command line.
@@ -25,9 +21,7 @@ def attach_at_import() -> None:
         write_line(f"nothing can be observed in this process: {error}")
         return
     if not _native.is_configured() and not _is_left_out():
-        # os.path.abspath needs the current directory, which may be gone.
-        _native.configure(_FOLLOW_ONLY.format(output=os.sep))
-        _native.install_hooks()
+        _native.follow_live_blocks()
 
 
 def _is_left_out() -> bool:

@@ -9,7 +9,7 @@ from msmemscope import _native
 from msmemscope.capture.decorating import run_within
 from msmemscope.capture.labels import label_address, label_tensor, pop_labels, push_labels, user_labels_in_force
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.labels import USER_LEVELS, LabelLevel
+from msmemscope.model.labels import USER_LABELS_FACT, USER_LEVELS, LabelLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ LONGEST_LABEL_BYTES = 128
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOTHING: Any = object()
 _reported: set[str] = set()
+_is_noted: list[bool] = []
 
 
 class LabelledCode:
@@ -66,7 +67,7 @@ def describer(*, owner: str) -> LabelledCode: ...
 @overload
 def describer(target: Any, *, owner: str) -> None: ...
 def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
-    """Give memory a label of your own, which shows in the owner of its blocks (with `analysis="decompose"`).
+    """Give memory a label of your own, which shows in the owner of its blocks.
 
     Three ways::
 
@@ -90,6 +91,7 @@ def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
         ConfigurationError: If the owner is empty or too long; it is a ValueError.
     """
     label = _checked(owner)
+    _note_labels()
     if target is _NOTHING:
         return LabelledCode(label)
     pairs = [(label, LabelLevel.USER_1)]
@@ -103,6 +105,13 @@ def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
             "or no block of an allocator)"
         )
     return None
+
+
+def _note_labels() -> None:
+    """Say once, for results without owners, that there are labels."""
+    if not _is_noted:
+        _is_noted.append(True)
+        _native.note_fact(USER_LABELS_FACT, "describer")
 
 
 def _checked(owner: object) -> str:

@@ -17,14 +17,16 @@ from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
 from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.place import place_notes
+from msmemscope.capture.settings_once import SettingsOnce
 from msmemscope.configuration import (
-    OPTION_BY_KEYWORD,
     SETTINGS_VARIABLE,
+    STACK_SCOPE_FACT,
     Analysis,
     CollectionItem,
     CollectMode,
     Config,
     Level,
+    StackScope,
     new_session,
     with_keywords,
 )
@@ -43,9 +45,6 @@ _OPERATOR_ITEMS = frozenset({CollectionItem.LAUNCH, CollectionItem.ACCESS})
 _BLOCK_ITEMS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
 _STEP_ANALYSES = frozenset({Analysis.LEAKS, Analysis.DECOMPOSE})
 """Analyses that ask what outlives a step."""
-
-_FIXED_ONCE_OPEN = ("output", "data_format", "maximum_size", "session", "launch_directory", "utc_offset")
-"""Settings that the log of a process is made with: they can be chosen until it is there."""
 
 
 class Session:
@@ -67,7 +66,7 @@ class Session:
         self._was_stopped = False
         self._is_left_out = False
         self._awaits_start = False
-        self._chosen_once: set[str] = set()
+        self._settings_once = SettingsOnce()
         self.writes_results = True
         """Whether results are written when a process ends that no launcher waits for."""
         self._operators: OperatorCollector | None = None
@@ -157,9 +156,8 @@ class Session:
                 return
             config = with_keywords(self._defaults or before, keywords)
             self._awaits_start = not (self._is_launched or self._is_tracing or self._was_stopped)
-            config = dataclasses.replace(
-                config, collect_mode=before.collect_mode, **self._what_stays(before, config, keywords)
-            )
+            stays = self._settings_once.what_stays(before, config, keywords)
+            config = dataclasses.replace(config, collect_mode=before.collect_mode, **stays)
             if config == before:
                 return
             was_tracing = self._is_tracing
@@ -175,27 +173,6 @@ class Session:
                 if was_tracing:
                     _native.begin_tracing()
                     self._begin_python_collection()
-
-    def _what_stays(self, before: Config, config: Config, keywords: dict[str, Any]) -> dict[str, Any]:
-        """The settings that can be chosen only once, as they were; a warning for each that was to be another."""
-        is_open = bool(_native.capture_directory())
-        stays: dict[str, Any] = {}
-        for name in _FIXED_ONCE_OPEN:
-            keyword = next((word for word in keywords if _field_of(word) == name), None)
-            was_chosen = self._is_launched or is_open or name in self._chosen_once
-            if keyword is not None and keywords[keyword] is not None and not was_chosen:
-                self._chosen_once.add(name)
-                continue
-            stays[name] = getattr(before, name)
-            if keyword is not None and getattr(config, name) != stays[name]:
-                reason = (
-                    "the command line has chosen it"
-                    if self._is_launched
-                    else "it can be set only once in a process, before anything is recorded"
-                )
-                shown = getattr(stays[name], "value", stays[name])
-                _native.warn(f"config: {keyword} stays {str(shown)!r}: {reason}")
-        return stays
 
     def begin_launched(self) -> None:
         """Begin under the launcher; without one, or if that has been done, do nothing.
@@ -226,6 +203,8 @@ class Session:
             if not self._is_tracing or not self._start_is_recorded:
                 # Also where the command line has begun before the program did.
                 self._start_is_recorded = True
+                if self._is_tracing:
+                    _native.begin_first_step()
                 _native.record_event(EventKind.START_TRACE, DEVICE_NONE)
             if self._is_tracing:
                 return
@@ -258,6 +237,10 @@ class Session:
             self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
         was_collecting = _native.is_collecting()
+        if self.config.steps and self.config.devices != ("cpu",):
+            from msmemscope.capture.task_queue import between_steps
+
+            between_steps()
         if _native.end_step(self._device_of_steps()) and self._holders is not None:
             self._holders.step_ended()
         if not was_collecting and _native.is_collecting():
@@ -287,6 +270,7 @@ class Session:
             from msmemscope.capture.torch_npu_marks import observe_with_torch_npu
 
             observe_with_torch_npu()
+            self._follow_task_queue()
             self._observe_allocator()
         # Also with a depth of 0: a failure for lack of memory takes its stack whatever the settings say.
         if not _native.collect_python_stacks(True) and config.python_stack_depth > 0:
@@ -308,6 +292,13 @@ class Session:
 
                 self._function_trace = FunctionTrace()
             self._function_trace.start()
+
+    def _follow_task_queue(self) -> None:
+        from msmemscope.capture.task_queue import follow_task_queue
+
+        config = self.config
+        has_kernels = Level.KERNEL in config.level and CollectionItem.LAUNCH in config.events
+        follow_task_queue(is_wanted=bool(config.steps) and has_kernels)
 
     def _observe_allocator(self) -> None:
         """To be called each time that events begin to be recorded."""
@@ -400,12 +391,9 @@ def _note_changes(before: Config, after: Config) -> None:
         name, _, text = line.partition("=")
         if old.get(name) != text:
             _native.note_fact(f"setting.{name}", text)
-
-
-def _field_of(keyword: str) -> str:
-    """The field of `Config` that a keyword sets, of those that can be set once."""
-    name = OPTION_BY_KEYWORD[keyword].name.replace("-", "_")
-    return {"max_size": "maximum_size"}.get(name, name)
+    if (before.python_stack, before.native_stack) != (after.python_stack, after.native_stack):
+        scope = StackScope(_native.next_sequence(), after.python_stack, after.native_stack)
+        _native.note_fact(STACK_SCOPE_FACT, scope.to_fact())
 
 
 session = Session()
@@ -421,14 +409,14 @@ def config(**settings: Any) -> None:
 
     or values: `call_stack={"python": 5}`, `events=["alloc", "free"]`, `steps=[2, 3]`, `output=pathlib.Path("out")`.
     While collection is on, the new settings hold at once. Under the command line the settings given there are the
-    defaults.
+    defaults; where results go, and in which format, is what is typed there, if it is.
 
     Args:
         **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `holder_time`, `data_format`
             (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
-            `watch_checksum`. What a log is made with (`output`, `data_format`,
-            `max_size`) can be set once; a later call that wants it otherwise is told so on stderr. A setting that is
-            None counts as not given.
+            `watch_checksum`. `data_format` can be set once, `output` and `max_size` once and before anything is
+            recorded; a later call that wants it otherwise gets a line on stderr. A setting that is None counts as not
+            given.
 
     Raises:
         ConfigurationError: If a setting is unknown or not accepted; nothing was changed. It is a ValueError.

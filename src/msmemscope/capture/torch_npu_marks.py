@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
+from msmemscope.capture.task_queue import step_begins, step_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,7 @@ def _mark(original: Callable[..., Any]) -> Any:
 
 def _range_start(original: Callable[..., Any]) -> Any:
     def range_start(message: Any, stream: Any = None, domain: Any = "default") -> Any:
+        step_begins(message)
         result = original(message, stream, domain)
         if result == 0 and _is_mark(message, stream, domain):
             return _native.range_start(message, _handle(stream)) + _OURS
@@ -99,6 +101,7 @@ def _range_start(original: Callable[..., Any]) -> Any:
 
 def _range_end(original: Callable[..., Any]) -> Any:
     def range_end(range_id: Any, domain: Any = "default") -> Any:
+        step_ends()
         if isinstance(range_id, int) and range_id > _OURS:
             _native.range_end(range_id - _OURS)
             return None
@@ -109,6 +112,7 @@ def _range_end(original: Callable[..., Any]) -> Any:
 
 def _range_push(original: Callable[..., Any]) -> Any:
     def range_push(message: Any, stream: Any = None, domain: Any = "default") -> Any:
+        step_begins(message)
         result = original(message, stream, domain)
         if _is_mark(message, stream, domain):
             # None: torch_npu has this one itself.
@@ -121,6 +125,7 @@ def _range_push(original: Callable[..., Any]) -> Any:
 
 def _range_pop(original: Callable[..., Any]) -> Any:
     def range_pop(domain: Any = "default") -> Any:
+        step_ends()
         result = original(domain)
         stack = _stack(domain) if isinstance(domain, str) else []
         range_id = stack.pop() if stack else None

@@ -137,9 +137,10 @@ def _run(arguments: Sequence[str]) -> int:
 
         return compare_by_options(request)
     project = _project_file(request)
+    on_command_line = frozenset(one.option.name for one in request.given)
     if project is not None:
         request = dataclasses.replace(request, given=(*project.given, *request.given))
-    config = with_options(Config(), request.given)
+    config = with_options(Config(on_command_line=on_command_line), request.given)
     messages.print_from(config.log_level)
     if project is not None:
         messages.information(f"options of this project from {project.path}")

@@ -29,7 +29,7 @@ from msmemscope.configuration.settings import (
     is_device,
 )
 from msmemscope.errors import UsageError
-from msmemscope.model.devices import KIND_WORDS
+from msmemscope.model.devices import CPU_WORD, KIND_WORDS
 from msmemscope.units import parse_size_bytes
 
 if TYPE_CHECKING:
@@ -108,7 +108,12 @@ def parse_device(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         raise _refuse(accepted, spelling, text, "names no device")
     for token in tokens:
         if not is_device(token):
-            raise _refuse(accepted, spelling, token, "not a device")
+            kind, _, index = token.partition(":")
+            is_too_high = kind in KIND_WORDS and kind != CPU_WORD and WHOLE_NUMBER.fullmatch(index) is not None
+            message, hint = (
+                ("no index of a device", f"{kind} observes all of them") if is_too_high else ("not a device", None)
+            )
+            raise _refuse(accepted, spelling, token, message, hint)
     tokens = [token for token in tokens if token in KIND_WORDS or token.partition(":")[0] not in tokens]
     return {"devices": tuple(dict.fromkeys(tokens))}
 
@@ -156,7 +161,9 @@ def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
     """
     tokens = split_list(text)
     if tokens in ([], _NONE):
-        return {"python_stack": False, "python_stack_depth": 0, "native_stack": False, "native_stack_depth": 0}
+        return {
+            "python_stack": False, "python_stack_depth": 0, "native_stack": False, "native_stack_depth": 0, "stack_scopes": (),
+        }  # fmt: skip
     depths: dict[str, int] = {}
     for token in tokens:
         kind, colon, number = (part.strip() for part in token.partition(":"))
@@ -172,6 +179,7 @@ def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         "python_stack_depth": depths.get("python", DEFAULT_STACK_DEPTH),
         "native_stack": "c" in depths,
         "native_stack_depth": depths.get("c", 0),
+        "stack_scopes": (),
     }
 
 

@@ -347,9 +347,9 @@ class GivenOption:
 def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     """Apply options to a configuration; of an option that is given twice, the last holds.
 
-    An analysis that is asked for brings the events it needs; those that were not chosen are not
-    written, except for inefficient memory, which is looked for in dumps too. The analysis that runs by
-    default brings none: where the events that are asked for leave out what it needs, it is off.
+    An analysis that is asked for brings the events it needs, as if alloc and free had been chosen too. What
+    decompose needs besides is not written; what inefficient needs is, because dumps are searched too. The
+    analysis that runs by default brings none: where the chosen events leave out what it needs, it is off.
     What memory is made of does not take the place of leaks: both are looked for.
 
     Raises:
@@ -368,8 +368,10 @@ def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     if "analysis" in fields:
         if Analysis.DECOMPOSE in analyses:
             analyses |= {Analysis.LEAKS}
-        events = events.union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
-    else:
+        needed = frozenset[CollectionItem]().union(*(_ITEMS_NEEDED_BY_ANALYSIS[analysis] for analysis in analyses))
+        events |= needed
+        written |= needed & _BOTH_BLOCK_EVENTS
+    elif "events" in fields:
         analyses = frozenset(analysis for analysis in analyses if _ITEMS_NEEDED_BY_ANALYSIS[analysis] <= events)
     if Analysis.INEFFICIENT in analyses:
         written |= _ITEMS_NEEDED_BY_ANALYSIS[Analysis.INEFFICIENT]

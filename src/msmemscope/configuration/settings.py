@@ -29,7 +29,9 @@ DEFAULT_OUTPUT = "memscopeDumpResults"
 OLDER_OUTPUT = "leaksDumpResults"
 DEFAULT_STACK_DEPTH = 50
 MAXIMUM_STACK_DEPTH = 1000
-ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{DEVICES_PER_KIND - 1}}}"
+HIGHEST_DEVICE = 31
+"""Index of a device that can be chosen; recordings can have higher ones."""
+ACCEPTED_DEVICES = f"{', '.join(KIND_WORDS)}, or one of a kind: npu:{{0..{HIGHEST_DEVICE}}}"
 DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
 DEFAULT_HOLDER_TIME_MS = 500
@@ -136,6 +138,30 @@ def _utc_offset_seconds() -> int:
 
 
 @dataclasses.dataclass(frozen=True)
+class StackScope:
+    """Which call stacks dumps show from an event on."""
+
+    first_sequence: int
+    """Number of that event."""
+    python_stack: bool
+    native_stack: bool
+
+    def to_fact(self) -> str:
+        """Write it as the value of a fact."""
+        return f"{self.first_sequence},{int(self.python_stack)},{int(self.native_stack)}"
+
+    @classmethod
+    def from_fact(cls, text: str) -> StackScope | None:
+        """Read what `to_fact` wrote; None for anything else."""
+        match = re.fullmatch("([0-9]{1,19}),([01]),([01])", text, re.ASCII)
+        return cls(int(match[1]), match[2] == "1", match[3] == "1") if match else None
+
+
+STACK_SCOPE_FACT = "scope.stacks"
+"""Key of the fact that each change of `StackScope` is noted as."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """Everything that a run of the tool was asked to do, after validation and couplings."""
 
@@ -167,6 +193,8 @@ class Config:
     """Whether dumps show C call stacks."""
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
+    stack_scopes: tuple[StackScope, ...] = ()
+    """Of a capture: which stacks dumps show from which event on, ascending, where `config()` changed it; else empty."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
     named_analyses: frozenset[Analysis] = frozenset()
     """Those that somebody asked for by name: their lines for scripts stand in the summary, too."""
@@ -191,6 +219,8 @@ class Config:
     """Which part of the ranks is observed besides, `1/16`; empty: none."""
     role: str = ""
     """What the user calls the part that this process has in a job; empty: what its framework calls it, if it does."""
+    on_command_line: frozenset[str] = frozenset()
+    """Names of the options that stand on the command line; `config()` cannot choose what a log is made with against them."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -238,6 +268,10 @@ class Config:
                 with contextlib.suppress(ValueError):  # what no longer holds need not be readable
                     earlier.append(_SETTING_KINDS[key].decode(text))
             wishes[key] = frozenset().union(*earlier) if isinstance(earlier[0], frozenset) else max(earlier)
+        changes = [StackScope.from_fact(text) for text in facts.get(STACK_SCOPE_FACT, ())]
+        if changes:
+            first = (texts.get(name, ("0",))[0] == "1" for name in ("python_stack", "native_stack"))
+            wishes["stack_scopes"] = (StackScope(0, *first), *filter(None, changes))
         return dataclasses.replace(config, **wishes)
 
     @classmethod
@@ -305,7 +339,10 @@ def _enum_set_kind(members: type[_EnumType]) -> _SettingKind:
 
 def is_device(token: str) -> bool:
     """Whether the token names a device, or all of a kind: `cpu`, `npu`, `cuda:1`."""
-    return token in KIND_WORDS or (":" in token and parse_device_name(token) is not None)
+    if ":" not in token:
+        return token in KIND_WORDS
+    device = parse_device_name(token)
+    return device is not None and device % DEVICES_PER_KIND <= HIGHEST_DEVICE
 
 
 def _decode_devices(text: str) -> tuple[str, ...]:
@@ -317,6 +354,10 @@ def _decode_devices(text: str) -> tuple[str, ...]:
 
 def _decode_steps(text: str) -> tuple[int, ...]:
     return tuple(int(token) for token in text.split(",") if token)
+
+
+def _decode_names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, text.split(",")))
 
 
 def values_of(members: Iterable[enum.Enum]) -> str:
@@ -359,5 +400,6 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "ranks": _text_kind("numbers and ranges", r"(\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*)?"),
     "sample_ranks": _text_kind("a part", r"(\d{1,7}/\d{1,7})?"),
     "role": _text_kind("a name", ".*"),
+    "on_command_line": _SettingKind("names of options", lambda names: ",".join(sorted(names)), _decode_names),
     "utc_offset": _SettingKind("a number of seconds", str, int),
 }

@@ -13,7 +13,7 @@ from msmemscope.analysis.judged import LEAKS, NotJudged, devices_not_observed, f
 from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS_SUBJECT
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.owners.decomposition import DECOMPOSED_KINDS, DecompositionOptions, decompose_capture
-from msmemscope.analysis.owners.ownership import OWNER_KINDS, owners_of_capture
+from msmemscope.analysis.owners.ownership import LABEL_KINDS, OWNER_KINDS, labelled_blocks, owners_of_capture
 from msmemscope.analysis.recorded import Recorded
 from msmemscope.analysis.reserved.reserved import find_reserved
 from msmemscope.analysis.watch.sentences import coverage_sentences
@@ -25,11 +25,14 @@ from msmemscope.formats.event_log.events_in_memory import KindsInMemory
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.launch.faults import fault_text, show_traceback
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
-from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, WATCH_KINDS, EventKind
+from msmemscope.model.events import ACCESS_KINDS, MEMORY_KINDS, SCOPE_KINDS, WATCH_KINDS, EventKind
+from msmemscope.model.labels import USER_LABELS_FACT
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    import polars as pl
 
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analysis.leaks.overview import LeakOverview
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import Capture
     from msmemscope.recording import Recording
 
-SUMMARY_KINDS: Final = (*MEMORY_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
+SUMMARY_KINDS: Final = (*MEMORY_KINDS, *SCOPE_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
 """Kinds of the events that the summary of a run is made of, whatever was asked for."""
 
 MOST_EVENTS: Final = 30_000_000
@@ -61,6 +64,7 @@ _NEEDED_BY_INEFFICIENT: Final = (
 _NEEDED: Final = {Analysis.LEAKS: _NEEDED_BY_LEAKS, Analysis.INEFFICIENT: _NEEDED_BY_INEFFICIENT}
 _RESERVED: Final = "reserved"
 _WATCH: Final = "watch"
+_LABELS: Final = "labels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +130,8 @@ class FoundFirst:
 
     ownership: Ownership | None = None
     inefficient: InefficientResult | None = None
+    labelled: pl.DataFrame | None = None
+    """Blocks that the user has labelled, as `labelled_blocks` has them; None where owners are found."""
     remarks: tuple[str, ...] = ()
     """Why something of this is missing: one sentence each."""
     error: MsmemscopeError | None = None
@@ -140,7 +146,9 @@ class FoundFirst:
             settings: Those that the dumps are written by.
         """
         return BlockFindings(
-            owners=self.ownership.owners if self.ownership and Analysis.DECOMPOSE in settings.analysis else None,
+            owners=self.ownership.owners
+            if self.ownership and Analysis.DECOMPOSE in settings.analysis
+            else self.labelled,
             inefficient=self.inefficient.kinds_by_block() if self.inefficient else None,
         )
 
@@ -155,19 +163,22 @@ def find_first(capture: Capture, settings: Config | None = None) -> FoundFirst:
         settings: Those that the dumps are written by; None if none are.
     """
     remarks: list[str] = []
-    ownership = inefficient = None
+    ownership = inefficient = labelled = None
     recordings = RunRecordings(capture)
     try:
         asked = _asked(capture)
         if Analysis.DECOMPOSE.value in asked or (settings and Analysis.DECOMPOSE in settings.analysis):
             with _surviving(Analysis.DECOMPOSE.value, capture, remarks):
                 ownership = owners_of_capture(capture)
+        else:
+            with _surviving(_LABELS, capture, remarks):
+                labelled = labelled_blocks(capture)
         if Analysis.INEFFICIENT.value in asked and not capture.is_running():
             with _surviving(Analysis.INEFFICIENT.value, capture, remarks):
                 inefficient = _inefficient(recordings, remarks)
     except MsmemscopeError as error:
-        return FoundFirst(ownership, inefficient, tuple(remarks), error, recordings)
-    return FoundFirst(ownership, inefficient, tuple(remarks), recordings=recordings)
+        return FoundFirst(ownership, inefficient, labelled, tuple(remarks), error, recordings)
+    return FoundFirst(ownership, inefficient, labelled, tuple(remarks), recordings=recordings)
 
 
 def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
@@ -217,9 +228,10 @@ def kinds_in_memory(capture: Capture) -> KindsInMemory:
     kinds = {
         **{analysis.value: kinds for analysis, kinds in _NEEDED.items()},
         Analysis.DECOMPOSE.value: (*OWNER_KINDS, *DECOMPOSED_KINDS),
+        _LABELS: LABEL_KINDS if USER_LABELS_FACT in capture.facts else (),
         _WATCH: NAMED_LAUNCH_KINDS if WINDOW_NEVER_BEGAN in capture.facts else (),
     }
-    needed = (kind for word in (*asked, _WATCH) for kind in kinds.get(word, ()))
+    needed = (kind for word in (*asked, _LABELS, _WATCH) for kind in kinds.get(word, ()))
     return KindsInMemory(frozenset(map(int, SUMMARY_KINDS)), frozenset(map(int, needed)), MOST_EVENTS)
 
 
@@ -296,7 +308,7 @@ def _inefficient(recordings: RunRecordings, remarks: list[str]) -> InefficientRe
 
 
 def _decomposition(capture: Capture, first: FoundFirst, remarks: list[str]) -> Decomposition | None:
-    if first.ownership is None or Analysis.DECOMPOSE.value not in capture.setting("analysis").split(","):
+    if first.ownership is None or Analysis.DECOMPOSE.value not in _asked(capture):
         return None
     with _surviving(Analysis.DECOMPOSE.value, capture, remarks):
         return decompose_capture(capture, DecompositionOptions(moments=0), ownership=first.ownership)

@@ -33,6 +33,7 @@ from msmemscope.launch.ledger import (
 )
 from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
+from msmemscope.launch.proceedings import tell_begin, tell_end
 from msmemscope.launch.program import end_like, run_program
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
@@ -109,6 +110,9 @@ def _observe(
         link_directory = preload.link_directory
         if MUSL in (why_not_observable(program) or ""):
             preload.variables["LD_PRELOAD"] = os.environ.get("LD_PRELOAD", "")
+        library = core_library(config)
+        if library is not None and messages.are_printed(LogLevel.INFO):
+            tell_begin(program, config, library, preload.variables)
         ahead = LoadAhead(
             lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
         )
@@ -194,6 +198,8 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
+    if messages.are_printed(LogLevel.INFO):
+        tell_end(exported.processes)
     if messages.are_printed(LogLevel.WARN):
         render_run(summary, sys.stderr)
     _report_to_enclosing_launch(exported.process_ids)

@@ -179,6 +179,8 @@ ROWLESS_KINDS: Final = (
     *WATCH_KINDS,
 )
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""
+SCOPE_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
+"""Kinds that say when collection was on; few, and whatever an answer covers depends on them."""
 MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
 LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)

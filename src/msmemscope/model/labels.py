@@ -31,6 +31,9 @@ class LabelLevel(IntEnum):
 USER_LEVELS: Final = (LabelLevel.USER_1, LabelLevel.USER_2, LabelLevel.USER_3)
 """Where the user's labels go, the outermost first."""
 
+USER_LABELS_FACT: Final = "labels.user"
+"""Key of the fact that the program gives labels of its own."""
+
 MODEL_WEIGHT: Final = "model@weight"
 MODEL_GRADIENT: Final = "model@gradient"
 MODEL_OPTIMIZER_STATE: Final = "model@optimizer_state"

@@ -106,7 +106,7 @@ def find_block_uses(recording: Recording) -> BlockUses:
     freed_blocks = _places(identities, named[free_events])
     is_known = freed_blocks != NOWHERE
     # A damaged input may name a block twice: it was freed the first time, as in the table of blocks.
-    free_rows = _last_rows(freed_blocks[is_known][::-1], free_events[is_known][::-1], blocks.height)
+    free_rows = last_rows(freed_blocks[is_known][::-1], free_events[is_known][::-1], blocks.height)
     is_freed = free_rows != NOWHERE
 
     all_accesses = np.flatnonzero((kinds >= min(ACCESS_KINDS)) & (kinds <= max(ACCESS_KINDS)))
@@ -116,7 +116,7 @@ def find_block_uses(recording: Recording) -> BlockUses:
     is_write = kinds[access_rows] == EventKind.ACCESS_WRITE
 
     is_stray = ~is_known & is_timed[free_events]
-    last_access_rows = _last_rows(access_blocks, access_rows, blocks.height)
+    last_access_rows = last_rows(access_blocks, access_rows, blocks.height)
     return BlockUses(
         operators=find_operators(events),
         row_count=events.height,
@@ -125,9 +125,9 @@ def find_block_uses(recording: Recording) -> BlockUses:
         sizes=blocks["size"].to_numpy().astype(np.int64),
         malloc_rows=malloc_rows,
         free_rows=free_rows,
-        first_access_rows=_last_rows(access_blocks[::-1], access_rows[::-1], blocks.height),
+        first_access_rows=last_rows(access_blocks[::-1], access_rows[::-1], blocks.height),
         last_access_rows=last_access_rows,
-        last_read_rows=_last_rows(access_blocks[~is_write], access_rows[~is_write], blocks.height),
+        last_read_rows=last_rows(access_blocks[~is_write], access_rows[~is_write], blocks.height),
         ends_with_write=(last_access_rows != NOWHERE) & (kinds[last_access_rows] == EventKind.ACCESS_WRITE)
         if len(kinds)
         else np.zeros(0, np.bool_),
@@ -206,6 +206,12 @@ def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArr
     )
 
 
+def begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
+    """Returns where the operator of each row begins; the row itself outside of operators."""
+    inside = uses.operators.of_row[rows]
+    return np.where(inside == NOWHERE, rows, taken(uses.operators.begin_rows, inside))
+
+
 def end_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
     """Returns where the operator of each row ends; the row itself outside of operators."""
     inside = uses.operators.of_row[rows]
@@ -233,7 +239,7 @@ def _places(known: IntegerArray, wanted: IntegerArray) -> IntegerArray:
     return np.where(known[places] == wanted, places, NOWHERE)
 
 
-def _last_rows(blocks: IntegerArray, rows: IntegerArray, count: int) -> IntegerArray:
+def last_rows(blocks: IntegerArray, rows: IntegerArray, count: int) -> IntegerArray:
     """Returns for each block the row that comes last in the given order: of repeated indexes the last one is kept."""
     result = np.full(count, NOWHERE, np.int64)
     result[blocks] = rows

@@ -13,9 +13,10 @@ from typing import IO, TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.leaks.growth import GrowthBasis
-from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word, is_accelerator
 from msmemscope.model.owners import driver_owner
 from msmemscope.model.pools import Pool, is_pinned_memory, pool_word
+from msmemscope.reports.host_growth_report import write_host_growth, write_pinned_growth
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.driver_leaks import DriverLeaks
     from msmemscope.analysis.leaks.fluctuation import Fluctuation, PoolFluctuation, StepExtreme
     from msmemscope.analysis.leaks.growth import SlowLeaks
-    from msmemscope.analysis.leaks.host_growth import HostGrowth
     from msmemscope.analysis.leaks.overview import LeakOverview
-    from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
     from msmemscope.analysis.leaks.step_leaks import StepLeaks
 
 _MEBIBYTE: Final = 1 << 20
@@ -85,8 +84,8 @@ def render_leaks(
     _outside_steps(writer, found.outside_steps.sites)
     _waiting_cycles(writer, found.waiting_cycles)
     _driver(writer, found.driver_leaks)
-    _pinned_memory(writer, found.pinned_growth)
-    _host_memory(writer, found.host_growth)
+    write_pinned_growth(writer, found.pinned_growth)
+    write_host_growth(writer, found.host_growth)
 
 
 def render_mark_leaks(
@@ -151,43 +150,21 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
     device = blocks["device"][0]
     _alarm(writer, device)
     for row in blocks.sort("step", "malloc_sequence").head(most).iter_rows(named=True):
-        kernel = "" if row["kernel_index"] is None else f" in kernel_{row['kernel_index']}"
+        where = _allocated_for(row["kernel_index"], row["operator"] if is_accelerator(device) else None)
         writer.exact_line(
             f"Direct {pool_label(row['pool'], device)} leak of {row['size'] / _MEBIBYTE:f} Mb(s) "
-            f"at 0x{row['address']:x}{kernel} at step {row['step']}."
+            f"at 0x{row['address']:x}{where} at step {row['step']}."
         )
     if rest is not None and blocks.height > most:
         writer.line(f"and {format_count(blocks.height - most)} more {rest}", QUIET)
     _summary(writer, int(blocks["size"].sum()), blocks.height)
 
 
-OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
-"""What host memory that grows without tensors may be."""
-
-KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
-"""What pinned memory that grows is."""
-
-
-def _pinned_memory(writer: ReportWriter, found: PinnedGrowth | None) -> None:
-    if found is not None:
-        writer.sentence(
-            f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
-            f"{format_bytes(found.bytes_per_step)} per step, at {found.site}, {KEPT_PINNED_MEMORY}. "
-            "Copy to memory that is not pinned, pin one buffer for all, or set "
-            "PYTORCH_NPU_ALLOC_CONF=pinned_max_cached_size_mb:1.",
-            indent=0,
-        )
-
-
-def _host_memory(writer: ReportWriter, found: HostGrowth | None) -> None:
-    if found is None or not found.is_growing:
-        return
-    writer.sentence(
-        f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
-        f"{format_bytes(found.bytes_per_step)} per step, {OTHER_HOST_MEMORY}. "
-        f"Resident at the end: {format_bytes(found.resident_bytes)} that belong to no file.",
-        indent=0,
-    )
+def _allocated_for(kernel_index: int | None, operator: str | None) -> str:
+    """What a block was allocated for: the kernel, or the operator where launches of kernels were not recorded."""
+    if kernel_index is not None:
+        return f" in kernel_{kernel_index}"
+    return f" in {operator.removeprefix('torch._ops.')}" if operator else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,7 +210,9 @@ def render_leak_lines(
     unlisted = sum(part.height for part in parts) - listed
     if unlisted and len(shown) > 1:
         writer.line(f"and {format_count(unlisted)} more in {which.rest_is_in}", QUIET)
-    for pool in [pool for one in found for pool in one.fluctuation.pools][: which.most_pools]:
+    pools = [pool for one in found for pool in one.fluctuation.pools]
+    # Memory of the driver is what pools reserve: it hardly moves, and what they hand out says more.
+    for pool in sorted(pools, key=lambda pool: pool.pool == Pool.HAL)[: which.most_pools]:
         _fluctuation_of(writer, pool)
 
 

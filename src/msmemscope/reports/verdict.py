@@ -326,7 +326,7 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
 def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
-    from msmemscope.reports.leaks_report import KEPT_PINNED_MEMORY, OTHER_HOST_MEMORY
+    from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY, OTHER_HOST_MEMORY
 
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
     leaking = process.leaks.step_leaks.leaking_sites

@@ -97,10 +97,12 @@ def test_an_analysis_that_is_asked_for_brings_events_that_are_left_out() -> None
     assert configured(analysis="inefficient", events="").events == {ALLOC, FREE, LAUNCH, ACCESS}
 
 
-def test_events_that_analyses_bring_are_not_written() -> None:
-    """What is collected for them alone stays out of the dump files; inefficient memory is looked for in those too."""
-    assert configured(events="launch", analysis="leaks").unwritten == {ALLOC, FREE}
-    assert configured(events="launch", analysis="decompose").unwritten == {ALLOC, FREE, ACCESS}
+def test_analyses_switch_events_on() -> None:
+    """Leaks, decompose and oom alloc and free; what decompose needs besides stays out of the dump files."""
+    assert configured(events="launch", analysis="leaks").unwritten == frozenset()
+    assert configured(events="", analysis="oom").unwritten == frozenset()
+    assert configured(events="launch", analysis="decompose").unwritten == {ACCESS}
+    assert configured(events="", analysis="decompose").unwritten == {ACCESS, LAUNCH}
     assert configured(analysis="decompose").unwritten == {ACCESS}
     assert configured(analysis="inefficient", events="").unwritten == frozenset()
     assert configured(events="access", analysis="decompose").unwritten == {LAUNCH}

@@ -52,6 +52,7 @@ KEYS = [
     "ranks",
     "sample_ranks",
     "role",
+    "on_command_line",
     "utc_offset",
 ]
 
@@ -84,6 +85,7 @@ configs = st.builds(
     ranks=st.sampled_from(["", "0", "0,7,8-15"]),
     sample_ranks=st.sampled_from(["", "1/16"]),
     role=st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=80),
+    on_command_line=st.frozensets(st.sampled_from(["output", "data-format"])),
     utc_offset=st.integers(-86400, 86400),
 )
 
@@ -100,6 +102,14 @@ def test_facts_give_back_the_same_config(config: Config) -> None:
     lines = dict(line.split("=", 1) for line in config.to_settings_text().split("\n"))
     facts = {f"setting.{key}": ("an older value", value) for key, value in lines.items()}
     assert Config.from_facts({**facts, "argument": ("python",)}) == config
+
+
+def test_scopes_of_call_stacks() -> None:
+    """Where `config()` changed which stacks are shown, each scope has its own; what is damaged is left out."""
+    facts = {"setting.python_stack": ("0", "1"), "scope.stacks": ("17,1,0", "1,1", "40,0,1")}
+    scopes = Config.from_facts(facts).stack_scopes
+    assert [dataclasses.astuple(scope) for scope in scopes] == [(0, False, False), (17, True, False), (40, False, True)]
+    assert Config.from_facts({"setting.python_stack": ("1",)}).stack_scopes == ()
 
 
 def test_what_was_asked_for_at_any_time_is_shown() -> None:
@@ -121,7 +131,8 @@ def test_settings_text_has_every_key_in_a_fixed_order() -> None:
     """The native core and the readers rely on the keys; every field of the configuration is among them."""
     text = Config().to_settings_text()
     assert [line.partition("=")[0] for line in text.split("\n")] == KEYS
-    assert {field.name for field in dataclasses.fields(Config)} == set(KEYS)
+    # The scopes of call stacks are known of captures alone.
+    assert {field.name for field in dataclasses.fields(Config)} - {"stack_scopes"} == set(KEYS)
 
 
 def test_lists_are_written_in_a_fixed_order() -> None:

@@ -14,7 +14,7 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.reports.expanded_sites import with_frames
-from msmemscope.reports.leaks_report import MOST_BLOCKS, render_leaks, render_mark_leaks
+from msmemscope.reports.leaks_report import MOST_BLOCKS, LeakLines, render_leak_lines, render_leaks, render_mark_leaks
 from tests.fakes.traces import Trace
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "terminal"
@@ -111,6 +111,33 @@ def test_colour_changes_nothing_but_colour(program: str) -> None:
     import re
 
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+@pytest.mark.parametrize(("device", "where"), [(0, " in aten.add.Tensor"), (DEVICE_CPU, "")])
+def test_lines_name_the_operator_where_kernels_were_not_recorded(device: int, where: str) -> None:
+    """On an accelerator: the operator that allocated is known, and a CPU has no kernels."""
+    trace = Trace()
+    for step in range(1, 4):
+        number = trace.begin_range()
+        trace.malloc(1 << 20, LOSSES, address=0x1000 * step, device=device, operator="torch._ops.aten.add.Tensor")
+        trace.end_range(number)
+    lines = rendered(find_leaks(trace.recording())).splitlines()
+    (line,) = [line for line in lines if line.startswith("Direct ")]
+    assert line.endswith(f" at 0x2000{where} at step 2.")
+
+
+def test_one_table_of_fluctuation_is_that_of_the_pool() -> None:
+    """Not that of the driver, from which the pool reserves."""
+    trace = Trace()
+    for step in range(1, 5):
+        number = trace.begin_range()
+        for pool in (Pool.HAL, Pool.PTA):
+            trace.free(trace.malloc(1 << 20, LOSSES, address=0x1000 * step, pool=pool))
+        trace.end_range(number)
+    out = io.StringIO()
+    render_leak_lines([find_leaks(trace.recording())], out, LeakLines(10, 10, 1, "report.txt"))
+    assert "Pytorch Caching memory pool Gap Analysis of Device 0" in out.getvalue()
+    assert "Hal" not in out.getvalue()
 
 
 def test_lines_of_the_older_form() -> None:

@@ -1,27 +1,27 @@
 """Blocks that are held while nobody needs them: allocated too early, freed too late, idle for long.
 
-Definitions. Operators are counted per device, in the order in which they begin; nested ones belong to the outermost
-one of their thread (`operator_intervals` says exactly what an operator is, and which lie strictly between two events).
+Every outermost operator has the next number of its device, and so has every allocation and every free outside of
+operators. What happens inside an operator has its number (`operator_intervals` says exactly what an operator is).
 
-- Early allocation: some operator strictly between the allocating and the first accessing operator frees another block.
-  An access inside the allocating operator is a first access: such a block was not allocated early.
-- Late deallocation: some operator strictly between the last accessing and the freeing operator allocates another block.
+- Early allocation: a free of another block has a number above that of the allocation and below that of the first access
+  with another number than the allocation. What the allocating operator itself writes into its result is no first use.
+- Late deallocation: an allocation of another block has a number above that of the last access and below that of the
+  free. Python frees most tensors outside of operators (`del`, the end of a scope), with a number of its own.
 - Temporary idleness: more than `idle_threshold` operators lie strictly between two consecutive accesses.
 
 What the definitions leave open is decided so:
 
 - "Another block" is one of the same pool of the same device: only that memory could have served instead.
-- An allocation or a free outside of operators belongs to the last operator of its device that began before it: Python
-  frees most tensors like that (`del`, the end of a scope). Before the first operator it belongs to none.
 - An access outside of operators has its place between the operators that began before it and those that begin after it.
 - Consecutive, first and last are meant in the order of events. The order of operators is that of their begins, also
   where operators of several threads overlap.
 - A block that was never freed is not freed late, and a block that was never accessed is neither early nor late
   (`memory_patterns` finds it as an unused allocation).
 - A MALLOC or FREE that did not happen when it was recorded (blocks found alive at a start, frees written at an end)
-  has no operator: such a block is not early or not late, and makes no other block so.
+  has no number: such a block is not early or not late, and makes no other block so.
 - An access counts for the block that it names, also through a view; one that names no block counts for nothing.
 - Blocks of the driver and of operators' workspaces are no tensors and are left out.
+- Findings name an allocation or a free outside of operators by the last operator of its device that began before it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ from msmemscope.analysis.inefficient.finding_rows import (
 from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
 from msmemscope.analysis.options import QuestionOptions, Size, Switch, WholeNumber, Words, option
 from msmemscope.recording.block_uses import (
+    begin_of_operator,
     device_orders,
     end_of_operator,
     find_block_uses,
     holds_tensors,
+    last_rows,
     pool_use,
-    taken,
 )
 from msmemscope.recording.operators import NOWHERE
 from msmemscope.units import SIZE_FORMS
@@ -203,22 +204,32 @@ def _find_in_pool(
 
 def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: IntegerArray) -> Intervals:
     """Finds blocks that were allocated too early; `frees` are the rows of all frees of the pool."""
-    mallocs, firsts = uses.malloc_rows[blocks], uses.first_access_rows[blocks]
-    low, high = order.first_after(mallocs), order.last_before(firsts)
+    firsts = _first_uses_elsewhere(uses)[blocks]
+    blocks, firsts = blocks[firsts != NOWHERE], firsts[firsts != NOWHERE]
+    mallocs = uses.malloc_rows[blocks]
     own = np.where(uses.is_free_timed[blocks], uses.free_rows[blocks], NOWHERE)
-    is_early = _others_between(order, frees, own, low, high)
-    ends = _begin_of_operator(uses, firsts)
+    is_early = _others_between(uses, frees, own, mallocs, firsts)
+    low, high = order.first_after(mallocs), order.last_before(firsts)
+    ends = begin_of_operator(uses, firsts)
     return Intervals(blocks, mallocs, firsts, low, high, mallocs, ends).chosen(is_early)
 
 
 def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: IntegerArray) -> Intervals:
     """Finds blocks that were freed too late; `mallocs` are the rows of all allocations of the pool."""
     lasts, frees = uses.last_access_rows[blocks], uses.free_rows[blocks]
-    low, high = order.first_after(lasts), order.owners_of(frees) - 1
     own = np.where(uses.is_malloc_timed[blocks], uses.malloc_rows[blocks], NOWHERE)
-    is_late = _others_between(order, mallocs, own, low, high)
+    is_late = _others_between(uses, mallocs, own, lasts, frees)
+    low, high = order.first_after(lasts), order.last_before(frees)
     begins = end_of_operator(uses, lasts)
     return Intervals(blocks, lasts, frees, low, high, begins, frees).chosen(is_late)
+
+
+def _first_uses_elsewhere(uses: BlockUses) -> IntegerArray:
+    """Returns for each block the row of its first access outside of the operator that allocated it."""
+    allocating = begin_of_operator(uses, uses.malloc_rows)
+    is_elsewhere = begin_of_operator(uses, uses.access_rows) != allocating[uses.access_blocks]
+    blocks, rows = uses.access_blocks[is_elsewhere], uses.access_rows[is_elsewhere]
+    return last_rows(blocks[::-1], rows[::-1], len(allocating))
 
 
 def _idle(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, threshold: int) -> Intervals:
@@ -233,23 +244,21 @@ def _idle(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, threshold: 
     longest_first = pairs[np.lexsort((-(high - low)[pairs], block[pairs]))]
     pairs = longest_first[np.diff(block[longest_first], prepend=NOWHERE) != 0]
     before, after = row[pairs], row[pairs + 1]
-    begins, ends = end_of_operator(uses, before), _begin_of_operator(uses, after)
+    begins, ends = end_of_operator(uses, before), begin_of_operator(uses, after)
     return Intervals(block[pairs], before, after, low[pairs], high[pairs], begins, ends)
 
 
 def _others_between(
-    order: DeviceOrder, rows: IntegerArray, own: IntegerArray, low: IntegerArray, high: IntegerArray
+    uses: BlockUses, rows: IntegerArray, own: IntegerArray, low: IntegerArray, high: IntegerArray
 ) -> MaskArray:
-    """Tells for which blocks an operator from `low` to `high` has one of the events that is not the block's own."""
-    # Number 0 are events before the first operator: they are in both of the sums below.
-    until = np.cumsum(np.bincount(order.owners_of(rows), minlength=len(order) + 1))
-    count = np.where(high >= low, until[np.maximum(high, 0)] - until[low - 1], 0)
-    own_operator = np.where(own == NOWHERE, 0, order.owners_of(own))
-    is_own_between = (own_operator >= low) & (own_operator <= high)
-    return count - is_own_between > 0
+    """Tells for which blocks one of the events has a number between those of two rows, and is not the block's own.
 
-
-def _begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
-    """Returns where the operator of each row begins; the row itself outside of operators."""
-    inside = uses.operators.of_row[rows]
-    return np.where(inside == NOWHERE, rows, taken(uses.operators.begin_rows, inside))
+    A number is the row where the operator begins, or the event itself: in the same order, and the same for the same events.
+    """
+    below, above = begin_of_operator(uses, low), begin_of_operator(uses, high)
+    numbers = np.sort(begin_of_operator(uses, rows))
+    count = np.searchsorted(numbers, above, side="left") - np.searchsorted(numbers, below, side="right")
+    own_number = begin_of_operator(uses, np.maximum(own, 0))
+    is_own_between = (own != NOWHERE) & (own_number > below) & (own_number < above)
+    found: MaskArray = count - is_own_between > 0
+    return found

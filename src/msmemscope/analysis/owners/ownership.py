@@ -33,7 +33,14 @@ from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
 from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
 from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
-from msmemscope.model.labels import MODEL_ACTIVATION, MODEL_WEIGHT, USER_LEVELS, LabelLevel, is_of_model
+from msmemscope.model.labels import (
+    MODEL_ACTIVATION,
+    MODEL_WEIGHT,
+    USER_LABELS_FACT,
+    USER_LEVELS,
+    LabelLevel,
+    is_of_model,
+)
 from msmemscope.recording.recording import STEP_KINDS
 from msmemscope.recording.schema import EVENT_SCHEMA
 
@@ -74,10 +81,24 @@ OWNER_KINDS: Final = (
 """Kinds of the events that owners are made of."""
 
 
+LABEL_KINDS: Final = (EventKind.MALLOC, EventKind.OWNER)
+"""Kinds of the events that have labels."""
+
+
 def owners_of_capture(capture: Capture) -> Ownership:
     """Finds the owner of every block that a capture holds."""
     batches = capture.restricted_to(OWNER_KINDS).event_batches()
     return find_owners(batches, capture.strings, capture.attribute_frame, program_end(capture.facts))
+
+
+def labelled_blocks(capture: Capture) -> pl.DataFrame | None:
+    """Returns the blocks that the user has labelled, as `Ownership.owners`; None where nobody called `describer`."""
+    if USER_LABELS_FACT not in capture.facts:
+        return None
+    finder = OwnerFinder(capture.strings, capture.attribute_frame)
+    for batch in capture.restricted_to(LABEL_KINDS).event_batches():
+        finder.add(batch)
+    return finder.finish_labelled()
 
 
 def find_owners(
@@ -169,8 +190,26 @@ class OwnerFinder:
             "is_gradient": self._blocks["is_used_later"] & ~lives.outlives_two_steps,
             "is_of_program": lives.outlives_a_step,
         }
-        levels = {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
-        blocks = pl.DataFrame({**columns, **kinds, **levels})
+        owners = self._in_words(pl.DataFrame({**columns, **kinds, **self._levels()}))
+        is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
+        return Ownership(owners, (NO_ACCESSES,) if is_unclear else ())
+
+    def finish_labelled(self) -> pl.DataFrame:
+        """Return the blocks that the user has labelled, as `Ownership.owners`: who allocated them, and their labels."""
+        columns = {name: self._blocks[name] for name in ("sequence", "pool", "device", "attribute_id")}
+        blocks = pl.DataFrame({**columns, **self._levels()})
+        of_user = [name for level in USER_LEVELS if (name := f"level_{level}") in blocks.columns]
+        unknown = (field.name for field in dataclasses.fields(OwnerTraits) if field.name != "is_pinned")
+        labelled = (
+            blocks.filter(pl.any_horizontal(pl.col(name) != 0 for name in of_user)) if of_user else blocks.clear()
+        )
+        return self._in_words(labelled.with_columns(pl.lit(value=False).alias(name) for name in unknown))
+
+    def _levels(self) -> dict[str, _Numbers]:
+        return {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
+
+    def _in_words(self, blocks: pl.DataFrame) -> pl.DataFrame:
+        """Returns `sequence` and `owner` of blocks with all that their owner is made of."""
         attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
         # A few combinations stand for all blocks: only they become text one by one.
@@ -179,8 +218,7 @@ class OwnerFinder:
         texts = [self._owner(row) for row in described.iter_rows(named=True)]
         owner = pl.Series("owner", texts, dtype=pl.Enum(list(dict.fromkeys(texts))))
         owners = blocks.join(combinations.with_columns(owner), on=traits, how="left", maintain_order="left")
-        is_unclear = not self._has_accesses and (self._has_operators or bool(self._blocks["is_of_operator"].any()))
-        return Ownership(owners.select("sequence", "owner"), (NO_ACCESSES,) if is_unclear else ())
+        return owners.select("sequence", "owner")
 
     def _add_frees(self, frees: pl.DataFrame) -> None:
         rows, is_known = self._rows_of(frees["extra"].to_numpy())

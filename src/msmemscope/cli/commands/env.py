@@ -77,5 +77,6 @@ class EnvCommand:
         if not isinstance(request, LaunchRequest) or request.program:
             message = "only options of collection can follow --"
             raise UsageError(message, value=" ".join(options), hint='eval "$(msmemscope env -- --device=npu)"')
-        config = with_options(Config(session=new_session(), native_directory=native_folder), request.given)
-        return config.to_settings_text()
+        names = frozenset(one.option.name for one in request.given)
+        base = Config(session=new_session(), native_directory=native_folder, on_command_line=names)
+        return with_options(base, request.given).to_settings_text()

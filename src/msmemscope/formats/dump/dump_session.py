@@ -135,9 +135,12 @@ class _DumpSession:
         counts = capture.kind_counts()
         self._calls = counts.get(EventKind.FUNCTION_CALL, 0)
         has_rows = capture.event_count() > sum(counts.get(kind, 0) for kind in ROWLESS_KINDS)
-        # Events of no device go into the file of each; without any device, into that of the cpu.
-        devices = capture.devices() or ((DEVICE_CPU,) if has_rows else ())
-        self._home = home_device(devices, _device_of_trace(capture, settings))
+        traced = _device_of_trace(capture, settings) if self._calls else None
+        # Events of no device go into the file of each; without any device, into that of the trace, else of the cpu.
+        devices = capture.devices() or ((home_device((), traced),) if has_rows else ())
+        self._home = home_device(devices, traced)
+        # MindStudio Insight reads the device of a database from its rows, where only a trace was recorded too.
+        self._device_of_rest = self._home if self._calls and not capture.devices() else DEVICE_NONE
         self._base = resources.enter_context(OutputFolder(directory))
         self._folders = {
             device: resources.enter_context(OutputFolder(directory, device_folder(device), DUMP_FOLDER))
@@ -204,7 +207,8 @@ class _DumpSession:
         """Yields the bytes of all files as they are to be written."""
         form = self._form
         totals = RunningTotals(_recorded_blocks(self._capture))
-        rows = DumpRows(self._capture, self._settings, form, totals, self._findings)
+        home = DEVICE_NONE if self._is_csv else self._device_of_rest
+        rows = DumpRows(self._capture, self._settings, form, totals, self._findings, home=home)
         calls = TraceRows(self._capture, is_csv=self._is_csv)
         failures = OutOfMemoryRows(self._capture, form)
         for batch in self._capture.event_batches(_BATCH_ROWS):
@@ -272,7 +276,7 @@ class _DumpSession:
         yield from self._contents(self._trace_table, rows)
 
     def _bound_trace(self) -> None:
-        """Writes when a trace began and ended into a database that has no other row of a device.
+        """Writes when a trace began and ended into a database that has no other row of a device, unless it says so.
 
         MindStudio Insight reads the span of time, and the device, of a database from the rows of its dump.
         """
@@ -286,6 +290,7 @@ class _DumpSession:
                 device_word(self._home), NOT_AVAILABLE, "{}", None, None, self._home,
             )
             for number, event, moment in ((1, "START_TRACE", first), (2, "STOP_TRACE", max(last, first + 1)))
+            if not self._capture.kind_counts().get(EventKind[event], 0)
         ]  # fmt: skip
         frame = pl.DataFrame(rows, {**COLUMNS, "device": pl.Int16()}, orient="row")
         for table, content, _ in self._contents(self._tables[self._home], rows_of_frame(frame, self._form).rows):

@@ -25,10 +25,13 @@ def home_device(devices: tuple[int, ...], named: int | None = None) -> int:
     """Returns the device in whose folder lies what belongs to the whole process.
 
     Args:
-        devices: Those that have rows.
-        named: The one that the process itself has named, if it has; else it is the first one with rows, else the cpu.
+        devices: Those that have a dump.
+        named: The one that the process itself has named, if it has. It holds if it has a dump, or if none has.
+
+    Returns:
+        The named one, else the first with a dump, else the cpu: a trace always lies beside a dump where there is one.
     """
-    if named is not None:
+    if named is not None and (named in devices or not devices):
         return named
     return devices[0] if devices else DEVICE_CPU
 

@@ -17,7 +17,7 @@ from msmemscope.formats.dump.inefficient_attribute import KEY
 from msmemscope.formats.dump.last_values import LastValues
 from msmemscope.formats.dump.pinned_memory import PinnedMemory
 from msmemscope.formats.event_log.event_frame import written_devices
-from msmemscope.model.devices import DEVICE_CPU, NOT_AVAILABLE, device_word
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
     ACCESS_KINDS,
     EVENT_TYPE_WORDS,
@@ -89,6 +89,7 @@ class DumpRows:
         form: How attributes are written, which is that of a kind of files.
         totals: Of the events before the first batch.
         findings: What the rows of blocks show beside what was recorded.
+        home: The device that rows of no device name; by default they name none.
     """
 
     def __init__(
@@ -98,11 +99,15 @@ class DumpRows:
         form: AttributeForm,
         totals: RunningTotals,
         findings: BlockFindings = NO_FINDINGS,
+        *,
+        home: int = DEVICE_NONE,
     ) -> None:
         """Prepare what is the same for all batches."""
+        self._home = home
         self._capture = capture
         self._shows_python_stacks = settings.python_stack
         self._shows_native_stacks = settings.native_stack
+        self._stack_scopes = settings.stack_scopes
         self._form = form
         self._totals = totals
         self._last_values = LastValues()
@@ -152,7 +157,7 @@ class DumpRows:
             "Timestamp(ns)": events["timestamp_ns"],
             "Process Id": np.broadcast_to(process, len(kinds)),
             "Thread Id": events["thread_id"],
-            "Device Id": self._device(events["device"]),
+            "Device Id": self._device(np.where(events["device"] == DEVICE_NONE, self._home, events["device"])),
             "Ptr": TextCells(((pointer(events["address"]).only(_HAS_ADDRESS[kinds]),),), otherwise=_NOT_AVAILABLE),
             "Attr": attribute_cells(self._form, events, of_blocks),
             "Call Stack(Python)": self._python_stacks(events),
@@ -204,6 +209,7 @@ class DumpRows:
         ids = _shown_ids(events, "python_stack_id", self._shows_python_stacks)
         if ids is None:
             return TextCells(((),))
+        ids = self._within_scopes(ids, events, [scope.python_stack for scope in self._stack_scopes])
 
         def texts(fresh: list[int]) -> Iterator[tuple[int, str]]:
             for key in fresh:
@@ -211,10 +217,19 @@ class DumpRows:
 
         return TextCells(((self._python.part(ids, texts),),))
 
+    def _within_scopes(self, ids: Numbers, events: Events, shows: list[bool]) -> Numbers:
+        """Returns ids of stacks, 0 where the scope of the event does not show them."""
+        if not shows:
+            return ids
+        starts = np.array([scope.first_sequence for scope in self._stack_scopes], dtype=np.uint64)
+        place = np.searchsorted(starts, events["sequence"], side="right") - 1
+        return np.where(np.array(shows)[place] | _SHOWS_STACKS[events["kind"]], ids, ids.dtype.type(0))
+
     def _native_stacks(self, events: Events) -> TextCells:
         ids = _shown_ids(events, "native_stack_id", self._shows_native_stacks)
         if ids is None:
             return TextCells(((),))
+        ids = self._within_scopes(ids, events, [scope.native_stack for scope in self._stack_scopes])
         # Between two changes of modules an address means the same everywhere.
         changes = self._capture.module_changes
         period = np.searchsorted(np.array(changes, dtype=np.uint64), events["sequence"], side="right")

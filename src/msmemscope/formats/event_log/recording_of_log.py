@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.model.events import SCOPE_KINDS
 from msmemscope.recording.build_tables import recording_without_stacks
 from msmemscope.recording.schema import STRING_SCHEMA
 
@@ -27,12 +28,12 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
     Args:
         capture: What was recorded.
         source: The path that was given.
-        kinds: Only events of these kinds; None for all.
+        kinds: Only events of these kinds, and those that say when collection was on; None for all.
 
     Raises:
         EventLogError: the event log cannot be read.
     """
-    recording = recording_without_stacks(capture, kinds)
+    recording = recording_without_stacks(capture, kinds if kinds is None else {*kinds, *SCOPE_KINDS})
     return dataclasses.replace(
         recording,
         source=str(source),

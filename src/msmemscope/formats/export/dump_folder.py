@@ -48,7 +48,12 @@ def write_dump_folder(
         DumpError: The same, found by what writes dumps.
     """
     settings = dataclasses.replace(
-        _settings(recording), data_format=data_format, python_stack=True, native_stack=True, unwritten=frozenset()
+        _settings(recording),
+        data_format=data_format,
+        python_stack=True,
+        native_stack=True,
+        stack_scopes=(),
+        unwritten=frozenset(),
     )
     if recording.form == _EVENT_LOG:
         try:

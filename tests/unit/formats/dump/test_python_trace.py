@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.configuration import DataFormat
+from msmemscope.model.events import EventKind
 from tests.fakes.event_log_builder import ATEN_START, FUNCTION_CALL, NO_DEVICE, EventLogBuilder
 from tests.unit.formats.dump.conftest import csv_rows, db_rows
 
@@ -76,18 +77,32 @@ def test_db_has_a_table_beside_the_dump(builder: EventLogBuilder, dump: Dump) ->
 def test_the_process_says_where_its_trace_lies(
     builder: EventLogBuilder, dump: Dump, named: str, folder: str | None, *, has_rows: bool
 ) -> None:
-    """Whether there are rows or not; a device that is not observed has no folder."""
+    """Where no device has rows: else it lies beside their dump. A device that is not observed has no folder."""
     builder.fact("python_trace.device", named)
     add_calls(builder)
     if has_rows:
         builder.add(ATEN_START, device=1)
     files = dump(devices=("npu",))
-    expected = folder or ("device_1" if has_rows else "device_cpu")
+    expected = "device_1" if has_rows else folder or "device_cpu"
     assert {path.parents[1].name for path in files.python_trace_files} == {expected}
     files = dump(DataFormat.DB, devices=("npu",))
-    (database,) = (path for path in files.db_files if path.parents[1].name == expected)
+    (database,) = files.db_files
+    assert database.parents[1].name == expected
     # Also the database that has no other row can be opened.
     assert {row["Device Id"] for row in db_rows(database)} == {expected.removeprefix("device_")}
+
+
+def test_a_trace_between_start_and_stop_has_one_database(builder: EventLogBuilder, dump: Dump) -> None:
+    """That of the device that the process names; its rows say when collection was on, once."""
+    builder.fact("python_trace.device", "npu:3")
+    builder.add(EventKind.START_TRACE, device=NO_DEVICE)
+    add_calls(builder)
+    builder.add(EventKind.STOP_TRACE, device=NO_DEVICE)
+    (database,) = dump(DataFormat.DB, devices=("npu",)).db_files
+    assert database.parents[1].name == "device_3"
+    rows = db_rows(database)
+    assert [(row["Event Type"], row["Device Id"]) for row in rows] == [("START_TRACE", "3"), ("STOP_TRACE", "3")]
+    assert len(db_rows(database, "python_trace_4242")) == 7
 
 
 def test_trace_alone_lies_with_the_cpu(builder: EventLogBuilder, dump: Dump) -> None:
