@@ -24,7 +24,7 @@ from msmemscope.errors import (
 from msmemscope.launch import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.cli.project_file import ProjectFile
@@ -116,7 +116,7 @@ def _prepare_streams() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    request = parse_command_line(arguments, verbs=VERBS)
+    request = parse_command_line(arguments, verbs=VERBS, known_by=_known_by)
     if isinstance(request, HelpRequest):
         sys.stdout.write(_help())
         sys.stdout.flush()
@@ -163,6 +163,12 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         hint = f"did you mean msmemscope {meant[0]}?"
         raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
+
+
+def _known_by(program: Sequence[str], spellings: Collection[str]) -> str:
+    from msmemscope.cli.program_options import knowing_file
+
+    return knowing_file(program, spellings)
 
 
 def _project_file(request: LaunchRequest) -> ProjectFile | None:
