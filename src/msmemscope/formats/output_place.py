@@ -7,7 +7,6 @@ name of the writer. A folder has a list of what was written into it: what else l
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.capture.output_root import why_unwritable
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -160,19 +160,10 @@ def _check_parent(path: Path, option: str) -> None:
         message = "lies in a folder that is not there"
         raise UsageError(message, option=option, value=str(path), accepted=_ACCEPTED)
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        reason = os.strerror(_refusal(path.parent))
+        reason = why_unwritable(str(path.parent))
         hint = f"name a file in another folder with {option}"
         message = f"lies in a folder that cannot be written to: {reason}"
         raise UsageError(message, option=option, value=str(path), hint=hint)
-
-
-def _refusal(folder: Path) -> int:
-    """Return why a folder cannot be written to."""
-    try:
-        is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    except OSError as error:
-        return error.errno or errno.EACCES
-    return errno.EROFS if is_read_only else errno.EACCES
 
 
 def put_in_place(unfinished: Path, path: Path, *, replaces: bool) -> None:
