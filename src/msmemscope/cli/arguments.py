@@ -4,8 +4,11 @@ The rules, in the order in which they apply:
 
 1. A first word that is the name of a verb is that verb. `--` or a path (`./events`)
    reaches a program of that name.
+   `run` before the options of a program changes nothing, but that a script of Python need
+   not have `python` before it; `help` is `--help`.
 2. Before the program, every argument that begins with a dash is ours, and an unknown one
-   is an error. `--` ends our options: what follows is the program, untouched.
+   is an error. `--` ends our options: what follows is the program, untouched. `-m MODULE`
+   is `python -m MODULE`.
 3. After the program only what the documents of the tool print there is ours, and only if the
    value is one that we accept: `--watch=...` of operators, `--analysis=...`, and `--steps=...`
    directly followed by `--level=kernel` (or `op`). What the program knows is the program's all
@@ -16,6 +19,8 @@ The rules, in the order in which they apply:
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from msmemscope.configuration import OPTION_BY_SPELLING, GivenOption, Option
@@ -28,6 +33,10 @@ if TYPE_CHECKING:
     KnownBy = Callable[[Sequence[str], Collection[str]], str]
 
 _SOURCED = frozenset({"--load-api-env", "--unload-api-env"})
+_RUN = "run"
+_HELP = "help"
+_MODULE = "-m"
+_PYTHON = "python"
 _WATCH = "--watch"
 _AFTER_PROGRAM = frozenset({_WATCH, "--analysis"})
 _STEPS_AFTER_PROGRAM = "--steps"
@@ -37,7 +46,7 @@ _LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
 
 @dataclasses.dataclass(frozen=True)
 class HelpRequest:
-    """`--help` was met."""
+    """`--help` or `help` was met."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,12 +102,20 @@ def parse_command_line(
     """
     if arguments and arguments[0] in verbs:
         return VerbRequest(arguments[0], tuple(arguments[1:]))
+    if arguments and arguments[0] == _HELP:
+        return VerbRequest(arguments[1], ("--help",)) if arguments[1:] and arguments[1] in verbs else HelpRequest()
+    is_run = bool(arguments) and arguments[0] == _RUN
     given: list[GivenOption] = []
-    position = 0
+    position = 1 if is_run else 0
     while position < len(arguments):
         argument = arguments[position]
         if argument == "--":
-            return LaunchRequest(tuple(given), tuple(arguments[position + 1 :]))
+            return LaunchRequest(tuple(given), _with_python(arguments[position + 1 :], is_run=is_run))
+        if argument == _MODULE:
+            if not arguments[position + 1 :]:
+                message = "needs the name of a module"
+                raise UsageError(message, option=_MODULE, hint="msmemscope -m package.module")
+            break
         if not argument.startswith("-") or argument == "-":
             break
         spelling, inline_value = _split_option(argument)
@@ -107,13 +124,25 @@ def parse_command_line(
             return HelpRequest() if option.name == "help" else VersionRequest()
         value, position = _value_of(option, spelling, inline_value, arguments, position)
         given.append(GivenOption(option, spelling, value))
-    request = _split_program(arguments[position:], tuple(given), known_by)
-    program = request.program
+    program = _with_python(arguments[position:], is_run=is_run)
     if program and program[0] in verbs:
         message = "a verb comes first, and its options after it"
         hint = f"msmemscope {program[0]} --help lists its options; -- reaches a program of that name"
         raise UsageError(message, value=program[0], hint=hint)
-    return request
+    return _split_program(program, tuple(given), known_by)
+
+
+def _with_python(program: Sequence[str], *, is_run: bool) -> tuple[str, ...]:
+    """Put `python` before a module, and behind `run` before a script of Python."""
+    is_python = program[:1] and (program[0] == _MODULE or (is_run and program[0].endswith(".py")))
+    return (_python(), *program) if is_python else tuple(program)
+
+
+def _python() -> str:
+    """Return the name by which people call Python; where there is none of that name, ours."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    is_there = any(os.access(f"{folder or '.'}/{_PYTHON}", os.X_OK) for folder in folders)
+    return _PYTHON if is_there else sys.executable
 
 
 def _split_program(arguments: Sequence[str], given: tuple[GivenOption, ...], known_by: KnownBy) -> LaunchRequest:

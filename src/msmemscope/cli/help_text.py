@@ -17,6 +17,7 @@ USAGE: Final = """\
 Usage: msmemscope [options] bash user.sh
        msmemscope [options] python train.py [its arguments]
        msmemscope [options] -- program [its arguments]
+       msmemscope [options] -m module [its arguments]
        msmemscope VERB ...
 
 Watches a program and shows where its device memory goes: every allocation,

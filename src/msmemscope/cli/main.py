@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
-from msmemscope.cli.commands import VERBS
+from msmemscope.cli.commands import VERBS, VERBS_OF_OTHERS
 from msmemscope.configuration import Config, OptionGroup, with_options
 from msmemscope.errors import (
     EXIT_STATUS_FAILURE,
@@ -156,6 +156,9 @@ def _run(arguments: Sequence[str]) -> int:
     except LaunchError as error:
         if error.hint is not None or error.exit_status != EXIT_STATUS_NOT_FOUND:
             raise
+        known = VERBS_OF_OTHERS.get(request.program[0])
+        if known is not None:
+            raise LaunchError(error.message, exit_status=error.exit_status, hint=known) from error
         import difflib
 
         meant = difflib.get_close_matches(request.program[0], VERBS, n=1, cutoff=0.8)

@@ -177,7 +177,6 @@ def test_names_that_look_like_formulas_are_text_in_the_csv(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        ([], "the following arguments are required: KIND"),
         (["leak", "x"], "'leak' is no KIND\nhint: did you mean msmemscope analyze leaks?"),
         (["leaks"], "a path is missing, and no run lies in "),
         (["leaks", ""], "PATH: names nothing"),

@@ -33,7 +33,8 @@ class AnalyzeCommand:
     """Analyse what was recorded, by us or by MindStudio msMemScope.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
-    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. The exit status is 0, or 2 if the input or an option is not accepted.
+    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. Without KIND, its kinds
+    are listed. The exit status is 0, or 2 if the input or an option is not accepted.
     """
 
     name = "analyze"
@@ -43,7 +44,7 @@ class AnalyzeCommand:
         from msmemscope.analysis.options import option_words
         from msmemscope.questions import OTHER_NAMES, QUESTIONS
 
-        kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+        kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=False)
         for name, question in QUESTIONS.items():
             own = kinds.add_parser(name, help=question.summary, description=question.summary, allow_abbrev=False)
             own.add_argument(
@@ -78,8 +79,14 @@ class AnalyzeCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Analyse one process after the other."""
-        from msmemscope.questions import question_named
+        from msmemscope.cli.next_command import name_next_command
+        from msmemscope.questions import QUESTIONS, question_named
 
+        if arguments.kind is None:
+            width = max(map(len, QUESTIONS))
+            sys.stdout.writelines(f"{name:{width}}  {question.summary}\n" for name, question in QUESTIONS.items())
+            name_next_command("analyze leaks", [])
+            return 0
         question = question_named(arguments.kind)
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
