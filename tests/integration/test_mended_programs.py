@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.cli.main import main
 from tests.support.ascend import NotInstalledError, torch_npu_folder
 from tests.support.targets import environment
 from tests.support.viewer import running_viewer
@@ -46,11 +48,10 @@ import torch_npu
 
 
 def train():
-    model = torch.nn.Linear(1024, 1024).npu()
     history = []
     for step in range(30):
-        batch = torch.ones(1024, 1024, device="npu")
-        history.append(model(batch))
+        batch = torch.ones(2048, 2048, device="npu")
+        history.append(batch * step)
         scratch = torch.ones(256, 1024, device="npu")
     del scratch
     return history
@@ -87,12 +88,12 @@ STORIES = {
     ),
     "out of memory": Story(
         TOO_LARGE,
-        "history.append(model(batch))",
-        "history[:] = [model(batch).sum().item()]",
+        "history.append(batch * step)",
+        "history[:] = [batch * step]",
         "out of memory",
         ("analyze", "oom"),
         "npu",
-        (sys.executable, "-m", "virtual_npu", "run", "--memory=64M", "--"),
+        (sys.executable, "-m", "virtual_npu", "run", "--memory=512M", "--"),
         fails=True,
     ),
 }
@@ -101,8 +102,10 @@ STORIES = {
 class Shell:
     """A terminal in one folder."""
 
-    def __init__(self, folder: Path, story: Story) -> None:
+    def __init__(self, folder: Path, story: Story, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
+        self.story = story
+        self.capsys = capsys
         changes = {"OMP_NUM_THREADS": "1", "TORCH_NPU_WARNING_DISABLE": "1"}
         if story.device == "npu":
             try:
@@ -113,44 +116,53 @@ class Shell:
                 pytest.skip(str(error))
         self.environment = environment(**changes)
 
-    def type(self, *words: str, prefix: tuple[str, ...] = (), status: int = 0) -> tuple[str, str]:
-        """Run a command of ours; returns what it wrote to stdout and stderr, in which no error is."""
+    def run(self, *, status: int = 0) -> str:
+        """Run the program under observation; returns what was written to stderr."""
+        ours = [sys.executable, "-m", "msmemscope", f"--device={self.story.device}"]
         result = subprocess.run(
-            [*prefix, sys.executable, "-m", "msmemscope", *words],
+            [*self.story.prefix, *ours, "python", "train.py"],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert result.returncode == status, (words, result.stdout, result.stderr)
-        assert "msmemscope: error" not in result.stderr, (words, result.stderr)
-        return result.stdout, result.stderr
+        assert result.returncode == status, (result.stdout, result.stderr)
+        assert "msmemscope: error" not in result.stderr
+        return result.stderr
+
+    def ask(self, *words: str) -> str:
+        """Type a verb; returns what it wrote to stdout."""
+        self.capsys.readouterr()
+        status = main(words)
+        written = self.capsys.readouterr()
+        assert status == 0, (words, written)
+        assert "msmemscope: error" not in written.err, (words, written.err)
+        return written.out
 
 
-def look(shell: Shell, story: Story) -> str:
-    """Ask what there is to ask of the latest run, and return the answer to the story's question."""
-    shell.type("summary")
-    answer, _ = shell.type(*story.question)
-    shell.type("report")
+def look(shell: Shell, story: Story) -> None:
+    """Ask what there is to ask of the latest run."""
+    shell.ask("summary")
+    shell.ask(*story.question)
+    shell.ask("report")
     for format_name in ("csv", "flamegraph", "torch-snapshot", "archive"):
-        shell.type("export", f"--to={format_name}", *(["-o", "run.out"] if format_name == "flamegraph" else []))
-    shell.type("bug-report")
-    shell.type("recover")
-    return answer
+        shell.ask("export", f"--to={format_name}", *(["-o", "run.out"] if format_name == "flamegraph" else []))
+    shell.ask("recover")
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_program_is_mended_and_asked_again(name: str, tmp_path: Path) -> None:
+def test_a_program_is_mended_and_asked_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No file is refused, and the comparison names the lines of the mended source."""
+    monkeypatch.chdir(tmp_path)
     story = STORIES[name]
-    shell = Shell(tmp_path, story)
+    shell = Shell(tmp_path, story, capsys)
     program = tmp_path / "train.py"
     program.write_text(story.source, encoding="utf-8")
-    run = [f"--device={story.device}", "python", "train.py"]
     for turn in range(2):
-        _, summary = shell.type(*run, prefix=story.prefix, status=int(story.fails))
-        assert story.verdict in summary
+        assert story.verdict in shell.run(status=int(story.fails))
         look(shell, story)
         page = (tmp_path / "report.html").read_bytes()
 
@@ -159,21 +171,21 @@ def test_a_program_is_mended_and_asked_again(name: str, tmp_path: Path) -> None:
         comment = f"    # mended {'again' * turn}\n"
         text = faulty.replace("def train():\n", f"def train():\n{comment}")
         program.write_text(text.replace(story.fault, story.mended), encoding="utf-8")
-        _, summary = shell.type(*run, prefix=story.prefix)
-        assert story.verdict not in summary
+        assert story.verdict not in shell.run()
         look(shell, story)
         assert (tmp_path / "report.html").read_bytes() != page
 
-        compared, _ = shell.type("compare")
-        assert f"train.py({before + 1}): train" in compared
-        assert f"train.py({before}): train" not in compared
-        for line in ("scratch", "batch ="):
-            number = next(n for n, text in enumerate(faulty.splitlines(), 1) if text.strip().startswith(line))
-            assert f"train.py({number + 1}): train" not in compared, "it did as before"
+        assert f"train.py({before + 1}): train" in shell.ask("compare")
+        parts = json.loads(shell.ask("compare", "--json"))["peak_parts"]
+        (mended,) = [part for part in parts if (part["site"] or "").endswith(f"train.py({before + 1}): train")]
+        assert mended["base_bytes"] > mended["compare_bytes"] > 0
+        only_in_base = {part["name"] for part in parts if part["compare_count"] == 0}
+        only_in_compare = {part["name"] for part in parts if part["base_count"] == 0}
+        assert not only_in_base & only_in_compare, "a line that moved is one line"
         with running_viewer(tmp_path / "cache", tmp_path / "memscopeDumpResults") as viewer:
             assert viewer.get("")[0] == 200
             assert viewer.content("verdicts") is not None
         program.write_text(text, encoding="utf-8")  # the fault comes back, below one more comment
-    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".partial") == []
+    assert [path for path in tmp_path.iterdir() if path.suffix == ".partial"] == []
     assert len(list(tmp_path.glob("*.html"))) == 1
-    assert len(list(tmp_path.glob("*.zip"))) == 1
+    assert len(list(tmp_path.glob("*.pickle"))) == 4, "one for each run: their names differ"

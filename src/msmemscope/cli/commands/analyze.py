@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,6 +162,7 @@ def _analyze(
     """
     from msmemscope.cli.next_command import name_next_command
     from msmemscope.launch import messages
+    from msmemscope.launch.capture_folders import capture_of_dump
     from msmemscope.questions import USUALLY_FOLLOWING
     from msmemscope.reports.merged_findings import merged_content, render_merged_findings
     from msmemscope.reports.report_text import ReportWriter
@@ -180,16 +182,22 @@ def _analyze(
     found: list[tuple[int, pl.DataFrame]] = []
     ranks: list[int | None] = []
     answered = 0
+    lacks = False
     following = []
     for recording, result, content in each_process(asked.path, asked.folders, shown, as_json=as_json):
         contents.append(content)
         answered += result.coverage.is_answered
+        lacks |= bool(result.coverage.missing or result.coverage.limits)
         following.append(question.following(result))
         if question.findings is not None:
             found.append((recording.process_id, question.findings(result)))
             ranks.append(recording.place.rank)
         for line in question.write(result, recording, options):
             messages.note(line)
+    capture = capture_of_dump(asked.path) if lacks else None
+    if capture is not None:
+        command = shlex.join(["msmemscope", "analyze", question.name, str(capture)])
+        messages.note(f"a dump has less than its capture: {command}")
     merged = question.merge(found, ranks)
     if as_json:
         of_all = {"processes": contents, "merged": merged_content(merged)}
