@@ -24,9 +24,9 @@ from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.formats.event_log.archive.contents import is_archive
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, SOURCE_LINES_FILE
 from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING, recording_of_capture
-from msmemscope.formats.event_log.source_texts import SOURCE_LINES_FILE, source_lines_text
+from msmemscope.formats.event_log.source_texts import source_lines_text
 from msmemscope.launch import messages
 from msmemscope.launch.analyses import (
     SUMMARY_KINDS,

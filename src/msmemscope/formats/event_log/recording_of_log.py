@@ -40,7 +40,7 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
         python_stacks=capture.python_stack_frame(recording.events["python_stack_id"]).cast(STRING_SCHEMA),
         native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
-        source_texts=read_source_lines(capture.directory),
+        source_texts=read_source_lines(capture.log.source_lines()),
     )
 
 

@@ -6,26 +6,19 @@ People mend a program and run it again: then the number of a line says little, a
 from __future__ import annotations
 
 import json
-import os
-import stat
 from typing import TYPE_CHECKING, Any, Final
 
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
 from msmemscope.recording.source_files import NoSourceError, read_source
 from msmemscope.recording.source_lines import is_foreign_file, is_library_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from msmemscope.formats.event_log.capture import Capture
 
-SOURCE_LINES_FILE: Final = "source_lines.json"
 _LONGEST_LINE: Final = 200
 """Characters of a line that are kept."""
 _MOST_LINES: Final = 100_000
-_MOST_BYTES: Final = 64 << 20
-"""Of a file that is read back."""
 
 
 def source_lines_text(capture: Capture) -> str | None:
@@ -59,26 +52,20 @@ def source_lines_text(capture: Capture) -> str | None:
     return f"{json.dumps(found)}\n" if found else None
 
 
-def read_source_lines(directory: Path) -> Mapping[tuple[str, int], str]:
+def read_source_lines(content: bytes) -> Mapping[tuple[str, int], str]:
     """Read the texts of lines back, by file and number.
 
     Args:
-        directory: The folder of a process.
+        content: Of the file; empty for none.
 
     Returns:
-        None if there is no such file, or it is damaged: then lines are known by their numbers alone.
+        None of a damaged one: then lines are known by their numbers alone.
     """
     try:
-        descriptor = os.open(
-            directory / EVENT_LOG_DIRECTORY / SOURCE_LINES_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        )
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return {}
-            content = json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(content)
+    except (ValueError, RecursionError):
         return {}
-    return dict(_lines(content)) if isinstance(content, dict) else {}
+    return dict(_lines(found)) if isinstance(found, dict) else {}
 
 
 def _lines(content: dict[str, Any]) -> list[tuple[tuple[str, int], str]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
-from msmemscope.formats.event_log.source_texts import SOURCE_LINES_FILE, read_source_lines, source_lines_text
+from msmemscope.formats.event_log.log_folder import SOURCE_LINES_FILE
+from msmemscope.formats.event_log.source_texts import read_source_lines, source_lines_text
 from msmemscope.formats.reading import load
 from tests.fakes.event_log_builder import EventLogBuilder
 
@@ -83,7 +85,7 @@ def test_a_damaged_file_says_nothing(content: str, tmp_path: Path) -> None:
     """The recording is read all the same."""
     capture = run_of(tmp_path, "/gone/train.py")
     (capture / "event_log" / SOURCE_LINES_FILE).write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert read_source_lines(capture) == {}
+    assert read_source_lines((capture / "event_log" / SOURCE_LINES_FILE).read_bytes()) == {}
     assert load(capture).source_texts == {}
 
 
@@ -91,4 +93,22 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
     """A recording can come from anybody."""
     capture = run_of(tmp_path, "/gone/train.py")
     os.mkfifo(capture / "event_log" / SOURCE_LINES_FILE)
-    assert read_source_lines(capture) == {}
+    assert Capture(capture).log.source_lines() == b""
+    assert load(capture).source_texts == {}
+
+
+def test_archives_have_them_too(tmp_path: Path) -> None:
+    """And the folder that is made of one again; one without them has no such member."""
+    path = program(tmp_path)
+    capture = run_of(tmp_path, str(path))
+    assert main(["export", str(capture), "--to=archive", "-o", str(tmp_path / "before")]) == 0
+    assert load(tmp_path / "before").source_texts == {}
+    assert main(["recover", str(capture)]) == 0
+    known = load(capture).source_texts
+    assert known
+    assert main(["export", str(capture), "--to=archive", "-o", str(tmp_path / "after")]) == 0
+    assert load(tmp_path / "after").source_texts == known
+    shutil.rmtree(capture)
+    (tmp_path / "after").rename(capture.parent / "after")
+    assert main(["recover", str(capture.parent / "after")]) == 0
+    assert load(capture).source_texts == known
