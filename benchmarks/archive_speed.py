@@ -50,7 +50,7 @@ def write(name: str, log: Path, kept: Path) -> None:
     import polars as pl
 
     from msmemscope.formats.event_log import Capture
-    from msmemscope.formats.export.writing import write_log_export
+    from msmemscope.formats.export.writing import Place, write_log_export
 
     if name == ZSTD:
         kept.mkdir()
@@ -59,7 +59,7 @@ def write(name: str, log: Path, kept: Path) -> None:
         return
     capture = Capture(log)
     if name == ARCHIVE:
-        write_log_export(capture, "archive", kept)
+        write_log_export(capture, "archive", Place(kept))
     else:
         pl.concat(list(capture.event_batches())).write_parquet(kept, compression="zstd", statistics=False)
 

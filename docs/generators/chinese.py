@@ -13,7 +13,10 @@ OPTIONS_HEAD = """\
 都可以。
 
 选项写在程序之前，程序之后的内容属于程序本身。有三种形式写在程序之后也会被采用（如果它们的值被接受），并提示一行：`--watch=...`、`--analysis=...`，以及后面紧跟
-`--level=kernel`（或 `op`）的 `--steps=...`。在程序之前加上 `--` 时则都不采用：`msmemscope [options] -- program [arguments]`。
+`--level=kernel`（或 `op`）的 `--steps=...`。其中 `--watch=...` 的值须是算子的名称。如果程序认识该选项，则传给程序，并提示一行：选项的文本出现在脚本、`-m` 的包或旁边的 Python 文件中。在程序之前加上 `--` 时则都不采用：`msmemscope [options] -- program [arguments]`。
+
+`msmemscope -m package.train` 就是 `msmemscope python -m package.train`。`msmemscope run train.py` 会在脚本之前加上 `python`，
+`msmemscope help VERB` 就是 `msmemscope VERB --help`。
 
 不被接受的值在启动或写入任何内容之前就会被拒绝：消息给出选项、值以及接受什么，退出码为 2。
 

@@ -19,8 +19,12 @@ HEAD = """\
 `msmemscope [options] bash user.sh`. Lists are separated by commas, half-width (`,`) or full-width (`，`).
 
 Options stand before the program; what stands after it belongs to the program. Three forms are taken from there all the
-same, if their value is accepted, and one line says so: `--watch=...`, `--analysis=...`, and `--steps=...` directly followed
-by `--level=kernel` (or `op`). With `--` before the program nothing is: `msmemscope [options] -- program [arguments]`.
+same, if their value is accepted, and one line says so: `--watch=...` of operators, `--analysis=...`, and `--steps=...` directly
+followed by `--level=kernel` (or `op`). They are passed on to a program that knows the option: its text stands in the script, in
+the package behind `-m`, or in a Python file beside it. One line says that, too. With `--` before the program nothing is: `msmemscope [options] -- program [arguments]`.
+
+`msmemscope -m package.train` is `msmemscope python -m package.train`. `msmemscope run train.py` puts `python` before a script, and
+`msmemscope help VERB` is `msmemscope VERB --help`.
 
 A value that is not accepted is refused before anything is started or written: the message names the option, the value
 and what is accepted, and the exit status is 2.

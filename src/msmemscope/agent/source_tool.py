@@ -11,8 +11,9 @@ from msmemscope.agent.parameters import PATH, PROCESS, Parameter
 from msmemscope.agent.tool import Tool
 from msmemscope.errors import InputError, UsageError
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.recording.source_files import is_source_name
 from msmemscope.recording.source_lines import site_frame, stack_frames
-from msmemscope.reports.html.source_excerpts import LINES_AROUND, SourceExcerpts, is_source_name
+from msmemscope.reports.html.source_excerpts import LINES_AROUND, SourceExcerpts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

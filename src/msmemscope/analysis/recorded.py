@@ -35,6 +35,7 @@ class Need(Enum):
     KERNELS = "launches of kernels"
     STACKS = "call stacks"
     ALL_STEPS = "all steps"
+    STEPS = "steps"
     OWNERS = "owners"
     FAILURES = "failed allocations"
 
@@ -51,6 +52,11 @@ class _Traits:
     sources: frozenset[str] = frozenset()
     """Where it comes from: a fact `unobserved.{source}` says that it is not complete."""
 
+
+NO_STEPS: Final = (
+    "steps: dumps have those of msmemscope.step() and mstx ranges alone, and this one has none; "
+    "the event log also has those of optimizers and modules"
+)
 
 _TRAITS: Final[Mapping[Need, _Traits]] = {
     Need.ALLOCATIONS: _Traits(
@@ -82,6 +88,9 @@ _TRAITS: Final[Mapping[Need, _Traits]] = {
     ),
     Need.STACKS: _Traits(option="--call-stack=python", sources=frozenset({"python_stacks"})),
     Need.ALL_STEPS: _Traits(),
+    Need.STEPS: _Traits(
+        frozenset({EventKind.STEP, EventKind.IMPLIED_STEP, EventKind.RANGE_START}), option="msmemscope.step()"
+    ),
     Need.OWNERS: _Traits(sources=frozenset({"optimizer", "framework_hooks", "dcmi"})),
     Need.FAILURES: _Traits(sources=frozenset({"out_of_memory"})),
 }
@@ -206,6 +215,8 @@ class Recorded:
 
     def _lacks(self, need: Need) -> tuple[str, ...]:
         traits = _TRAITS[need]
+        if need is Need.STEPS:
+            return (NO_STEPS,) if self.form in _DUMPS and not self._has(traits.kinds) else ()
         if self.has_stacks if need is Need.STACKS else self._has(traits.kinds):
             return ()
         if self.is_event_log:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import pwd
 import stat
@@ -65,9 +66,9 @@ def prepare_output_root(path: str) -> OutputRoot:
         with walk.to(path) as directory:
             status = os.fstat(directory)
         if not os.access(path, os.W_OK | os.X_OK):
-            _refuse(path, "cannot be written")
+            _refuse(path, f"cannot be written ({why_unwritable(path)})")
     except PlantedLinkError as error:
-        _refuse(path, error.message, error.hint)
+        _refuse(path, error.message, *filter(None, [error.hint]))
     except OSError as error:
         _refuse(path, f"cannot be created ({error.strerror})")
     warnings = tuple(_warnings(path, status, walk.reachable))
@@ -120,7 +121,16 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{os.getcwd()}/{path}"  # noqa: PTH109 - text
 
 
-def _refuse(path: str, reason: str, hint: str | None = None) -> None:
+def why_unwritable(path: str) -> str:
+    """Return the system's reason why nothing can be made in a directory that exists."""
+    try:
+        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError as error:
+        return error.strerror or str(error)
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+
+
+def _refuse(path: str, reason: str, hint: str = "name another directory with --output") -> None:
     raise UsageError(reason, option="--output", value=path, accepted=_ACCEPTED, hint=hint)
 
 
@@ -188,9 +198,12 @@ def _create(name: str, directory: int) -> bool:
         os.mkdir(name, _DIRECTORY_MODE, dir_fd=directory)
     except FileExistsError:
         return False
-    except OSError:
-        # A read-only or foreign directory refuses even what exists; a missing one shows right after.
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        # A read-only or foreign directory refuses even what exists.
+        try:
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            raise error from None
         return False
     return True
 

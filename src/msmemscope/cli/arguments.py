@@ -4,27 +4,41 @@ The rules, in the order in which they apply:
 
 1. A first word that is the name of a verb is that verb. `--` or a path (`./events`)
    reaches a program of that name.
+   `run` before the options of a program changes nothing, but that a script of Python need
+   not have `python` before it; `help` is `--help`.
 2. Before the program, every argument that begins with a dash is ours, and an unknown one
-   is an error. `--` ends our options: what follows is the program, untouched.
+   is an error. `--` ends our options: what follows is the program, untouched. `-m MODULE`
+   is `python -m MODULE`.
 3. After the program only what the documents of the tool print there is ours, and only if the
-   value is one that we accept: `--watch=...`, `--analysis=...`, and `--steps=...` directly
-   followed by `--level=kernel` (or `op`). Everything else belongs to the program. The first
-   `--` ends this and belongs to the program as well.
+   value is one that we accept: `--watch=...` of operators, `--analysis=...`, and `--steps=...`
+   directly followed by `--level=kernel` (or `op`). What the program knows is the program's all
+   the same. Everything else belongs to the program. The first `--` ends this and belongs to
+   the program as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from msmemscope.configuration import OPTION_BY_SPELLING, GivenOption, Option
+from msmemscope.configuration.watching import names_operators
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
+
+    KnownBy = Callable[[Sequence[str], Collection[str]], str]
 
 _SOURCED = frozenset({"--load-api-env", "--unload-api-env"})
-_AFTER_PROGRAM = frozenset({"--watch", "--analysis"})
+_RUN = "run"
+_HELP = "help"
+_MODULE = "-m"
+_PYTHON = "python"
+_WATCH = "--watch"
+_AFTER_PROGRAM = frozenset({_WATCH, "--analysis"})
 _STEPS_AFTER_PROGRAM = "--steps"
 _LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
 """With one of these behind it, `--steps=...` is ours; by itself it is a common option of training scripts."""
@@ -32,7 +46,7 @@ _LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
 
 @dataclasses.dataclass(frozen=True)
 class HelpRequest:
-    """`--help` was met."""
+    """`--help` or `help` was met."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,29 +72,50 @@ class LaunchRequest:
     """The program and its arguments; empty if there is none."""
     taken_from_program: tuple[str, ...] = ()
     """The options that stood after the program and were taken as ours, as they were written."""
+    left_to_program: tuple[str, ...] = ()
+    """Those that would have been, but the program knows them."""
+    known_by: str = ""
+    """A file of the program that has the first of these."""
 
 
 CommandLine = HelpRequest | VersionRequest | VerbRequest | LaunchRequest
 
 
-def parse_command_line(arguments: Sequence[str], *, verbs: Collection[str] = ()) -> CommandLine:
+def _knows_nothing(program: Sequence[str], spellings: Collection[str]) -> str:
+    del program, spellings
+    return ""
+
+
+def parse_command_line(
+    arguments: Sequence[str], *, verbs: Collection[str] = (), known_by: KnownBy = _knows_nothing
+) -> CommandLine:
     """Take the arguments apart, without judging the values of options.
 
     Args:
         arguments: The command line without the name of the command.
         verbs: The names of the verbs.
+        known_by: Returns a file of a program that has one of some options, or nothing. It is asked where an option behind
+            the program could be ours.
 
     Raises:
         UsageError: For an unknown option before the program, or an option without its value.
     """
     if arguments and arguments[0] in verbs:
         return VerbRequest(arguments[0], tuple(arguments[1:]))
+    if arguments and arguments[0] == _HELP:
+        return VerbRequest(arguments[1], ("--help",)) if arguments[1:] and arguments[1] in verbs else HelpRequest()
+    is_run = bool(arguments) and arguments[0] == _RUN
     given: list[GivenOption] = []
-    position = 0
+    position = 1 if is_run else 0
     while position < len(arguments):
         argument = arguments[position]
         if argument == "--":
-            return LaunchRequest(tuple(given), tuple(arguments[position + 1 :]))
+            return LaunchRequest(tuple(given), _with_python(arguments[position + 1 :], is_run=is_run))
+        if argument == _MODULE:
+            if not arguments[position + 1 :]:
+                message = "needs the name of a module"
+                raise UsageError(message, option=_MODULE, hint="msmemscope -m package.module")
+            break
         if not argument.startswith("-") or argument == "-":
             break
         spelling, inline_value = _split_option(argument)
@@ -89,29 +124,50 @@ def parse_command_line(arguments: Sequence[str], *, verbs: Collection[str] = ())
             return HelpRequest() if option.name == "help" else VersionRequest()
         value, position = _value_of(option, spelling, inline_value, arguments, position)
         given.append(GivenOption(option, spelling, value))
-    program, taken = _split_program(arguments[position:], given)
+    program = _with_python(arguments[position:], is_run=is_run)
     if program and program[0] in verbs:
         message = "a verb comes first, and its options after it"
         hint = f"msmemscope {program[0]} --help lists its options; -- reaches a program of that name"
         raise UsageError(message, value=program[0], hint=hint)
-    return LaunchRequest(tuple(given), program, taken)
+    return _split_program(program, tuple(given), known_by)
 
 
-def _split_program(arguments: Sequence[str], given: list[GivenOption]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _with_python(program: Sequence[str], *, is_run: bool) -> tuple[str, ...]:
+    """Put `python` before a module, and behind `run` before a script of Python."""
+    is_python = program[:1] and (program[0] == _MODULE or (is_run and program[0].endswith(".py")))
+    return (_python(), *program) if is_python else tuple(program)
+
+
+def _python() -> str:
+    """Return the name by which people call Python; where there is none of that name, ours."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    is_there = any(os.access(f"{folder or '.'}/{_PYTHON}", os.X_OK) for folder in folders)
+    return _PYTHON if is_there else sys.executable
+
+
+def _split_program(arguments: Sequence[str], given: tuple[GivenOption, ...], known_by: KnownBy) -> LaunchRequest:
     """Part the program's arguments from ours, which are added to `given`."""
     program = list(arguments[:1])
+    ours_here: list[GivenOption] = []
     taken: list[str] = []
+    left: list[str] = []
+    knowing_file = ""
     position = 1
     while position < len(arguments) and arguments[position] != "--":
         ours = _ours_at(arguments, position)
-        if ours:
-            given.extend(ours)
-            taken.extend(arguments[position : position + len(ours)])
+        words = arguments[position : position + max(len(ours), 1)]
+        file = known_by(arguments, [one.spelling for one in ours]) if ours else ""
+        if ours and not file:
+            ours_here.extend(ours)
+            taken.extend(words)
         else:
-            program.append(arguments[position])
-        position += max(len(ours), 1)
+            program.extend(words)
+        if file:
+            left.extend(words)
+            knowing_file = knowing_file or file
+        position += len(words)
     program.extend(arguments[position:])
-    return tuple(program), tuple(taken)
+    return LaunchRequest((*given, *ours_here), tuple(program), tuple(taken), tuple(left), knowing_file)
 
 
 def _ours_at(arguments: Sequence[str], position: int) -> list[GivenOption]:
@@ -136,6 +192,8 @@ def _accepted(arguments: Sequence[str]) -> list[GivenOption]:
         try:
             option.parse(option.accepted, spelling, value)
         except UsageError:
+            return []
+        if spelling == _WATCH and value and not names_operators(value):
             return []
         given.append(GivenOption(option, spelling, value))
     return given

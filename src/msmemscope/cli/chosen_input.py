@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +14,7 @@ from msmemscope.errors import MsmemscopeError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
 _PATH_HELP: Final = "a capture folder or an archive of one, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
@@ -71,28 +71,30 @@ def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:
     return path, captures_in(path)
 
 
-def new_file(name: str, option: str) -> Path:
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Give the parser of a verb that writes a file `--force`, as `force`."""
+    parser.add_argument("--force", action="store_true", help="write over a file that msmemscope did not write")
+
+
+def output_file(name: str, option: str, mark: Mark, *, is_forced: bool = False) -> Path:
     """Return the file to write that a command line names.
 
     Args:
         name: As it was typed.
         option: That it was typed for.
+        mark: Of what is written.
+        is_forced: Whether any file may be replaced.
 
     Raises:
-        UsageError: It cannot be one, or is there already.
+        UsageError: It cannot be one, or something else is there.
     """
+    from msmemscope.formats.output_place import check_output
+
     target = Path(name).expanduser()
     if not name or target.is_dir():
         message = "is no file"
-        raise UsageError(message, option=option, value=name, accepted="the name of a new file")
-    if os.path.lexists(target):
-        message = "is there already, and is not overwritten"
-        raise UsageError(
-            message, option=option, value=name, hint=f"{option} FILE gives another name; or remove it first"
-        )
-    if not target.parent.is_dir():
-        message = "lies in a folder that does not exist"
-        raise UsageError(message, option=option, value=name, accepted="a file in a folder that exists")
+        raise UsageError(message, option=option, value=name, accepted="the name of a file")
+    check_output(target, mark, option=option, is_forced=is_forced)
     return target
 
 

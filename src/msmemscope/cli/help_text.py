@@ -17,6 +17,7 @@ USAGE: Final = """\
 Usage: msmemscope [options] bash user.sh
        msmemscope [options] python train.py [its arguments]
        msmemscope [options] -- program [its arguments]
+       msmemscope [options] -m module [its arguments]
        msmemscope VERB ...
 
 Watches a program and shows where its device memory goes: every allocation,
@@ -27,8 +28,9 @@ program ends.
 AFTERWORD: Final = """\
 Options stand before the program; what stands after it belongs to the program.
 Three forms are taken from there all the same, if their value is accepted, and
-one line says so: --watch=..., --analysis=..., and --steps=... directly followed
-by --level=kernel (or op). -- before the program keeps all its arguments
+one line says so: --watch=... of operators, --analysis=..., and --steps=...
+directly followed by --level=kernel (or op). They are passed on to a program
+whose own files have the option. -- before the program keeps all its arguments
 untouched. Lists may be separated by half-width or full-width commas.
 
 The exit status is that of the program; 2 says that the command line was wrong,

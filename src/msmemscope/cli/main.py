@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
-from msmemscope.cli.commands import VERBS
+from msmemscope.cli.commands import VERBS, VERBS_OF_OTHERS
 from msmemscope.configuration import Config, OptionGroup, with_options
 from msmemscope.errors import (
     EXIT_STATUS_FAILURE,
@@ -24,7 +24,7 @@ from msmemscope.errors import (
 from msmemscope.launch import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from msmemscope.cli.arguments import LaunchRequest
     from msmemscope.cli.project_file import ProjectFile
@@ -116,7 +116,7 @@ def _prepare_streams() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    request = parse_command_line(arguments, verbs=VERBS)
+    request = parse_command_line(arguments, verbs=VERBS, known_by=_known_by)
     if isinstance(request, HelpRequest):
         sys.stdout.write(_help())
         sys.stdout.flush()
@@ -157,6 +157,9 @@ def _run(arguments: Sequence[str]) -> int:
     except LaunchError as error:
         if error.hint is not None or error.exit_status != EXIT_STATUS_NOT_FOUND:
             raise
+        known = VERBS_OF_OTHERS.get(request.program[0])
+        if known is not None:
+            raise LaunchError(error.message, exit_status=error.exit_status, hint=known) from error
         import difflib
 
         meant = difflib.get_close_matches(request.program[0], VERBS, n=1, cutoff=0.8)
@@ -164,6 +167,12 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         hint = f"did you mean msmemscope {meant[0]}?"
         raise LaunchError(error.message, exit_status=error.exit_status, hint=hint) from error
+
+
+def _known_by(program: Sequence[str], spellings: Collection[str]) -> str:
+    from msmemscope.cli.program_options import knowing_file
+
+    return knowing_file(program, spellings)
 
 
 def _project_file(request: LaunchRequest) -> ProjectFile | None:

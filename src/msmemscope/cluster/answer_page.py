@@ -17,6 +17,7 @@ from msmemscope.cluster.answer.job_answer import HEADROOM
 from msmemscope.cluster.answer.ranks import INDEX, WHO
 from msmemscope.cluster.answer.spread import TEST_WORDS
 from msmemscope.cluster.answer_text import MODULE_WORDS, coordinates_text, job_sentence, remarks
+from msmemscope.formats.output_place import Mark
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.units import format_bytes, format_count
 
@@ -46,6 +47,9 @@ _LABEL_WIDTH: Final = 150
 _CELL_WIDTHS: Final = (6, 24)
 _CELL_HEIGHT: Final = 14
 _LEGEND_HEIGHT: Final = 34
+
+
+PAGE_MARK: Final = Mark(begin=b"<!DOCTYPE html>", near_begin=b'<meta name="generator" content="msmemscope cluster">')
 
 
 def answer_page(answer: JobAnswer) -> str:

@@ -12,12 +12,15 @@ import polars as pl
 from msmemscope.cluster.merging import JobPart, MergeTree, part_of_summaries
 from msmemscope.cluster.summary import SUMMARY_SCHEMA, summaries_of
 from msmemscope.errors import DumpError
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from msmemscope.cluster.capture_task import CaptureOutcome
 
+TABLE_MARK: Final = Mark(begin=b"PAR1", near_end=b"msmemscope cluster", end=b"PAR1")
+"""Of a table of summaries: its metadata name the writer."""
 _BATCH: Final = 128
 """Summaries that are taken in together; more than that are never held with their curves."""
 
@@ -75,7 +78,7 @@ def _written(table: Path) -> Iterator[None]:
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         message = f"{table} cannot be written: {reason}"
-        raise DumpError(message, hint="make room or name another file") from error
+        raise DumpError(message, hint="make room, or name another file with --summaries") from error
 
 
 class _TableParts:
@@ -99,5 +102,8 @@ class _TableParts:
         """Write the table, by rank."""
         scans = [pl.scan_parquet(file) for file in self._files] or [SUMMARY_SCHEMA.to_frame().lazy()]
         whole = self._folder / "whole"
-        pl.concat(scans).sort("rank", "role", "node", "process_id", "source", nulls_last=True).sink_parquet(whole)
+        metadata = {"written_by": TABLE_MARK.near_end.decode()}
+        pl.concat(scans).sort("rank", "role", "node", "process_id", "source", nulls_last=True).sink_parquet(
+            whole, metadata=metadata
+        )
         whole.rename(table)

@@ -25,6 +25,11 @@ FULL_CONTENT = "full-content"
 _SEPARATORS = re.compile("[,\N{FULLWIDTH COMMA}]")
 _NO_OPERATOR = re.compile("[^A-Za-z_]*|true|false|yes|no|on|off", re.IGNORECASE | re.ASCII)
 """Numbers and switches: what other programs mean by an option of this name."""
+_OPERATOR_NAME = re.compile(
+    r"torch\._ops\.\w.*|(?:aten|npu|prims|c10d)\.\w.*|op\d*|aclnn\w+|\w+(?:Operation|AiCore|AiCpu|Kernel)\w*|\w+(?:/\w+)+",
+    re.ASCII,
+)
+"""How operators are called that the dump files name: of torch, paths of ATB, kernels; and as in the documents."""
 _OUTPUT = re.compile("(?:out)?(0|[1-9][0-9]{0,9})", re.ASCII)
 _NAMES_HINT = "operators are called as in the dump files: torch._ops.aten.add.Tensor, a path of ATB, a kernel"
 
@@ -84,6 +89,17 @@ def parse_watch(accepted: str, spelling: str, text: str) -> dict[str, Any]:
     for name in filter(None, (start, end)):
         _check_name(name, refuse)
     return {"watch": WatchWindow(start, output, end, is_full).to_text()}
+
+
+def names_operators(text: str) -> bool:
+    """Whether a value of `--watch` says by itself that operators are meant: behind a program, the word alone does not.
+
+    Args:
+        text: A value that `parse_watch` accepts.
+    """
+    window = window_of(str(parse_watch("", "", text)["watch"]))
+    names = [name for name in (window.start, window.end) if name]
+    return window.is_full or (bool(names) and all(_OPERATOR_NAME.fullmatch(name) for name in names))
 
 
 def _split_output(word: str, refuse: Any) -> tuple[str, int | None]:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 _CAPTURE_PATTERN = "msmemscope_*_ascend"
 _EVENT_LOG = "event_log"
+_DUMP_FOLDER = "dump"
+_DUMP_DEPTH = 2
+"""Folders between a dump file and its capture."""
 
 
 def captures_under(root: Path) -> list[Path]:
@@ -20,6 +23,13 @@ def captures_under(root: Path) -> list[Path]:
 def has_event_log(directory: Path) -> bool:
     """Whether a directory is a capture, and has not been taken away."""
     return (directory / _EVENT_LOG).is_dir()
+
+
+def capture_of_dump(path: Path) -> Path | None:
+    """Return the capture that a dump file lies in, `device_{id}/dump/` below it; None if it lies elsewhere, or is none."""
+    folders = path.absolute().parents
+    is_inside = path.is_file() and len(folders) > _DUMP_DEPTH and folders[0].name == _DUMP_FOLDER
+    return folders[_DUMP_DEPTH] if is_inside and has_event_log(folders[_DUMP_DEPTH]) else None
 
 
 def captures_since(root: Path, since_ns: int) -> list[Path]:

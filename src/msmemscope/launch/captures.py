@@ -24,7 +24,9 @@ from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.formats.event_log.archive.contents import is_archive
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, SOURCE_LINES_FILE
 from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING, recording_of_capture
+from msmemscope.formats.event_log.source_texts import source_lines_text
 from msmemscope.launch import messages
 from msmemscope.launch.analyses import (
     SUMMARY_KINDS,
@@ -212,6 +214,8 @@ def _finish(
         if is_written and settings is not None:
             with _by_itself(capture, "its report was not written"):
                 summary = _with_report(capture, summary)
+            with _by_itself(capture, "the text of its source lines was not kept"):
+                _keep_source_lines(capture)
         return summary, is_written
 
 
@@ -271,6 +275,30 @@ def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
         finally:
             file.discard()
     return named
+
+
+def _keep_source_lines(capture: Capture) -> None:
+    """Notes what stands in the lines that allocate: files change before the next run. What was noted first stays.
+
+    Raises:
+        DumpError: If it cannot be written.
+    """
+    from msmemscope.formats.dump.output_files import OutputFolder
+
+    if capture.log.is_archived or capture.is_running():
+        return
+    with OutputFolder(capture.directory, EVENT_LOG_DIRECTORY) as folder:
+        if SOURCE_LINES_FILE in folder.names():
+            return
+        text = source_lines_text(capture)
+        if text is None:
+            return
+        file = folder.create(SOURCE_LINES_FILE)
+        try:
+            file.write(text.encode())
+            file.finish()
+        finally:
+            file.discard()
 
 
 @contextlib.contextmanager

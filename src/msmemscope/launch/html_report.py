@@ -10,6 +10,7 @@ import polars as pl
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.dump.output_files import OutputFolder
+from msmemscope.formats.output_place import Mark
 from msmemscope.formats.reading import load_all
 from msmemscope.launch import messages
 from msmemscope.launch.faults import faults_as_errors
@@ -19,7 +20,7 @@ from msmemscope.reports.html import HTML_REPORT_FILE
 from msmemscope.reports.html.document import MOST_DETAILED, Answer, ProcessPart, report_document
 from msmemscope.reports.html.findings import found_sites
 from msmemscope.reports.html.memory_section import Room, memory_sections
-from msmemscope.reports.html.page import report_page
+from msmemscope.reports.html.page import GENERATOR, report_page
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.report_text import relative_path
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
     from msmemscope.reports.run_summary import ProcessSummary
+
+PAGE_MARK: Final = Mark(begin=b"<!DOCTYPE html>", near_begin=GENERATOR.encode())
 
 MOST_EVENTS: Final = 10_000_000
 """Of one process whose page is written at the end of its run. A page needs all events in memory, some gigabytes of so many, and

@@ -73,6 +73,11 @@ def launch(request: LaunchRequest, config: Config) -> int:
     if request.taken_from_program:
         taken = ", ".join(request.taken_from_program)
         messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
+    if request.left_to_program:
+        left = ", ".join(request.left_to_program)
+        messages.note(
+            f"passed on to the program: {left}, which {request.known_by} has (options of msmemscope stand before it)"
+        )
     config = dataclasses.replace(config, native_directory=native_directory(config.package))
     if core_library(config) is None:
         messages.warning(

@@ -94,6 +94,9 @@ class Recording:
     attributes: pl.DataFrame = field(default_factory=ATTRIBUTE_SCHEMA.to_frame)
     """ATTRIBUTE_SCHEMA: what is known of events beyond the columns of `events`, by their `attribute_id`."""
 
+    source_texts: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """The text of lines of the program, by file and number, as they were at the end of the run; of those that are known."""
+
     @functools.cached_property
     def place(self) -> Place:
         """Where the process stands in a distributed job; empty (false) if it is in none, or the input does not say."""

@@ -19,6 +19,7 @@ MOST_DIFFERENCES: Final = 10
 OUTSIDE: Final = "(outside of operators and kernels)"
 """Name of what belongs to none."""
 _ABSENT: Final = "-"
+_ALIKE: Final = "Operators and kernels allocated and freed alike while they ran"
 
 
 def render_comparison(
@@ -58,11 +59,12 @@ def render_comparison(
         _differences(writer, parts, "blocks", "allocated at")
     groups = largest_differences(comparison)
     if groups.is_empty():
-        writer.line("No operator or kernel changed memory differently.")
+        kept = any(peak.difference_bytes for peak in comparison.peaks)
+        writer.sentence(f"{_ALIKE}; what differs is what the program kept" if kept else _ALIKE)
         return
     writer.line()
-    writer.line("Largest differences (compare - base, all occurrences of a name at a call site):", HEADING)
-    _differences(writer, groups, "times", "call site")
+    writer.line("Net memory of operators, allocated minus freed in all calls (compare - base):", HEADING)
+    _differences(writer, groups, "calls", "called at")
 
 
 def _differences(writer: ReportWriter, groups: pl.DataFrame, counts: str, sites: str) -> None:

@@ -334,7 +334,7 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
         writer.line()
         if in_parts:
             writer.line("Growth: live memory grows from one part of the run to the next", HEADING)
-            writer.sentence("The program has no steps: parts of its run with as many allocations each are judged.")
+            writer.sentence("No steps are known: parts of the run with as many allocations each are judged.")
         else:
             writer.line("Slow leaks: live memory grows although blocks are freed", HEADING)
         rows = [
@@ -355,7 +355,7 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
     elif in_parts and not found.remarks:
         writer.line()
         judged = counted(found.judged_sites, "call site")
-        writer.line(f"No growth over the run, which has no steps: {judged} judged", HEADING)
+        writer.line(f"No growth over the run, of which no steps are known: {judged} judged", HEADING)
     elif found.remarks and not steps.remarks:
         writer.line()
         for remark in found.remarks:

@@ -53,7 +53,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 @pytest.mark.parametrize("kind", RESULT_KEYS)
 def test_text_goes_to_stdout(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And nothing to stderr, if there is nothing to say beside it; the input is as it was."""
-    dump = with_dumps(write_run(tmp_path))
+    dump = with_dumps(write_run(tmp_path)).rename(tmp_path / "alone.csv")
     before = dump.read_bytes()
     assert main(["analyze", kind, str(dump)]) == 0
     captured = capsys.readouterr()
@@ -177,7 +177,6 @@ def test_names_that_look_like_formulas_are_text_in_the_csv(tmp_path: Path, capsy
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        ([], "the following arguments are required: KIND"),
         (["leak", "x"], "'leak' is no KIND\nhint: did you mean msmemscope analyze leaks?"),
         (["leaks"], "a path is missing, and no run lies in "),
         (["leaks", ""], "PATH: names nothing"),
@@ -216,3 +215,25 @@ def test_bad_command_lines(arguments: list[str], text: str, tmp_path: Path, caps
     assert captured.out == ""
     assert text in captured.err
     assert captured.err.startswith("msmemscope: error: ")
+
+
+def test_a_dump_says_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Steps that were taken from an optimizer are in the event log alone: nobody is told that there were none."""
+    log = EventLogBuilder(tmp_path / "runs")
+    log.fact("setting.output", str(tmp_path))
+    for number in range(1, 9):
+        log.malloc(0x10000 * number, 4096)
+    capture = log.write()
+    assert main(["analyze", "leaks", str(capture)]) == 0
+    assert "steps: dumps have" not in capsys.readouterr().out
+    dump = with_dumps(capture)
+    for kind in ("leaks", "growth"):
+        assert main(["analyze", kind, str(dump)]) == 0
+        written = capsys.readouterr()
+        assert "steps: dumps have those of msmemscope.step() and mstx ranges alone" in " ".join(written.out.split())
+        assert "which has no steps" not in written.out
+        assert f"a dump has less than its capture: msmemscope analyze {kind} {capture}" in written.err
+        alone = dump.rename(tmp_path / f"{kind}.csv")
+        assert main(["analyze", kind, str(alone)]) == 0
+        assert "less than its capture" not in capsys.readouterr().err
+        alone.rename(dump)

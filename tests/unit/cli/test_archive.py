@@ -51,7 +51,7 @@ def archive(capture: Path, current_folder: Path) -> Path:
 def test_it_is_called_as_the_capture_is(
     capture: Path, current_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It lies in the current folder, says what opens it, and is not overwritten; a pipe gets no bar."""
+    """It lies in the current folder, says what opens it, and is replaced by itself alone; a pipe gets no bar."""
     assert main(["export", str(capture), "--to=archive"]) == 0
     archive = current_folder / f"{capture.name}.msmemscope"
     assert is_archive(archive)
@@ -60,15 +60,30 @@ def test_it_is_called_as_the_capture_is(
         f"msmemscope: written: {archive.name} (opens in {LOG_FORMATS['archive'].summary})\n"
     )
     content = archive.read_bytes()
-    assert main(["export", str(capture), "--to=archive"]) == 2
-    assert "is there already, and nothing is overwritten" in capsys.readouterr().err
+    archive.chmod(0o600)
+    assert main(["export", str(capture), "--to=archive"]) == 0
     assert archive.read_bytes() == content
+    assert oct(archive.stat().st_mode & 0o777) == "0o640", "it was written again"
     # The event log in the folder, and a file of it, stand for the capture.
     for path in (capture / "event_log", capture / "event_log" / "process.header", archive):
         assert main(["export", str(path), "--to=archive", "-o", "again"]) == 0
         again = archive.parent / "again"
         assert again.read_bytes() == content
         again.unlink()
+
+
+def test_the_archive_of_another_process_stays(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be all that is left of that process."""
+    other = write_run(tmp_path / "others", process_id=77)
+    before = archive.read_bytes()
+    line = ["export", str(other), "--to=archive", "-o", str(archive)]
+    assert main(line) == 2
+    assert "is the archive of another process, perhaps the only one" in capsys.readouterr().err
+    assert archive.read_bytes() == before
+    assert main([*line, "--force"]) == 0
+    assert main(line) == 0
 
 
 def json_of(line: list[str], path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -227,7 +242,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert result.stderr == (
         f"msmemscope: error: {disk}/a cannot be written: No space left on device\n"
-        "hint: make room or give another directory\n"
+        "hint: make room, or name another place with --output\n"
     )
     assert list(copy.iterdir()) == []
 

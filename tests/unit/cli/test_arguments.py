@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 
 from msmemscope.cli.arguments import (
@@ -13,6 +16,9 @@ from msmemscope.cli.arguments import (
 )
 from msmemscope.configuration import OPTIONS
 from msmemscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def parsed(line: str) -> tuple[list[tuple[str, str]], list[str]]:
@@ -75,6 +81,17 @@ def parsed(line: str) -> tuple[list[tuple[str, str]], list[str]]:
             [],
             ["python", "a.py", "--input=x", "--input-path", "y", "--compare"],
         ),
+        # Habits of people who know another profiler.
+        ("run a.py x", [], ["python", "a.py", "x"]),
+        ("run --level=0 a.py --level=1", [("level", "0")], ["python", "a.py", "--level=1"]),
+        ("run -m package.train --lr=1", [], ["python", "-m", "package.train", "--lr=1"]),
+        ("-o out -m package.train -m x", [("output", "out")], ["python", "-m", "package.train", "-m", "x"]),
+        ("run python a.py", [], ["python", "a.py"]),
+        ("run -- a.py --analysis=leaks", [], ["python", "a.py", "--analysis=leaks"]),
+        ("run ./a.out run", [], ["./a.out", "run"]),
+        ("run", [], []),
+        ("-- run a.py", [], ["run", "a.py"]),
+        ("./run a.py", [], ["./run", "a.py"]),
         # -- ends ours.
         ("-- python a.py --analysis=leaks", [], ["python", "a.py", "--analysis=leaks"]),
         ("--level=1 -- python --level=0 -- x", [("level", "1")], ["python", "--level=0", "--", "x"]),
@@ -107,6 +124,15 @@ def test_help_version_and_verbs() -> None:
     for line in ("-v", "--version", "--level=9 -v"):
         assert parse_command_line(line.split()) == VersionRequest()
     assert parse_command_line(["events", "--level=0"], verbs=["events"]) == VerbRequest("events", ("--level=0",))
+    assert parse_command_line(["help"], verbs=["events"]) == HelpRequest()
+    assert parse_command_line(["help", "nothing"], verbs=["events"]) == HelpRequest()
+    assert parse_command_line(["help", "events"], verbs=["events"]) == VerbRequest("events", ("--help",))
+
+
+def test_without_python_in_the_path_it_is_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Some systems have python3 alone."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert parsed("-m package") == ([], [sys.executable, "-m", "package"])
 
 
 @pytest.mark.parametrize(
@@ -121,6 +147,7 @@ def test_help_version_and_verbs() -> None:
         ("--output --level=0 a", "--output: needs a value", "--output=DIR"),
         ("--help=x", "--help: takes no value: 'x'", None),
         ("--compare=x a", "--compare: takes no value: 'x'", None),
+        ("-m", "-m: needs the name of a module", "-m package.module"),
         ("--level=0 recover x", "a verb comes first, and its options after it: 'recover'", "--"),
     ],
 )

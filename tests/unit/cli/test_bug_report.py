@@ -145,8 +145,10 @@ def test_without_any_run_and_of_a_broken_one(tmp_path: Path, capsys: pytest.Capt
     assert main(["bug-report", str(capture), "-o", "second.zip"]) == 0
     content: dict[str, Any] = json.loads(_report(tmp_path / "Quetzal folder" / "second.zip")["input-1.json"])
     assert content["failure"]
+    assert main(["bug-report"]) == 0, "the report that it wrote before is replaced"
+    (tmp_path / "Quetzal folder" / "msmemscope-bug-report.zip").write_text("mine")
     assert main(["bug-report"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "is there already, and msmemscope did not write it so" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS, ExportFormat
+from msmemscope.formats.output_place import UNMARKED
 from tests.support.recorded_runs import HELD_BYTES, KEPT_BYTES, OTHER_BYTES, with_dumps, write_run
 
 if TYPE_CHECKING:
@@ -42,8 +43,79 @@ def test_each_format_from_a_capture(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert f"written: {expected} (opens in {EXPORT_FORMATS[name].summary})" in captured.err
-    assert main(["export", str(capture), "--to", name]) == 2
-    assert "is there already, and nothing is overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", EXPORT_FORMATS)
+def test_what_it_wrote_before_is_replaced(
+    name: str, tmp_path: Path, current_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by that of another run, and under a name that was given; a file of anybody else only if that is forced."""
+    first, second = (write_run(tmp_path / "runs", process_id=100 + number, steps=3 + number) for number in range(2))
+    path = current_folder / "result"
+    for capture in (first, second, second):
+        assert main(["export", str(capture), "--to", name, "-o", "result"]) == 0
+    assert main(["export", str(second), "--to", name, "-o", "other"]) == 0
+    assert contents(path) == contents(current_folder / "other")
+    assert sorted(one.name for one in current_folder.iterdir()) == ["other", "result"], "nothing was left beside them"
+    foreign = current_folder / "notes.txt"
+    foreign.write_text("mine")
+    line = ["export", str(first), "--to", name, "-o", "notes.txt"]
+    assert main(line) == 2
+    assert "--output: is there already, and msmemscope did not write it so: 'notes.txt'" in capsys.readouterr().err
+    assert foreign.read_text() == "mine"
+    assert main([*line, "--force"]) == 0
+    assert main(line) == 0
+
+
+@pytest.mark.parametrize("name", EXPORT_FORMATS)
+def test_an_export_of_another_format_is_no_older_one(name: str, tmp_path: Path, current_folder: Path) -> None:
+    """Each format knows its own."""
+    capture = write_run(tmp_path / "runs")
+    assert main(["export", str(capture), "--to", name, "-o", "result"]) == 0
+    before = contents(current_folder / "result")
+    folders = {"csv", "db", "parquet"}
+    for other in EXPORT_FORMATS.keys() - (folders if name in folders else {name}):
+        assert main(["export", str(capture), "--to", other, "-o", "result"]) == 2
+    assert contents(current_folder / "result") == before
+
+
+def test_what_is_read_is_never_replaced(
+    tmp_path: Path, current_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An export is an input like any other, also where it would be replaced by itself."""
+    capture = write_run(tmp_path / "runs")
+    assert main(["export", str(capture), "--to=torch-snapshot", "-o", "a.pickle"]) == 0
+    before = (current_folder / "a.pickle").read_bytes()
+    (current_folder / "link.pickle").symlink_to("a.pickle")
+    for source, extra in (("a.pickle", []), ("link.pickle", ["-o", "a.pickle"]), ("a.pickle", ["--force"])):
+        assert main(["export", source, "--to=torch-snapshot", *extra]) == 2
+        assert "is what is read, and is not overwritten" in capsys.readouterr().err
+    assert (current_folder / "a.pickle").read_bytes() == before
+
+
+def test_a_folder_with_work_of_others_stays(
+    tmp_path: Path, current_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if it was ours, and however one insists."""
+    capture = write_run(tmp_path / "runs")
+    line = ["export", str(capture), "--to=csv", "-o", "result"]
+    assert main(line) == 0
+    (current_folder / "result" / "notes").mkdir()
+    (current_folder / "result" / "notes" / "mine.txt").write_text("mine")
+    for extra in ([], ["--force"]):
+        assert main([*line, *extra]) == 2
+        assert "is a folder that msmemscope did not write" in capsys.readouterr().err
+    assert (current_folder / "result" / "notes" / "mine.txt").read_text() == "mine"
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """What lies at a path, a file or a folder; names of dumps say when they were written."""
+    files = (
+        [path]
+        if path.is_file()
+        else [one for one in sorted(path.rglob("*")) if one.is_file() and one.suffix != ".json"]
+    )
+    return {str(number): file.read_bytes() for number, file in enumerate(files)}
 
 
 def test_measures_of_a_flame_graph(tmp_path: Path, current_folder: Path) -> None:
@@ -113,10 +185,10 @@ BAD = [
     (["--to=pprof", ".", "-o", "a\0b"], "--output: names no file: "),
     (
         ["--to=pprof", ".", "-o", "no/such/x"],
-        "--output: lies in a folder that is not there: 'no/such/x' (accepted: a new file",
+        "--output: lies in a folder that is not there: 'no/such/x' (accepted: a file",
     ),
     (["--to=pprof", ".", "-o", "/"], "--output: names no file: '/'"),
-    (["--to=pprof", ".", "-o", "."], "--output: is there already, and nothing is overwritten: '.'"),
+    (["--to=pprof", ".", "-o", "."], "--output: is what is read, and is not overwritten: '.'"),
     (["--to=pprof", ".", "-o", "x"], ". holds nothing that can be analysed"),
     (["--to=pprof", "a", "b"], "unrecognized arguments: b"),
     (["--to=pprof", ".", "-o", "x" * 300], "cannot be written: File name too long"),
@@ -145,7 +217,7 @@ def test_a_new_format_is_one_entry(
         write(f"{choice.title}: {recording.blocks['size'].sum()}".encode())
         return ("only sizes",)
 
-    monkeypatch.setitem(EXPORT_FORMATS, "sizes", ExportFormat("any editor", ".sizes", write_sizes))
+    monkeypatch.setitem(EXPORT_FORMATS, "sizes", ExportFormat("any editor", ".sizes", UNMARKED, write_sizes))
     capture = write_run(tmp_path / "runs", steps=1)
     assert main(["export", str(capture), "--to=sizes"]) == 0
     assert "only sizes" in capsys.readouterr().err
@@ -159,7 +231,7 @@ def test_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     """Every format with what opens it, and an example."""
     assert main(["export", "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 36
+    assert len(lines) <= 38
     assert max(map(len, lines)) <= 88
     text = "\n".join(lines)
     assert all(f"  {name} " in text and one.summary in text for name, one in EXPORT_FORMATS.items())

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.cli.commands import VERBS, VERBS_OF_OTHERS
 from msmemscope.cli.main import main
 from msmemscope.launch.latest_runs import runs_in
+from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import ATEN_END, EventLogBuilder
 
 if TYPE_CHECKING:
@@ -96,3 +98,44 @@ def test_words_that_are_nearly_right(
     """The error names what was meant."""
     assert main([f"--output={tmp_path}", *line] if status == 127 else line) == status
     assert f"hint: {hint}" in capsys.readouterr().err
+
+
+def test_recover_takes_the_latest_run(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And leaves the others alone, which it finishes where it is told their folder."""
+    assert main(["recover"]) == 0
+    assert f"the latest run: {output}/msmemscope_12_" in capsys.readouterr().err
+    assert [path.parent.name.split("_")[1] for path in output.glob("*/report.txt")] == ["12"]
+    assert main(["recover"]) == 0, "a second time"
+    assert main(["recover", str(output)]) == 0
+    assert len(list(output.glob("*/report.txt"))) == 4
+
+
+def test_without_any_run_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By every verb that takes one, in the same words."""
+    monkeypatch.chdir(tmp_path)
+    for line in (["summary"], ["recover"], ["analyze", "leaks"], ["report"], ["top"]):
+        assert main(line) == 2
+        assert "a path is missing, and no run lies in" in capsys.readouterr().err
+
+
+def test_analyze_alone_lists_its_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with what it answers."""
+    assert main(["analyze"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(QUESTIONS)
+    assert all(QUESTIONS[line.split()[0]].summary in line for line in lines)
+
+
+@pytest.mark.parametrize("word", VERBS_OF_OTHERS)
+def test_words_of_other_profilers_lead_to_ours(
+    word: str, output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no program has that name, the hint names commands that there are."""
+    monkeypatch.setenv("PATH", str(output))
+    assert main([word, "x.bin"]) == 127
+    message, _, hint = capsys.readouterr().err.partition("\nhint: ")
+    assert f"program not found: '{word}'" in message
+    named = hint.split("msmemscope ")[1].split()[0]
+    assert named in {*VERBS, "python"}

@@ -26,7 +26,20 @@ def test_the_page_is_written_into_the_current_folder(tmp_path: Path, capsys: pyt
     assert "leak: 2.00 MiB in 4 blocks" in page
 
 
-def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_page_is_replaced(tmp_path: Path) -> None:
+    """As after a program was mended and ran again."""
+    write_run(tmp_path / "memscopeDumpResults", steps=4)
+    assert main(["report"]) == 0
+    before = (tmp_path / "report.html").read_bytes()
+    write_run(tmp_path / "memscopeDumpResults", process_id=4321, steps=9)
+    assert main(["report"]) == 0
+    assert (tmp_path / "report.html").read_bytes() != before
+    assert main(["report", "-o", "report.html", "--language=zh"]) == 0
+
+
+def test_a_file_of_somebody_else_is_overwritten_only_by_force(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Not even a link that leads nowhere."""
     capture = write_run(tmp_path / "runs")
     (tmp_path / "report.html").write_text("mine", encoding="utf-8")
@@ -34,9 +47,11 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path: Path, capsys: pytes
     assert main(["report", str(capture)]) == 2
     assert main(["report", str(capture), "-o", "link.html"]) == 2
     error = capsys.readouterr().err
-    assert "-o: is there already, and is not overwritten: 'report.html'" in error
-    assert "hint: -o FILE gives another name" in error
+    assert "-o: is there already, and msmemscope did not write it so: 'report.html'" in error
+    assert "hint: name another with -o, or write over it with --force" in error
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == "mine"
+    assert main(["report", str(capture), "--force"]) == 0
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.parametrize("output", ["", "runs", "gone/report.html"])
@@ -119,5 +134,5 @@ def test_the_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
     """With every option."""
     assert main(["report", "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= 26
     assert max(map(len, lines)) <= 100

@@ -169,18 +169,22 @@ def test_nothing_readable_is_an_answer_with_status_1(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out.startswith("nothing could be read: 1 capture without an answer")
 
 
-def test_results_are_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page and the table are new files, or nothing is begun."""
+def test_results_take_the_place_of_nothing_but_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page and the table are new files or older ones of the verb, or nothing is begun."""
     log = write_log(tmp_path / "in", 1)
     page, table = tmp_path / "c.html", tmp_path / "s.parquet"
     command = ["cluster", str(log), "--no-cache", "-o", str(page), f"--summaries={table}"]
     assert main(command) == 0
     assert pl.read_parquet(table)["rank"].to_list() == [1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.html", "in", "s.parquet"]
-    before = page.read_bytes()
-    assert main(command) == 2
-    assert page.read_bytes() == before
-    assert "is there already" in capsys.readouterr().err
+    assert main(command) == 0
+    for path, option in ((page, "-o"), (table, "--summaries")):
+        path.write_text("mine")
+        assert main(command) == 2
+        assert path.read_text() == "mine"
+        assert f"{option}: is there already, and msmemscope did not write it so" in capsys.readouterr().err
+        assert main([*command, "--force"]) == 0
+        assert path.read_bytes() != b"mine"
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from msmemscope.configuration import Config, DataFormat
 from msmemscope.formats.dump import BlockFindings, write_dumps
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.export.export_choice import ExportChoice
-from msmemscope.formats.export.writing import write_export
+from msmemscope.formats.export.writing import Place, write_export
 from msmemscope.formats.reading import load, load_all
 from msmemscope.model.events import WATCH_KINDS, EventKind
 from msmemscope.recording import Recording
@@ -184,9 +184,9 @@ def test_a_dump_that_is_exported_again_has_the_same_bytes(
         if log.events.is_empty() or log.events["kind"].is_in([*ROWLESS]).all():
             return
         choice = ExportChoice("a run")
-        write_export(log, "csv", root / "first", choice)
-        write_export(_merged(root / "first"), data_format.value, root / "between", choice)
-        write_export(_merged(root / "between"), "csv", root / "again", choice)
+        write_export(log, "csv", Place(root / "first"), choice)
+        write_export(_merged(root / "first"), data_format.value, Place(root / "between"), choice)
+        write_export(_merged(root / "between"), "csv", Place(root / "again"), choice)
         assert _contents(root / "again") == _contents(root / "first")
 
 

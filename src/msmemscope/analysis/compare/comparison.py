@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope import _native
+from msmemscope.analysis.compare.same_sites import same_sites
 from msmemscope.analysis.coverage import Coverage, comparison_coverage
 from msmemscope.analysis.operators.memory_changes import WHOLE_RECORDING, find_memory_changes
 from msmemscope.configuration import Level
@@ -29,6 +30,7 @@ from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from msmemscope.analysis.operators.memory_changes import IntegerArray
@@ -156,8 +158,21 @@ def compare(
         UsageError: One of the two has no such step.
     """
     sides = [_Side(recording, levels, step) for recording, step in ((base, base_step), (other, other_step))]
+    peak_parts = [side.peak_parts() for side in sides]
+    known = [
+        {site for table in (side.sites(), parts["site"]) for site in table if site is not None}
+        for side, parts in zip(sides, peak_parts, strict=True)
+    ]
+    same = same_sites(base, other, *known)
+    sides[0].rename_sites(same.names)
+    peak_parts[0] = peak_parts[0].with_columns(pl.col("site").replace(same.names))
     devices = sorted(set().union(*(side.devices() for side in sides)), key=lambda device: (device < 0, device))
     remarks = []
+    if same.moved:
+        sites = (
+            "1 call site stands in another line" if same.moved == 1 else f"{same.moved} call sites stand in other lines"
+        )
+        remarks.append(f"{sites} than in base: lines are those of compare")
     parts = [COMPARISON_SCHEMA.to_frame()]
     for device in devices:
         rows, is_longest = _aligned(*(side.rows(device) for side in sides))
@@ -176,7 +191,7 @@ def compare(
     return Comparison(
         pl.concat(parts),
         peaks,
-        _peak_parts(*(side.peak_parts() for side in sides)),
+        _peak_parts(*peak_parts),
         remainders if len(levels) == 1 else (),
         tuple(remarks),
         coverage,
@@ -238,6 +253,14 @@ class _Side:
             device: changed.get(device, started.get(device, 0)) - started.get(device, 0) - belonging.get(device, 0)
             for device in {*changed, *belonging}
         }
+
+    def sites(self) -> pl.Series:
+        """Returns the call sites of all elements."""
+        return self._rows["site"].unique()
+
+    def rename_sites(self, names: Mapping[str, str]) -> None:
+        """Calls call sites as they are called in the other run."""
+        self._rows = self._rows.with_columns(pl.col("site").replace(names))
 
     def devices(self) -> set[int]:
         """Returns the devices that anything happened on."""

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
     from msmemscope.recording import Recording
 
-SUBJECT: Final = Subject("Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
+SUBJECT: Final = Subject(
+    "Growth", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS, Need.STEPS)
+)
 STATED_FALSE_POSITIVE_RATE: Final = 0.005
 """Of call sites with a stationary use, the share that is named at the default significance, at most; see above."""
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from msmemscope.recording.recording import StepSource
 
 
-SUBJECT: Final = Subject("Leaks", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS))
+SUBJECT: Final = Subject(
+    "Leaks", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS, Need.STEPS)
+)
 
 
 @dataclasses.dataclass(frozen=True)

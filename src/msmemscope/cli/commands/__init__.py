@@ -53,6 +53,17 @@ VERBS: Final[Mapping[str, str]] = {
 """What is typed after `msmemscope`, and one line about it. `bug-report` is `BugReportCommand` in the module `bug_report`."""
 
 
+VERBS_OF_OTHERS: Final[Mapping[str, str]] = {
+    "attach": "msmemscope live watches a program that runs under msmemscope",
+    "flamegraph": "msmemscope report writes a page with the stacks; msmemscope export --to=flamegraph writes them for flamegraph.pl",
+    "parse": "msmemscope events writes an event log as text",
+    "record": "msmemscope python train.py runs a program and records it",
+    "table": "msmemscope top ranks call sites; msmemscope report writes a page with tables",
+    "transform": "msmemscope export --to=FORMAT writes files for other tools",
+}
+"""What people type who know another profiler, and what does that here."""
+
+
 def command_named(verb: str) -> Command:
     """Import a verb.
 

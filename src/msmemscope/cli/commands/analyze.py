@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,8 @@ class AnalyzeCommand:
     """Analyse what was recorded, by us or by MindStudio msMemScope.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
-    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. The exit status is 0, or 2 if the input or an option is not accepted.
+    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. Without KIND, its kinds
+    are listed. The exit status is 0, or 2 if the input or an option is not accepted.
     """
 
     name = "analyze"
@@ -43,7 +45,7 @@ class AnalyzeCommand:
         from msmemscope.analysis.options import option_words
         from msmemscope.questions import OTHER_NAMES, QUESTIONS
 
-        kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+        kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=False)
         for name, question in QUESTIONS.items():
             own = kinds.add_parser(name, help=question.summary, description=question.summary, allow_abbrev=False)
             own.add_argument(
@@ -78,8 +80,14 @@ class AnalyzeCommand:
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Analyse one process after the other."""
-        from msmemscope.questions import question_named
+        from msmemscope.cli.next_command import name_next_command
+        from msmemscope.questions import QUESTIONS, question_named
 
+        if arguments.kind is None:
+            width = max(map(len, QUESTIONS))
+            sys.stdout.writelines(f"{name:{width}}  {question.summary}\n" for name, question in QUESTIONS.items())
+            name_next_command("analyze leaks", [])
+            return 0
         question = question_named(arguments.kind)
         with _options_as_typed(question):
             options = question.options(**_given(question, arguments))  # judged before anything is read
@@ -154,6 +162,7 @@ def _analyze(
     """
     from msmemscope.cli.next_command import name_next_command
     from msmemscope.launch import messages
+    from msmemscope.launch.capture_folders import capture_of_dump
     from msmemscope.questions import USUALLY_FOLLOWING
     from msmemscope.reports.merged_findings import merged_content, render_merged_findings
     from msmemscope.reports.report_text import ReportWriter
@@ -173,16 +182,22 @@ def _analyze(
     found: list[tuple[int, pl.DataFrame]] = []
     ranks: list[int | None] = []
     answered = 0
+    lacks = False
     following = []
     for recording, result, content in each_process(asked.path, asked.folders, shown, as_json=as_json):
         contents.append(content)
         answered += result.coverage.is_answered
+        lacks |= bool(result.coverage.missing or result.coverage.limits)
         following.append(question.following(result))
         if question.findings is not None:
             found.append((recording.process_id, question.findings(result)))
             ranks.append(recording.place.rank)
         for line in question.write(result, recording, options):
             messages.note(line)
+    capture = capture_of_dump(asked.path) if lacks else None
+    if capture is not None:
+        command = shlex.join(["msmemscope", "analyze", question.name, str(capture)])
+        messages.note(f"a dump has less than its capture: {command}")
     merged = question.merge(found, ranks)
     if as_json:
         of_all = {"processes": contents, "merged": merged_content(merged)}

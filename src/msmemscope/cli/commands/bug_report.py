@@ -9,8 +9,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import add_path, chosen_input, describe_verb
+from msmemscope.cli.chosen_input import add_force, add_path, chosen_input, describe_verb
 from msmemscope.errors import MsmemscopeError, UsageError
+from msmemscope.formats.output_place import Mark, check_output
 
 if TYPE_CHECKING:
     import argparse
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _EXAMPLE: Final = "msmemscope bug-report memscopeDumpResults -o report.zip"
 _DEFAULT: Final = "msmemscope-bug-report.zip"
+_MARK: Final = Mark(begin=b"PK", end=b"written by msmemscope bug-report")
+"""The comment of the ZIP file."""
 _CHANGED_AT: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest time that a ZIP can hold: the same report is the same file."""
 
@@ -39,20 +42,20 @@ class BugReportCommand:
         """Add the arguments of the verb."""
         describe_verb(parser, self, _EXAMPLE)
         add_path(parser)
-        parser.add_argument("-o", "--output", metavar="FILE", help=f"a new file; default: {_DEFAULT}")
+        parser.add_argument("-o", "--output", metavar="FILE", help=f"the file; default: {_DEFAULT}")
         parser.add_argument("--with-names", action="store_true", help="replace nothing")
+        add_force(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Write it, and print what went in."""
-        from msmemscope.formats.export.writing import check_output
         from msmemscope.launch import messages
         from msmemscope.launch.redaction import Redaction
 
         output = Path(arguments.output or _DEFAULT).expanduser()
-        check_output(output)
+        check_output(output, _MARK, is_forced=arguments.force)
         redaction = Redaction(with_names=arguments.with_names)
         files = dict(_contents(_inputs(arguments.path), redaction))
-        _write(output, files)
+        _write(output, files, is_forced=arguments.force)
         for name, (content, what) in files.items():
             sys.stdout.write(f"{name:16}  {len(content.encode()):7} bytes  {what}\n")
         names = "with names" if arguments.with_names else "names are replaced; look through it before you send it"
@@ -102,11 +105,12 @@ def _json(content: object) -> str:
     return f"{json.dumps(content, indent=2)}\n"
 
 
-def _write(output: Path, files: dict[str, tuple[str, str]]) -> None:
+def _write(output: Path, files: dict[str, tuple[str, str]], *, is_forced: bool) -> None:
     from msmemscope.formats.dump.output_files import OutputFolder
 
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.comment = _MARK.end
         for name, (content, _) in files.items():
             entry = zipfile.ZipInfo(name, _CHANGED_AT)
             entry.external_attr = 0o644 << 16
@@ -116,6 +120,6 @@ def _write(output: Path, files: dict[str, tuple[str, str]]) -> None:
         file = folder.create(output.name)
         try:
             file.write(buffer.getvalue())
-            file.finish()
+            file.finish(replaces=check_output(output, _MARK, is_forced=is_forced))
         finally:
             file.discard()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.cli.chosen_input import chosen_input, describe_verb, new_file
+from msmemscope.cli.chosen_input import add_force, chosen_input, describe_verb, output_file
 from msmemscope.cli.each_process import chosen_number, write_json
 from msmemscope.errors import UsageError
 from msmemscope.units import format_bytes, parse_size_bytes
@@ -62,6 +62,7 @@ class ClusterCommand:
         )
         parser.add_argument("--no-cache", action="store_true", help="read all captures, and keep nothing")
         parser.add_argument("--json", action="store_true", help="write the answer to stdout as one JSON object")
+        add_force(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Find the captures, have them summed up, and answer."""
@@ -71,8 +72,7 @@ class ClusterCommand:
             else chosen_number(arguments.jobs, "--jobs", least=1, most=_MOST_JOBS, of="processes")
         )
         capacity = None if arguments.capacity is None else parse_size_bytes(arguments.capacity, option="--capacity")
-        page = None if arguments.output is None else new_file(arguments.output, "-o")
-        table = None if arguments.summaries is None else new_file(arguments.summaries, "--summaries")
+        page, table = _outputs(arguments)
         if arguments.ray == "":
             message = "names no cluster"
             raise UsageError(message, option="--ray", value="", accepted="the address of a Ray cluster, or auto")
@@ -91,10 +91,12 @@ class ClusterCommand:
         part = merge([part, JobPart(part.rows.clear(), part.stacks.clear(), found.failures)])
         answer = answer_of(part, capacity_bytes=capacity)
         if page is not None:
-            from msmemscope.cluster.answer_page import answer_page
+            from msmemscope.cluster.answer_page import PAGE_MARK, answer_page
+            from msmemscope.formats.output_place import check_output
             from msmemscope.launch.html_report import write_report
 
-            write_report(answer_page(answer), page)
+            replaces = check_output(page, PAGE_MARK, option="-o", is_forced=arguments.force)
+            write_report(answer_page(answer), page, replaces=replaces)
         if arguments.json:
             write_json(answer_content(answer))
         else:
@@ -103,6 +105,19 @@ class ClusterCommand:
         for written in filter(None, (page, table)):
             messages.note(f"written: {written} ({format_bytes(written.stat().st_size)})")
         return 0 if answer.rows.height else 1
+
+
+def _outputs(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """The page and the table that are asked for; judged before anything is read."""
+    from msmemscope.cluster.answer_page import PAGE_MARK
+    from msmemscope.cluster.job_summaries import TABLE_MARK
+
+    places = ((arguments.output, "-o", PAGE_MARK), (arguments.summaries, "--summaries", TABLE_MARK))
+    page, table = (
+        None if name is None else output_file(name, option, mark, is_forced=arguments.force)
+        for name, option, mark in places
+    )
+    return page, table
 
 
 def _captures(paths: list[str]) -> FoundCaptures:

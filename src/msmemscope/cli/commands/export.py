@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from msmemscope.cli.chosen_input import chosen_input
+from msmemscope.cli.chosen_input import add_force, chosen_input
 from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.weights.measures import Measure
     from msmemscope.formats.event_log import Capture
     from msmemscope.formats.export.export_formats import ExportFormat, LogFormat
+    from msmemscope.formats.export.writing import Place
     from msmemscope.recording import Recording
 
 # Formats bring what they are made with, which the other verbs need not wait for: they are imported when this verb is chosen.
@@ -36,7 +37,8 @@ class ExportCommand:
     """Write what was recorded as a file that other tools open.
 
     PATH is a capture folder (msmemscope_*_ascend), its archive, a dump (CSV or DB),
-    or a memory snapshot of torch; without it, the latest run. Nothing is overwritten.
+    or a memory snapshot of torch; without it, the latest run. An older export of that
+    name is replaced, another file only with --force.
     """
 
     name = "export"
@@ -54,7 +56,7 @@ class ExportCommand:
         parser.add_argument("path", metavar="PATH", nargs="?", help="what to export; default: the latest run")
         parser.add_argument(_TO, metavar="FORMAT", required=True, help="one of the formats below")
         parser.add_argument(
-            "-o", "--output", metavar="FILE", help="a new file; default: the name of PATH, in the current folder"
+            "-o", "--output", metavar="FILE", help="the file; default: the name of PATH, in the current folder"
         )
         parser.add_argument(
             _OF,
@@ -72,6 +74,7 @@ class ExportCommand:
             metavar="TEXT",
             help="the same, and the same tokens in all exports with it",
         )
+        add_force(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Read one process and write it."""
@@ -80,7 +83,7 @@ class ExportCommand:
         from msmemscope.formats.export.export_choice import ExportChoice
         from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
         from msmemscope.formats.export.redaction import Redaction
-        from msmemscope.formats.export.writing import check_output, write_export
+        from msmemscope.formats.export.writing import Place, write_export
         from msmemscope.launch import messages
         from msmemscope.launch.faults import faults_as_errors
         from msmemscope.launch.input_notes import note_foreign_owner, note_problems
@@ -98,19 +101,19 @@ class ExportCommand:
             _check_redacts(arguments.to)
             redaction = Redaction(_key(arguments.redact_key))
             name = name if _CAPTURE_NAME.fullmatch(name) else _NAMELESS
-        output = _output(arguments.output, f"{name}{chosen.suffix}")
-        check_output(output)
+        place = Place(_output(arguments.output, f"{name}{chosen.suffix}"), is_forced=arguments.force)
+        place.check(chosen.mark, [path])
         with faults_as_errors(during=f"export of {path}", send=str(path)):
             if arguments.to in LOG_FORMATS:
-                _write_log(path, arguments.to, output)
+                _write_log(path, arguments.to, place)
             else:
                 recording = _loaded(path, arguments.to)
                 note_problems(recording.source, recording.problems)
                 note_foreign_owner(path)
                 choice = ExportChoice(name, measure=measure or Measure.PEAK, redaction=redaction)
-                for line in write_export(recording, arguments.to, output, choice):
+                for line in write_export(recording, arguments.to, place, choice):
                     messages.note(line)
-        messages.note(f"written: {output} (opens in {chosen.summary})")
+        messages.note(f"written: {place.path} (opens in {chosen.summary})")
         name_next_command("view", [arguments.path])
         return 0
 
@@ -180,11 +183,11 @@ def _output(given: str | None, default: str) -> Path:
         return Path(default)
     if not given.strip() or given.endswith("/") or "\0" in given:
         message = "names no file"
-        raise UsageError(message, option="--output", value=given, accepted="a new file in an existing folder")
+        raise UsageError(message, option="--output", value=given, accepted="a file in an existing folder")
     return Path(given).expanduser()
 
 
-def _write_log(path: Path, format_name: str, output: Path) -> None:
+def _write_log(path: Path, format_name: str, place: Place) -> None:
     from msmemscope.formats.export.writing import write_log_export
     from msmemscope.launch.input_notes import note_foreign_owner, note_problems
 
@@ -192,7 +195,7 @@ def _write_log(path: Path, format_name: str, output: Path) -> None:
     note_problems(str(capture.directory), capture.problems)
     note_foreign_owner(path)
     with _progress() as progress:
-        write_log_export(capture, format_name, output, progress)
+        write_log_export(capture, format_name, place, progress)
 
 
 def _event_log(path: Path, format_name: str) -> Capture:

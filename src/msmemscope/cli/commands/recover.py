@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msmemscope.cli.chosen_input import chosen_input
 from msmemscope.cli.patient_stream import make_stderr_patient
 from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
@@ -34,7 +35,8 @@ class RecoverCommand:
             "directory",
             type=Path,
             metavar="DIR",
-            help="a capture (msmemscope_*_ascend), an archive of one, or a directory of several",
+            nargs="?",
+            help="a capture (msmemscope_*_ascend), an archive of one, or a directory of several; default: the latest run",
         )
         for spelling in _OVERRIDES:
             option = OPTION_BY_SPELLING[spelling]
@@ -70,10 +72,15 @@ class RecoverCommand:
         from msmemscope.reports.terminal import render_run
 
         session = _session(arguments.session)
-        directory = _restored(Path(arguments.directory))
-        single = directory.parent if directory.name == "event_log" else directory
-        is_single = (single / "event_log").is_dir()
-        captures = open_captures([single] if is_single else captures_under(directory))
+        if arguments.directory is None:
+            directory, folders = chosen_input(None)
+            is_single = True  # what else lies there is not looked at
+        else:
+            directory = _restored(arguments.directory)
+            single = directory.parent if directory.name == "event_log" else directory
+            is_single = (single / "event_log").is_dir()
+            folders = [single] if is_single else captures_under(directory)
+        captures = open_captures(folders)
         if session is not None:
             captures = [capture for capture in captures if capture.header.session == session]
         elif not captures:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.capture.output_root import why_unwritable
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.csv_writer import cell_of
 from msmemscope.formats.dump.output_files import OutputFolder
@@ -17,6 +18,7 @@ from msmemscope.formats.event_log.event_frame import device_text
 if TYPE_CHECKING:
     from msmemscope.analysis.operators.memory_changes import MemoryChanges
 
+_HINT: Final = "give the name of a new file with --csv"
 HEADINGS: Final = (
     "ID", "Event", "Name", "Device Id", "Thread Id", "Net Memory(byte)", "Peak Memory(byte)", "Total Memory(byte)",
 )  # fmt: skip
@@ -53,12 +55,17 @@ def check_new(path: os.PathLike[str] | str) -> Path:
     """Returns the path that a file will have.
 
     Raises:
-        DumpError: Something is there already, which is never overwritten.
+        DumpError: Something is there already, which is never overwritten, or its folder takes no files.
     """
     target = Path(path).expanduser()
     if os.path.lexists(target):
         message = f"{target} is there already"
-        raise DumpError(message, hint="give the name of a new file")
+        raise DumpError(message, hint=_HINT)
+    folder = target.absolute().parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        reason = why_unwritable(str(folder))
+        message = f"{target} cannot be written: {reason}"
+        raise DumpError(message, hint=_HINT)
     return target
 
 

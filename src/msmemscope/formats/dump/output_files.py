@@ -104,7 +104,7 @@ class OutputFolder:
             pass
         except OSError as error:
             message = f"folder {self.path} cannot be created: {error.strerror}"
-            raise DumpError(message) from error
+            raise DumpError(message, hint="name another place with --output") from error
 
     def _opened(self, name: str, parent: int | None) -> int:
         try:
@@ -119,7 +119,7 @@ class OutputFolder:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 reason = "it is a symbolic link or no folder"
             message = f"folder {self.path} cannot be used: {reason}"
-            raise DumpError(message, hint="remove it, or give another output directory") from error
+            raise DumpError(message, hint="remove it, or name another place with --output") from error
 
 
 class OutputFile:
@@ -235,8 +235,7 @@ class OutputFile:
 
     def failure(self, error: BaseException) -> DumpError:
         """Returns the error to raise for a failure of writing this file."""
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return DumpError(f"{self.path} cannot be written: {reason}", hint="make room or give another directory")
+        return unwritable(self.path, error)
 
     def _resume(self) -> None:
         if self._descriptor < 0:
@@ -253,6 +252,14 @@ class OutputFile:
         with suppress(OSError):  # a file system without locks: nobody can tell, and nothing is lost
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return descriptor
+
+
+def unwritable(path: Path, error: BaseException) -> DumpError:
+    """Return the error to raise for a file or folder that cannot be written, with the reason and what helps."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "make room, or name another place with --output" if is_full else "name another place with --output"
+    return DumpError(f"{path} cannot be written: {reason}", hint=hint)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

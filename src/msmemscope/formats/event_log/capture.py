@@ -217,6 +217,12 @@ class Capture:
         definitions = self._definitions
         return [definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_stack(stack_id)]
 
+    def python_lines(self) -> set[tuple[str, int]]:
+        """Returns the file and the line of every call that a Python stack has."""
+        definitions = self._definitions
+        frames = (definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_calls())
+        return {(frame.file, frame.line) for frame in frames}
+
     @property
     def module_changes(self) -> tuple[int, ...]:
         """Sequence numbers from which on an address of a native stack can mean another module than before."""

@@ -177,6 +177,17 @@ class DefinitionTable:
         values = payload.integers("I", min(payload.size // _FRAME_BYTES, _DEEPEST_STACK) * 2)
         return tuple(zip(values[::2], values[1::2], strict=True))
 
+    def python_calls(self) -> Sequence[tuple[int, int]]:
+        """Returns each different frame of all Python stacks, as `python_stack` has them."""
+        payloads = self._places[DefinitionKind.PYTHON_STACK].values()
+        parts = [np.zeros((0, 2), np.uint32)]
+        for payload in payloads:
+            count = min(payload.size // _FRAME_BYTES, _DEEPEST_STACK) * 2
+            order = ">u4" if payload.big_endian else "<u4"
+            parts.append(np.frombuffer(payload.content, order, count, payload.start).reshape(-1, 2))
+        pairs: list[list[int]] = np.unique(np.concatenate(parts), axis=0).tolist()
+        return [(code_id, offset) for code_id, offset in pairs]
+
     def native_stack(self, stack_id: int) -> tuple[int, ...]:
         """Returns the return addresses, innermost first; empty if unknown."""
         payload = self._places[DefinitionKind.NATIVE_STACK].get(stack_id)

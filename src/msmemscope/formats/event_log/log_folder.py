@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msmemscope.errors import EventLogError
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 EVENT_LOG_DIRECTORY: Final = "event_log"
 """Name of the event log inside the directory of a process."""
 
+SOURCE_LINES_FILE: Final = "source_lines.json"
+"""Beside the segments, also in archives: see `source_texts`."""
+MOST_SOURCE_BYTES: Final = 32 << 20
 _SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
 
 
@@ -62,6 +67,9 @@ class StoredLog(Protocol):
 
     def native_frames(self) -> Mapping[tuple[int, int], str]:
         """Texts of native frames that need no symbols any more, by address and span of events (`Symbolizer.epoch`)."""
+
+    def source_lines(self) -> bytes:
+        """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
 
     def is_running(self) -> bool:
         """Tells whether the process still writes it (on this machine)."""
@@ -108,6 +116,19 @@ class LogFolder:
     def native_frames(self) -> Mapping[tuple[int, int], str]:
         """None: the files that were mapped have the symbols."""
         return {}
+
+    def source_lines(self) -> bytes:
+        """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
+        path = self.directory / EVENT_LOG_DIRECTORY / SOURCE_LINES_FILE
+        try:
+            # Not blocking: it may be a pipe.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                is_usual = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_SOURCE_BYTES
+                return file.read(MOST_SOURCE_BYTES) if is_usual else b""
+        except (OSError, ValueError):
+            return b""
 
     def is_running(self) -> bool:
         """Tells whether the process still writes it (on this machine)."""

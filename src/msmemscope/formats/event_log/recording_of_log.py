@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.formats.event_log.source_texts import read_source_lines
 from msmemscope.model.events import SCOPE_KINDS
 from msmemscope.recording.build_tables import recording_without_stacks
 from msmemscope.recording.schema import STRING_SCHEMA
@@ -40,6 +41,7 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
         python_stacks=capture.python_stack_frame(recording.events["python_stack_id"]).cast(STRING_SCHEMA),
         native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
+        source_texts=read_source_lines(capture.log.source_lines()),
     )
 
 

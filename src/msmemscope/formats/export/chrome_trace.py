@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.formats.export.tracks import tracks_of
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.recording import Recording
 
+CHROME_MARK: Final = Mark(begin=b'{"displayTimeUnit":"ns","otherData":{"exporter":"msmemscope",')
 _ROWS: Final = 1 << 18
 """As many as are made into text at once."""
 
@@ -32,7 +34,7 @@ def write_chrome_trace(
     process_id = recording.process_id
     times = (tracks.counts["time_ns"], tracks.slices["begin_ns"], tracks.instants["time_ns"])
     start = min((int(column.to_numpy().min()) for column in times if len(column)), default=0)
-    write(f'{{"displayTimeUnit":"ns","otherData":{{"start_ns":"{start}"}},"traceEvents":[\n'.encode())
+    write(CHROME_MARK.begin + f'"start_ns":"{start}"}},"traceEvents":[\n'.encode())
     write(_line({"ph": "M", "name": "process_name", "pid": process_id, "args": {"name": choice.title}}, before=""))
     # Rows of slices that are of no thread get numbers that no thread has.
     first_free = max(tracks.slice_tracks["thread_id"].drop_nulls().to_list(), default=0) + 1

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msmemscope.formats.event_log.archive.archive_writer import write_archive
-from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX
-from msmemscope.formats.export.chrome_trace import write_chrome_trace
+from msmemscope.formats.event_log.archive.contents import ARCHIVE_MARK, ARCHIVE_SUFFIX
+from msmemscope.formats.export.chrome_trace import CHROME_MARK, write_chrome_trace
 from msmemscope.formats.export.dump_folder import write_csv_folder, write_db_folder
-from msmemscope.formats.export.flamegraph import write_flamegraph
+from msmemscope.formats.export.flamegraph import FLAMEGRAPH_MARK, write_flamegraph
 from msmemscope.formats.export.parquet import write_parquet
-from msmemscope.formats.export.perfetto import write_perfetto
-from msmemscope.formats.export.pprof import write_pprof
-from msmemscope.formats.export.speedscope import write_speedscope
-from msmemscope.formats.export.torch_snapshot import write_torch_snapshot
+from msmemscope.formats.export.perfetto import PERFETTO_MARK, write_perfetto
+from msmemscope.formats.export.pprof import PPROF_MARK, write_pprof
+from msmemscope.formats.export.speedscope import SPEEDSCOPE_MARK, write_speedscope
+from msmemscope.formats.export.torch_snapshot import SNAPSHOT_MARK, write_torch_snapshot
+from msmemscope.formats.output_place import FOLDER_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log import Capture
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.formats.export.redaction import Redaction
+    from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
 
@@ -86,6 +88,8 @@ class ExportFormat:
     """What opens it."""
     suffix: str
     """Ends the name of a file or folder that is not named."""
+    mark: Mark
+    """By which a file or folder is known to be of this format, and ours."""
     write: WriteFile | None = None
     write_folder: WriteFolder | None = None
     takes_measure: bool = False
@@ -93,15 +97,17 @@ class ExportFormat:
 
 
 EXPORT_FORMATS: Final[dict[str, ExportFormat]] = {
-    "torch-snapshot": ExportFormat("pytorch.org/memory_viz, Mosaic", ".pickle", write_torch_snapshot),
-    "perfetto": ExportFormat("ui.perfetto.dev", ".pftrace", write_perfetto),
-    "chrome-trace": ExportFormat("chrome://tracing, ui.perfetto.dev", ".trace.json", write_chrome_trace),
-    "speedscope": ExportFormat("speedscope.app", ".speedscope.json", write_speedscope),
-    "flamegraph": ExportFormat("flamegraph.pl, inferno", ".folded.txt", write_flamegraph, takes_measure=True),
-    "pprof": ExportFormat("go tool pprof, Pyroscope", ".pb.gz", write_pprof),
-    "parquet": ExportFormat("Polars, pandas, DuckDB", "_parquet", write_folder=write_parquet),
-    "csv": ExportFormat("MindStudio Insight, spreadsheets", "_csv", write_folder=write_csv_folder),
-    "db": ExportFormat("MindStudio Insight, SQLite", "_db", write_folder=write_db_folder),
+    "torch-snapshot": ExportFormat("pytorch.org/memory_viz, Mosaic", ".pickle", SNAPSHOT_MARK, write_torch_snapshot),
+    "perfetto": ExportFormat("ui.perfetto.dev", ".pftrace", PERFETTO_MARK, write_perfetto),
+    "chrome-trace": ExportFormat("chrome://tracing, ui.perfetto.dev", ".trace.json", CHROME_MARK, write_chrome_trace),
+    "speedscope": ExportFormat("speedscope.app", ".speedscope.json", SPEEDSCOPE_MARK, write_speedscope),
+    "flamegraph": ExportFormat(
+        "flamegraph.pl, inferno", ".folded.txt", FLAMEGRAPH_MARK, write_flamegraph, takes_measure=True
+    ),
+    "pprof": ExportFormat("go tool pprof, Pyroscope", ".pb.gz", PPROF_MARK, write_pprof),
+    "parquet": ExportFormat("Polars, pandas, DuckDB", "_parquet", FOLDER_MARK, write_folder=write_parquet),
+    "csv": ExportFormat("MindStudio Insight, spreadsheets", "_csv", FOLDER_MARK, write_folder=write_csv_folder),
+    "db": ExportFormat("MindStudio Insight, SQLite", "_db", FOLDER_MARK, write_folder=write_db_folder),
 }
 """By the names that `msmemscope export --to` takes."""
 
@@ -114,10 +120,12 @@ class LogFormat:
     """What opens it."""
     suffix: str
     """Ends the name of a file that is not named."""
+    mark: Mark
+    """By which a file is known to be of this format, and ours."""
     write: WriteLog
 
 
 LOG_FORMATS: Final[dict[str, LogFormat]] = {
-    "archive": LogFormat("msmemscope, as the capture itself", ARCHIVE_SUFFIX, write_archive),
+    "archive": LogFormat("msmemscope, as the capture itself", ARCHIVE_SUFFIX, ARCHIVE_MARK, write_archive),
 }
 """Likewise."""

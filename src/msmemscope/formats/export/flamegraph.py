@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.weights.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 from msmemscope.formats.export.tracks import pool_name
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.recording import Recording
 
+FLAMEGRAPH_MARK: Final = Mark(end=b"msmemscope 0\n")
+"""The last line is a stack that weighs nothing, which readers do not show."""
 _SEPARATORS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -35,6 +38,7 @@ def write_flamegraph(
     for line, weight in lines.items():
         if weight:
             write(f"{line} {weight}\n".encode())
+    write(FLAMEGRAPH_MARK.end)
     return ()
 
 

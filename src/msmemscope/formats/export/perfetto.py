@@ -22,6 +22,7 @@ from msmemscope.formats.export.protobuf import (
     text_field,
 )
 from msmemscope.formats.export.tracks import pool_name, tracks_of
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,8 @@ _UNIT_BYTES: Final = 3
 _PACKETS: Final = 1 << 18
 """As many as are encoded at once."""
 _PROCESS_UUID: Final = 1
+_PROCESS_LABELS: Final = 8
+PERFETTO_MARK: Final = Mark(near_begin=text_field(_PROCESS_LABELS, "msmemscope"))
 
 
 class _Packet(IntEnum):
@@ -86,7 +89,7 @@ def write_perfetto(
     """Write a trace of Perfetto."""
     tracks = tracks_of(recording)
     process_id = max(recording.process_id, 1)  # 0 is the idle process of the kernel
-    process = number_field(1, process_id) + text_field(6, choice.title)
+    process = number_field(1, process_id) + PERFETTO_MARK.near_begin + text_field(6, choice.title)
     write(_described(number_field(_Track.UUID, _PROCESS_UUID) + bytes_field(_Track.PROCESS, process)))
     uuid = _PROCESS_UUID + 1
     pools: dict[tuple[int, int], int] = {}

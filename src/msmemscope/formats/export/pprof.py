@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msmemscope.analysis.weights.weighted_stacks import StackFrame, weighted_stacks
 from msmemscope.formats.export.protobuf import bytes_field, number_field, packed_field, text_field
 from msmemscope.formats.export.tracks import pool_name
+from msmemscope.formats.output_place import Mark
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 
@@ -35,6 +36,9 @@ SAMPLE_TYPES: Final = {
 """Columns of weights, and the name and unit of their values."""
 _DEFAULT: Final = "peak_space"
 _PIECE_BYTES: Final = 1 << 20
+_NAME_INSIDE: Final = "msmemscope.pb"
+PPROF_MARK: Final = Mark(begin=b"\x1f\x8b", near_begin=_NAME_INSIDE.encode() + b"\0")
+"""The name that gzip notes of the file before it was packed."""
 
 
 class _Profile(IntEnum):
@@ -67,7 +71,7 @@ def write_pprof(
 
     packed = io.BytesIO()
     # Without a time of its own, the same recording gives the same file.
-    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as profile:
+    with gzip.GzipFile(_NAME_INSIDE, fileobj=packed, mode="wb", mtime=0) as profile:
         for name, unit in SAMPLE_TYPES.values():
             profile.write(
                 bytes_field(_Profile.SAMPLE_TYPE, number_field(1, number(name)) + number_field(2, number(unit)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msmemscope.analysis.weights.measures import Measure
 from msmemscope.analysis.weights.weighted_stacks import COLUMN_OF, StackFrame, weighted_stacks
 from msmemscope.formats.export.tracks import pool_name
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 _EXPORTER: Final = "msmemscope"
+SPEEDSCOPE_MARK: Final = Mark(begin=b"{", near_begin=f'"exporter": "{_EXPORTER}"'.encode())
 _WORDS: Final = {
     Measure.PEAK: ("in use at the peak", "bytes"),
     Measure.LEAKED: ("leaked", "bytes"),

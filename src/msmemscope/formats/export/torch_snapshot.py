@@ -19,6 +19,7 @@ from msmemscope.formats.export.pickle_stream import PickleStream
 from msmemscope.formats.export.snapshot_entries import DevicePool, SnapshotEntries
 from msmemscope.formats.export.snapshot_segments import is_mapped, segments_of, with_possible_addresses
 from msmemscope.formats.export.tracks import NO_TIMES, Clock, pool_name, range_slices, step_slices
+from msmemscope.formats.output_place import Mark
 from msmemscope.formats.torch_snapshot.our_fields import HISTORY_SIZES, OF_BLOCKS, OF_REQUESTS, OUR_KEY
 from msmemscope.model.devices import DEVICES_PER_KIND, KIND_NAMES, is_accelerator, kind_of
 from msmemscope.model.pools import Pool
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.recording import Recording
 
+SNAPSHOT_MARK: Final = Mark(near_begin=OUR_KEY.encode(), begin=b"\x80\x02}X\x0a\x00\x00\x00")
+"""A pickle of protocol 2, of a dictionary whose first key is ours."""
 _PREFERRED_POOLS: Final = (
     Pool.CUDA, Pool.PTA, Pool.MIND_SPORE, Pool.ATB, Pool.PTA_WORKSPACE, Pool.HOST, Pool.HAL,
 )  # fmt: skip

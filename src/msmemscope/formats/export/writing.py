@@ -1,9 +1,9 @@
-"""Writing an export: under a temporary name, which becomes its own when everything is there, and never over another file."""
+"""Writing an export: under a temporary name, which becomes its own when everything is there."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import dataclasses
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,55 +11,46 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.errors import DumpError, UsageError
-from msmemscope.formats.dump.output_files import FOLDER_MODE, OutputFolder
+from msmemscope.errors import EventLogError, UsageError
+from msmemscope.formats.dump.output_files import FOLDER_MODE, OutputFolder, unwritable
+from msmemscope.formats.event_log import Capture
+from msmemscope.formats.event_log.archive.contents import is_archive
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
 from msmemscope.formats.export.redaction import redacted_recording
+from msmemscope.formats.output_place import FOLDER_MARK, check_output, mark_folder, put_in_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from msmemscope.formats.event_log import Capture
     from msmemscope.formats.export.export_choice import ExportChoice
-    from msmemscope.formats.export.export_formats import WriteFile, WriteFolder
+    from msmemscope.formats.export.export_formats import WriteFolder
+    from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
-_OPTION: Final = "--output"
 _BUFFER_BYTES: Final = 1 << 20
 
 
-def check_output(path: Path) -> None:
-    """Judge where an export is to go, before anything is read.
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where an export goes."""
 
-    Raises:
-        UsageError: Something has the name already, or its folder is not there.
-    """
-    accepted = "a new file in an existing folder"
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except (OSError, ValueError) as error:
-        message = f"cannot be written: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted) from error
-    else:
-        message = "is there already, and nothing is overwritten"
-        raise UsageError(message, option=_OPTION, value=str(path), hint="remove it, or name another with -o")
-    if not path.parent.is_dir():
-        message = "lies in a folder that is not there"
-        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        message = "lies in a folder that you may not write to"
-        raise UsageError(message, option=_OPTION, value=str(path), accepted=accepted)
+    path: Path
+    """A file, or a folder of formats that are one: a new one, or what was written so before."""
+    is_forced: bool = False
+    """Whether it takes the place of any file."""
+
+    def check(self, mark: Mark, inputs: Iterable[Path] = ()) -> bool:
+        """As `check_output`."""
+        return check_output(self.path, mark, is_forced=self.is_forced, inputs=inputs)
 
 
-def write_export(recording: Recording, format_name: str, path: Path, choice: ExportChoice) -> tuple[str, ...]:
+def write_export(recording: Recording, format_name: str, place: Place, choice: ExportChoice) -> tuple[str, ...]:
     """Write a recording in one of `EXPORT_FORMATS`.
 
     Args:
         recording: Any.
         format_name: The format.
-        path: A new file, or a new folder of formats that are one.
+        place: Where to.
         choice: What is chosen beside the format.
 
     Returns:
@@ -69,24 +60,27 @@ def write_export(recording: Recording, format_name: str, path: Path, choice: Exp
         DumpError: It cannot be written; then nothing of it is there.
         UsageError: As `check_output`.
     """
-    check_output(path)
     chosen = EXPORT_FORMATS[format_name]
+    place.check(chosen.mark)
     if chosen.write is not None:
-        return _write_file(recording, chosen.write, path, choice)
+        if choice.redaction is not None:
+            recording = redacted_recording(recording, choice.redaction)
+        with _new_file(place, chosen.mark) as write:
+            return chosen.write(recording, write, choice)
     if chosen.write_folder is not None:
-        return _write_folder(recording, chosen.write_folder, path, choice)
+        return _write_folder(recording, chosen.write_folder, place, choice)
     return ()
 
 
 def write_log_export(
-    capture: Capture, format_name: str, path: Path, progress: Callable[[int, int], None] | None = None
+    capture: Capture, format_name: str, place: Place, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Write an event log in one of `LOG_FORMATS`.
 
     Args:
         capture: Any.
         format_name: The format.
-        path: A new file.
+        place: Where to. An archive may be all that is left of a process: that of another one is not replaced.
         progress: Told how many events of how many are written.
 
     Raises:
@@ -94,21 +88,28 @@ def write_log_export(
         EventLogError: The log cannot be read; likewise.
         UsageError: As `check_output`.
     """
-    check_output(path)
-    with _new_file(path) as write:
+    mark = LOG_FORMATS[format_name].mark
+    if place.check(mark) and not place.is_forced and not _is_of_process(place.path, capture):
+        message = "is the archive of another process, perhaps the only one"
+        hint = "name another with --output, or write over it with --force"
+        raise UsageError(message, option="--output", value=str(place.path), hint=hint)
+    with _new_file(place, mark) as write:
         LOG_FORMATS[format_name].write(capture, write, progress)
 
 
-def _write_file(recording: Recording, writer: WriteFile, path: Path, choice: ExportChoice) -> tuple[str, ...]:
-    if choice.redaction is not None:
-        recording = redacted_recording(recording, choice.redaction)
-    with _new_file(path) as write:
-        return writer(recording, write, choice)
+def _is_of_process(path: Path, capture: Capture) -> bool:
+    try:
+        archived = Capture(path).header if is_archive(path) else None
+    except EventLogError:
+        return False
+    known = capture.header
+    return archived is not None and (archived.process_id, archived.start_ns) == (known.process_id, known.start_ns)
 
 
 @contextlib.contextmanager
-def _new_file(path: Path) -> Iterator[Callable[[bytes | memoryview], None]]:
+def _new_file(place: Place, mark: Mark) -> Iterator[Callable[[bytes | memoryview], None]]:
     """Yields what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
+    path = place.path
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])
         file = folder.create(path.name)
@@ -123,24 +124,23 @@ def _new_file(path: Path) -> Iterator[Callable[[bytes | memoryview], None]]:
         try:
             yield write
             file.write(bytes(pieces))
-            file.finish()
+            file.finish(replaces=place.check(mark))
         finally:
             file.discard()
 
 
-def _write_folder(recording: Recording, writer: WriteFolder, path: Path, choice: ExportChoice) -> tuple[str, ...]:
+def _write_folder(recording: Recording, writer: WriteFolder, place: Place, choice: ExportChoice) -> tuple[str, ...]:
+    path = place.path
     unfinished: Path | None = None
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name[:64]}.", dir=path.absolute().parent))
         notes = writer(recording, unfinished, redaction=choice.redaction)
+        mark_folder(unfinished)
         unfinished.chmod(FOLDER_MODE)
-        check_output(path)
-        unfinished.rename(path)
+        put_in_place(unfinished, path, replaces=place.check(FOLDER_MARK))
         unfinished = None
     except (OSError, pl.exceptions.ComputeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        message = f"{path} cannot be written: {reason}"
-        raise DumpError(message, hint="make room or give another directory") from error
+        raise unwritable(path, error) from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -332,6 +332,10 @@ CHINESE_TEXTS: Final = {
     ),
     "activations: counted among the memory of operators, because no accesses of operators were recorded "
     "(--events=alloc,free,access,launch)": "激活值: 计入算子的内存, 因为没有记录算子的访问 (--events=alloc,free,access,launch)",
+    "steps: dumps have those of msmemscope.step() and mstx ranges alone, and this one has none; "
+    "the event log also has those of optimizers and modules": (
+        "步: 转储只有 msmemscope.step() 和 mstx 范围的步, 此转储一个也没有; 事件日志还有优化器和模块的步"
+    ),
     "owners: this input names none (it was not recorded with --analysis=decompose): only pools are distinguished, and what "
     "operators allocated or used": (
         "归属: 此输入没有归属 (记录时没有 --analysis=decompose): 只区分内存池, 以及算子分配或使用的内存"

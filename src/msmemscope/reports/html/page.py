@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from msmemscope.reports.html.words import Language
 
+GENERATOR: Final = '<meta name="generator" content="msmemscope report">'
+"""By which a page is known to be ours."""
 DATA_ID: Final = "report-data"
 """The element that holds the data."""
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
@@ -39,7 +41,7 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="{_attribute(words["language"])}">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="generator" content="msmemscope report">\n'
+        f"{GENERATOR}\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{_attribute(words['title'])}</title>\n<style>{style}</style>\n</head>\n<body>\n"

@@ -1,17 +1,14 @@
 """The lines of source around the lines that a report blames, read when the report is written.
 
-A recording can come from anybody and name any file, and a report is handed on: only files whose names are those of source
-text are opened, and only regular ones.
+A report is handed on: what it may show of files is decided in `recording/source_files.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import stat
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from msmemscope.recording.source_files import NoSourceError, read_source
 from msmemscope.recording.source_lines import StackFrame, site_frame
 from msmemscope.reports.html.shown_text import shown, shown_code
 
@@ -20,9 +17,6 @@ if TYPE_CHECKING:
 
 LINES_AROUND: Final = 4
 """Lines that are shown before and behind the blamed one."""
-_SOURCE_SUFFIXES: Final = frozenset({".py", ".pyx", ".pyi", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp"})
-_MOST_BYTES: Final = 8 << 20
-"""Of a file that is read: source text is no longer."""
 _MOST_EXCERPTS: Final = 2000
 
 
@@ -39,11 +33,6 @@ class SourceExcerpt:
     """None if they cannot be shown."""
     note: str
     """Why there are none, or what is to be known about them; empty for nothing."""
-
-
-def is_source_name(file: str) -> bool:
-    """Whether a file is called as source text is."""
-    return PurePath(file).suffix.lower() in _SOURCE_SUFFIXES
 
 
 class SourceExcerpts:
@@ -91,19 +80,10 @@ class SourceExcerpts:
 
     def _read(self, file: str) -> tuple[Sequence[str], str]:
         """The lines of a file and a remark; no lines where it cannot be shown."""
-        if not is_source_name(file):
-            return (), "This is no file of source text that a report may show."
         try:
-            # A pipe of this name must not stop us.
-            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as opened:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    return (), "This is no regular file, so it was not read."
-                content = opened.read(_MOST_BYTES)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
-            return (), f"The source could not be read where this report was written: {reason}."
-        is_newer = self.began_ns and status.st_mtime_ns > self.began_ns
+            source = read_source(file)
+        except NoSourceError as error:
+            return (), str(error)
+        is_newer = self.began_ns and source.changed_ns > self.began_ns
         note = "The file was changed after this run began: lines may have moved." if is_newer else ""
-        return content.decode("utf-8", "replace").split("\n"), note
+        return source.lines, note

@@ -7,9 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import MissingInputError, UsageError
+from msmemscope.recording.source_files import is_source_name
 from msmemscope.recording.source_lines import site_frame, stack_frames
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.html.source_excerpts import SourceExcerpts, is_source_name
+from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.reports.verdict import QUESTION_OF, VerdictKind
 

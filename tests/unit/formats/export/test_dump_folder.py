@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.formats.export.dump_folder import write_csv_folder, write_db_folder
 from msmemscope.formats.export.export_choice import ExportChoice
-from msmemscope.formats.export.writing import write_export
+from msmemscope.formats.export.writing import Place, write_export
 from msmemscope.formats.reading import load, load_all
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
@@ -60,9 +60,9 @@ def test_dumps_of_a_snapshot_answer_as_it_does(name: str, tmp_path: Path) -> Non
         trace.malloc(4096, f"/home/me/train.py({step % 2 + 3}): keep")
         trace.free(trace.malloc(1 << 20, "/home/me/train.py(9): forward"))
     choice = ExportChoice("a run")
-    write_export(trace.recording(), "torch-snapshot", tmp_path / "run.pickle", choice)
+    write_export(trace.recording(), "torch-snapshot", Place(tmp_path / "run.pickle"), choice)
     snapshot = load(tmp_path / "run.pickle")
-    write_export(snapshot, name, tmp_path / "dumps", choice)
+    write_export(snapshot, name, Place(tmp_path / "dumps"), choice)
     (dump,) = load_all(tmp_path / "dumps")
     assert dump.form == name
     assert blocks_of(dump) == blocks_of(snapshot)

@@ -12,6 +12,7 @@ import pytest
 
 from msmemscope.formats.export.export_choice import ExportChoice
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS
+from msmemscope.formats.export.flamegraph import FLAMEGRAPH_MARK
 from tests.fakes.traces import Trace
 from tests.support.nightly import NIGHT
 from tests.support.protobuf_messages import messages, read_message, text
@@ -78,7 +79,7 @@ def test_names_are_data(name: str) -> None:
     names = [text(entry, 2) for packet in packets[1] for data in messages(packet, 12) for entry in messages(data, 2)]
     assert name in names
 
-    (line,) = odd["flamegraph"].decode().split("\n")[:-1]
+    (line,) = odd["flamegraph"].removesuffix(FLAMEGRAPH_MARK.end).decode().split("\n")[:-1]
     assert line.rpartition(" ")[2] == "100"
     assert line.count(";") <= plain["flamegraph"].count(b";") + name.count("\n") * 2
     assert not any(ord(letter) < 0x20 or 0x7F <= ord(letter) < 0xA0 for letter in line)

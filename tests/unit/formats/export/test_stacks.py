@@ -14,7 +14,7 @@ from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.weights.measures import Measure
 from msmemscope.analysis.weights.weighted_stacks import NO_STACK
 from msmemscope.formats.export.export_choice import ExportChoice
-from msmemscope.formats.export.flamegraph import write_flamegraph
+from msmemscope.formats.export.flamegraph import FLAMEGRAPH_MARK, write_flamegraph
 from msmemscope.formats.export.pprof import SAMPLE_TYPES, write_pprof
 from msmemscope.formats.export.speedscope import SCHEMA, write_speedscope
 from msmemscope.formats.export.tracks import pool_name
@@ -170,12 +170,13 @@ def small_run() -> Recording:
 
 def test_frames_of_a_stack() -> None:
     """From the outermost one to the operator; what is not in use at the peak is left out."""
-    lines = content_of(write_flamegraph, small_run()).decode().splitlines()
+    *lines, last = content_of(write_flamegraph, small_run()).decode().splitlines()
+    assert last == "msmemscope 0", "by which it is known to be ours"
     assert lines == [
         "npu:0 PTA;<module> (/home/me/train.py:5);forward (/home/me/model.py:9);aten.mm 1000",
         f"npu:0 PTA;{NO_STACK} 24",
     ]
-    leaked = content_of(write_flamegraph, small_run(), Measure.LEAKED).decode().splitlines()
+    *leaked, _ = content_of(write_flamegraph, small_run(), Measure.LEAKED).decode().splitlines()
     assert leaked == lines[:1]
     content = json.loads(content_of(write_speedscope, small_run()))
     frames = content["shared"]["frames"]
@@ -195,7 +196,7 @@ def test_byte_seconds_of_a_whole_day_of_a_full_device() -> None:
     block = trace.malloc(80 << 30)
     trace.free(block)
     trace.rows[-1]["timestamp_ns"] += 86_400 * 1_000_000_000 - EVENT_NS
-    (line,) = content_of(write_flamegraph, trace.recording(), Measure.BYTE_SECONDS).decode().splitlines()
+    line, _ = content_of(write_flamegraph, trace.recording(), Measure.BYTE_SECONDS).decode().splitlines()
     assert line == f"npu:0 PTA;{NO_STACK} {(80 << 30) * 86_400}"
 
 
@@ -204,7 +205,7 @@ def test_an_empty_recording_is_a_profile() -> None:
     recording = Trace().recording()
     content: dict[str, Any] = json.loads(content_of(write_speedscope, recording))
     assert [profile["samples"] for profile in content["profiles"]] == [[]]
-    assert content_of(write_flamegraph, recording) == b""
+    assert content_of(write_flamegraph, recording) == FLAMEGRAPH_MARK.end
     assert pprof_samples(recording)[1] == []
 
 

@@ -25,6 +25,7 @@ from msmemscope.formats.event_log.archive.contents import (
     piece_name,
 )
 from msmemscope.formats.event_log.archive.record_columns import columns_of
+from msmemscope.formats.event_log.log_folder import SOURCE_LINES_FILE
 from msmemscope.formats.event_log.symbols import Symbolizer
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def write_archive(
             was_running=was_running,
             problems=capture.problems,
         )
+        source_lines = log.source_lines()
+        if source_lines:
+            _add(archive, SOURCE_LINES_FILE, source_lines)
         _add(archive, DESCRIPTION, description.to_json())
 
 

@@ -27,7 +27,7 @@ from msmemscope.formats.event_log.archive.contents import (
 from msmemscope.formats.event_log.archive.record_columns import COLUMNS, records_of
 from msmemscope.formats.event_log.definitions import DefinitionTable
 from msmemscope.formats.event_log.layout import PROCESS_HEADER
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, MOST_SOURCE_BYTES, SOURCE_LINES_FILE
 from msmemscope.formats.event_log.process_header import decode_process_header
 
 if TYPE_CHECKING:
@@ -125,6 +125,14 @@ class ArchivedLog:
             message = f"{self.directory} is damaged: {NATIVE_FRAMES}: {error}"
             raise EventLogError(message, hint=_DAMAGED) from error
 
+    def source_lines(self) -> bytes:
+        """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
+        try:
+            with self._opened() as archive:
+                return archive.content(SOURCE_LINES_FILE, MOST_SOURCE_BYTES) if archive.has(SOURCE_LINES_FILE) else b""
+        except EventLogError:
+            return b""  # what is read next says what is damaged
+
     def is_running(self) -> bool:
         """No: it is a copy of what was recorded until then."""
         return False
@@ -184,6 +192,10 @@ class _Members:
     def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         self._archive = archive
         self.size = size
+
+    def has(self, name: str) -> bool:
+        """Returns whether there is such a member."""
+        return name in self._archive.NameToInfo
 
     def content(self, name: str, most: int) -> bytes:
         """Returns a member that has at most so many bytes."""

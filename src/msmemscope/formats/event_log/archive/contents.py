@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.formats.event_log.archive.byte_tables import MOST_ROWS
 from msmemscope.formats.event_log.layout import RECORD
+from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,7 @@ BYTES_COLUMN: Final = "bytes"
 
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 _LOCAL_HEADER_BYTES: Final = 30
+ARCHIVE_MARK: Final = Mark(begin=_ZIP_MAGIC, near_begin=MIME_TYPE_MEMBER.encode() + MIME_TYPE)
 _BEGIN_BYTES: Final = 256
 _MOST_FOLD: Final = 1_000
 """How many times its size an archive may unpack to. That of a run has a sixtieth of its events' bytes, or more."""

@@ -21,7 +21,7 @@ from msmemscope.formats.event_log.layout import (
     SEGMENT_HEADER,
     in_byte_order,
 )
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, SOURCE_LINES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,6 +73,9 @@ def _write_log(capture: Capture, log: Path) -> None:
     _write(log / "process.header", [capture.log.header.content])
     records = (batch.tobytes() for batch in capture.record_batches(BLOCK_ROWS))
     _write(log / "events_0.segment", records, EVENT_SEGMENT_MAGIC)
+    source_lines = capture.log.source_lines()
+    if source_lines:
+        _write(log / SOURCE_LINES_FILE, [source_lines])
     for big_endian in (False, True):
         content = capture.definitions.entries(big_endian=big_endian)
         if content:

@@ -19,7 +19,7 @@ from msmemscope.formats.event_log.archive.contents import BLOCK_ROWS, MIME_TYPE,
 from msmemscope.formats.event_log.archive.restoring import restore_folder
 from msmemscope.formats.event_log.text_dump import write_text
 from msmemscope.formats.export.export_choice import ExportChoice
-from msmemscope.formats.export.writing import write_export
+from msmemscope.formats.export.writing import Place, write_export
 from msmemscope.formats.reading import load
 from tests.fakes.event_log_builder import MARK, STATE_OPEN, Event, EventLogBuilder
 from tests.fuzzing.event_logs import damaged_log, random_run
@@ -110,7 +110,7 @@ def test_dumps_are_the_same(number: int, tmp_path: Path) -> None:
     folder = random_log(tmp_path, number)
     path = archive_of(folder)
     for source in (folder, path):
-        write_export(load(source), "csv", tmp_path / f"{source.suffix}_csv", ExportChoice("a run"))
+        write_export(load(source), "csv", Place(tmp_path / f"{source.suffix}_csv"), ExportChoice("a run"))
     of_folder, of_archive = (
         {file.relative_to(root): file.read_bytes() for file in root.rglob("*") if file.suffix in {".csv", ".db"}}
         for root in (tmp_path / "_csv", tmp_path / ".msmemscope_csv")
