@@ -32,6 +32,8 @@ class VerdictKind(Enum):
     LEAK = "leak"
     SLOW_LEAK = "slow leak"
     HOST_MEMORY = "host memory"
+    DECLARED_WRITE = "overwritten as declared"
+    """Of memory that the program watches by name: no fault by itself, but the answer to who wrote it."""
     RESERVED = "reserved"
     INEFFICIENT = "inefficient"
 
@@ -42,6 +44,7 @@ QUESTION_OF: Final = {
     VerdictKind.LEAK: "leaks",
     VerdictKind.SLOW_LEAK: "leaks",
     VerdictKind.HOST_MEMORY: "leaks",
+    VerdictKind.DECLARED_WRITE: "watch",
     VerdictKind.RESERVED: "reserved",
     VerdictKind.INEFFICIENT: "inefficient",
 }
@@ -49,6 +52,8 @@ _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
     VerdictKind.HOST_MEMORY: [*VerdictKind].index(VerdictKind.SLOW_LEAK)
 }
 """What grows slowly is as grave on the host as on a device: there the larger one comes first."""
+_OF_WATCHED_MEMORY: Final = frozenset({VerdictKind.OVERWRITTEN, VerdictKind.DECLARED_WRITE})
+"""Whose sentences say themselves where the memory is."""
 _GROWTH_ABOVE_LEAK: Final = 2
 """How many times what leaked by the definition the growth of its line must be to be said instead."""
 _LEAST_LEAK_BYTES: Final = 64 << 10
@@ -110,7 +115,7 @@ class Verdict:
             return f"{self.known_sentence}{who}"
         size = format_bytes(self.size_bytes) if self.size_bytes else ""
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
-        where = f"on {device_name(self.device)}" if self.kind is not VerdictKind.OVERWRITTEN else ""
+        where = f"on {device_name(self.device)}" if self.kind not in _OF_WATCHED_MEMORY else ""
         (site, of_site), *others = self._bytes_by_line() or [(self.site, 0)]
         at = f"at {short_site(site)}" if site else ""
         if others:
@@ -203,6 +208,7 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _leaks(process)
     yield from _waiting_cycles(process)
     yield from _host_memory(process)
+    yield from _declared_writes(process)
     yield from _reserved(process)
     yield from _inefficient(process)
 
@@ -237,6 +243,14 @@ def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
         size = row["changed_bytes"] or 0
         site = row["call_site"] or ""
         yield Verdict(VerdictKind.OVERWRITTEN, row["device"], 0, size, site, row["sentence"], (process,))
+
+
+def _declared_writes(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.watch is None:
+        return
+    for row in process.watch.declared.iter_rows(named=True):
+        size, site = row["changed_bytes"], row["call_site"] or ""
+        yield Verdict(VerdictKind.DECLARED_WRITE, row["device"], 0, size, site, row["sentence"], (process,))
 
 
 def _leaks(process: ProcessSummary) -> Iterator[Verdict]:

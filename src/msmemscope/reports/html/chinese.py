@@ -208,6 +208,7 @@ CHINESE_TEXTS: Final = {
     "nothing found": "未发现问题",
     "nothing was judged": "没有可判断的内容",
     "Inefficient memory: none": "低效内存: 无",
+    "Watched memory: no unexpected change": "被监视的内存: 没有意外的改变",
     "Watched memory: not overwritten": "被监视的内存: 未被改写",
     "No allocation failed for lack of memory": "没有因内存不足而失败的分配",
     # --- why memory ran out, and what to do

@@ -56,6 +56,9 @@ CHINESE_FORMS: Final = {
     "out of memory: on {device}[ at {site}], {asked} asked for[, {number} s after recording began][ ({who})]": (
         "内存耗尽: {device}[, 位于 {site}], 请求 {asked}[, 记录开始后 {number} s][ ({who})]"
     ),
+    "overwritten as declared: {size} at {site}, {said}": "按声明改写: {size}, 位于 {site}, {said}",
+    "overwritten as declared: {size}, {said}": "按声明改写: {size}, {said}",
+    "overwritten as declared: at {site}, {said}": "按声明改写: 位于 {site}, {said}",
     "overwritten: {size} at {site}, {said}": "被改写: {size}, 位于 {site}, {said}",
     "overwritten: {size}, {said}": "被改写: {size}, {said}",
     "overwritten: at {site}, {said}": "被改写: 位于 {site}, {said}",
@@ -249,6 +252,10 @@ CHINESE_FORMS: Final = {
         "程序运行时与 {command} 对照; 查看各个流是否保留了自己的内存, 以及容器或虚拟设备的配额是否小于设备。"
     ),
     # --- watched memory
+    "{subject} was written by {call}, which may write it[ ({who})]": "{subject} 被 {call} 写入, 它可以写这块内存[ ({who})]",
+    "{subject} was written {count} times, last by {call}, which may write it[ ({who})]": (
+        "{subject} 被写入 {count} 次, 最后一次由 {call} 写入, 它可以写这块内存[ ({who})]"
+    ),
     "{subject} was written by {call} beside what that may write, such as in its padding: {bytes}": (
         "{subject} 被 {call} 写在它可写的范围之外, 例如填充处: {bytes}"
     ),
