@@ -54,6 +54,25 @@ def test_weights_of_parts_are_not_collected() -> None:
     assert collected("Experts.seen[{}], from main.model.0").cause is Cause.KEPT
 
 
+@pytest.mark.parametrize(("collected_before", "is_kept"), [(2, True), (8, False)])
+def test_all_that_is_collected_would_be_free(collected_before: int, *, is_kept: bool) -> None:
+    """The bytes are those of the blocks that are counted; if a good step collected as much, it is not the cause."""
+    trace = Trace()
+    trace.malloc(160 * MEBIBYTE, pool=Pool.HAL, address=BASE, attributes="CANN@APP")
+    for number in range(collected_before):
+        trace.malloc(20 * MEBIBYTE, LAYER, address=BASE + 20 * number * MEBIBYTE)
+    for block in [row["sequence"] for row in trace.rows[1:]]:
+        trace.free(block)
+    trace.step()
+    for number in range(8):
+        block = trace.malloc(20 * MEBIBYTE, LAYER, address=BASE + 20 * number * MEBIBYTE)
+        trace.holder(block, f"main.results[{number}]")
+    found = failed(trace, used=1000, request=40)
+    assert (found.cause is Cause.KEPT) is is_kept
+    if is_kept:
+        assert (found.candidates[0].freed_bytes, found.candidates[0].block_count) == (160 * MEBIBYTE, 8)
+
+
 def test_what_fits_but_for_a_limit() -> None:
     """A limit is the cause unless most of what is in use was collected."""
     mostly = collected("main.adapters[{}]", weights=150, function="torch.npu")

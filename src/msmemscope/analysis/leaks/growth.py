@@ -171,7 +171,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     options = options or GrowthOptions()
     coverage = coverage_of(SUBJECT, recording)
     bounds = process_steps(recording)
-    least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    least = WARM_UP_STEPS + 2 * _LEAST_HALF - 1
     if bounds.ended <= WARM_UP_STEPS:
         return _growth_over_time(recording, options, coverage, least)
     if bounds.ended < least:
@@ -298,7 +298,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
         The call sites, with their `phase`; none if the program has no steps.
     """
     options = options or GrowthOptions()
-    least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    least = WARM_UP_STEPS + 2 * _LEAST_HALF - 1
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage_of(SUBJECT, recording), GrowthBasis.PARTS)
     bounds = process_steps(recording)
     if bounds.ended <= WARM_UP_STEPS or recording.blocks.is_empty():
