@@ -19,7 +19,7 @@ from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from msmemscope.reports.run_summary import ProcessSummary
 
@@ -202,15 +202,40 @@ def _together(known: Verdict, one: Verdict) -> Verdict:
 
 
 def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
-    """Return what was found in one process, each line by itself."""
+    """Return what was found in one process, each line by itself.
+
+    Leaks that are the cause of its failure are in that verdict: those of its line, or of what its holder holds.
+    """
     yield from _out_of_memory(process)
     yield from _overwritten(process)
-    yield from _leaks(process)
-    yield from _waiting_cycles(process)
+    is_said = _said_by_failure(process)
+    yield from (leak for leak in leaks_of_process(process) if not is_said(leak))
     yield from _host_memory(process)
     yield from _declared_writes(process)
     yield from _reserved(process)
     yield from _inefficient(process)
+
+
+def leaks_of_process(process: ProcessSummary) -> Iterator[Verdict]:
+    """Return all leaks of one process, each line by itself."""
+    yield from _leaks(process)
+    yield from _waiting_cycles(process)
+
+
+def _said_by_failure(process: ProcessSummary) -> Callable[[Verdict], bool]:
+    """Return what tells whether the cause of the last failure of a process says of a leak what there is to say."""
+    from msmemscope.analysis.peak.cause_words import OF_KEPT
+    from msmemscope.recording.holders import container_text
+
+    result = process.overview.out_of_memory if process.overview is not None else None
+    cause = result.failures[-1].cause if result is not None and result.failures else None
+    if cause is None or cause.cause not in OF_KEPT:
+        return lambda _: False
+    held_by = cause.candidates[0].held_by
+    return lambda leak: (
+        (bool(cause.site) and leak.site == cause.site)
+        or (bool(held_by) and container_text(leak.held_by) == container_text(held_by))
+    )
 
 
 def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
@@ -279,9 +304,12 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             held_by=row["held_by"] or "",
             growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
-    failed = {one.site for one in _out_of_memory(process)}
-    outside = process.leaks.outside_steps.sites.filter(~pl.col("site").is_in(failed))  # said already
-    slow = pl.concat([found.sites.join(leaking, on=key, how="anti", maintain_order="left"), outside])
+    slow = pl.concat(
+        [
+            found.sites.join(leaking, on=key, how="anti", maintain_order="left"),
+            process.leaks.outside_steps.sites,
+        ]
+    )
     in_parts = found.basis is GrowthBasis.PARTS
     for row in slow.iter_rows(named=True):
         span = "in parts {} to {} of the run, which has no steps" if in_parts else "in steps {} to {}"

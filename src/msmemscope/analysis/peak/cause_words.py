@@ -48,6 +48,8 @@ class Cause(str, Enum):
 
 FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
 """Causes that are none where the gaps are closed."""
+OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Cause.KV_CACHE)
+"""Causes that are what the program still holds."""
 OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
 """Causes that lie in how the caching allocator came to refuse."""
 
