@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from msmemscope.analysis.peak.candidates import Candidate
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
-from msmemscope.analysis.peak.cause_words import Cause, Remedy
+from msmemscope.analysis.peak.cause_words import Cause, Remedy, verdict_of
+from msmemscope.analysis.peak.figures import MemoryFigures
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import filling_blocks
@@ -127,3 +129,20 @@ def test_a_checkpoint_that_was_loaded() -> None:
     assert "held by main.checkpoint['model']" in found.verdict
     assert found.sentence.startswith("Checkpoint: 420 MiB that were loaded are still there")
     assert found.advice.startswith("Let go of the checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("cause", "request_site", "refused"),
+    [
+        (Cause.SPLIT, MAIN, f"40.0 MiB refused at {MAIN}"),
+        (Cause.SPLIT, "/home/me/model.py(9): forward", "40.0 MiB refused"),
+        (Cause.SPLIT, "", "40.0 MiB refused"),
+        (Cause.KEPT, MAIN, "40.0 MiB refused"),
+    ],
+)
+def test_gaps_are_held_by_one_line_and_asked_for_by_another(cause: Cause, request_site: str, refused: str) -> None:
+    """Both are in the first line, where they differ."""
+    site = "/home/me/model.py(9): forward"
+    figures = MemoryFigures(0, "halMemAlloc", 40 * MEBIBYTE, 160 * MEBIBYTE, request_site=request_site)
+    sentence = verdict_of(Candidate(cause, 60 * MEBIBYTE, site), figures, 3)
+    assert sentence.endswith(f" at {site} ({refused})")

@@ -37,9 +37,9 @@ CHINESE_FORMS: Final = {
         "泄漏: {device} 上 {size}[, 位于 {site}], 在经过 {chain} 的循环引用中等待垃圾回收[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}, {size} in gaps[ at {site}][, held by {chain}] "
-    "({asked} refused)[ ({who})]": (
+    "({asked} refused[ at {subject}])[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}, 空隙共 {size}[, 位于 {site}][, 被 {chain} 持有] "
-        "(被拒绝的请求: {asked})[ ({who})]"
+        "(被拒绝的请求: {asked}[, 位于 {subject}])[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
     "({asked} refused)[ ({who})]": (

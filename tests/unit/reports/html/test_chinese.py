@@ -190,6 +190,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         for text in (
             *(sentence_of(first, figures, one) for one in comparisons), advice_of(first, figures),
             *missing_figures(figures), *(verdict_of(first, figures, step) for step in (0, 3)),
+            verdict_of(first, dataclasses.replace(figures, request_site="/app/train.py(9): work"), 3),
             *others_of(candidates, figures),
         )
     ]  # fmt: skip
