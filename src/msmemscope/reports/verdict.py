@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_CPU, device_name
-from msmemscope.model.holders import IN_CYCLE
+from msmemscope.model.holders import HELD_BY_C, IN_CYCLE
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import counted, short_site
@@ -184,11 +184,20 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
                 size_bytes=sum(part.size_bytes for part in parts),
                 block_count=sum(part.block_count for part in parts),
                 processes=tuple(processes),
-                held_by=next((part.held_by for part in parts if part.held_by), ""),
+                held_by=_main_holder(parts),
                 bytes_by_site=tuple((part.site, part.size_bytes) for part in parts),
                 growth_bytes=sum(part.growth_bytes for part in parts),
             )
         )
+
+
+def _main_holder(parts: Sequence[Verdict]) -> str:
+    """Return what holds the largest part of which that is known; memory of C++ only where that has more than variables do."""
+    known = [part for part in parts if part.held_by]
+    variables = [part for part in known if part.held_by != HELD_BY_C]
+    of_variables, of_all = (sum(part.size_bytes for part in some) for some in (variables, known))
+    chosen = variables if 2 * of_variables >= of_all else known
+    return next((part.held_by for part in chosen), "")
 
 
 def _together(known: Verdict, one: Verdict) -> Verdict:
