@@ -86,6 +86,7 @@ CHINESE_TEXTS: Final = {
     "cached for another stream": "为另一个流缓存",
     "freed, and waiting for another stream": "已释放, 等待另一个流",
     "rounded up": "向上取整",
+    "cached in sizes that fit nothing later": "缓存的大小不再适合后来的请求",
     "reserved": "预留",
     "idle": "闲置",
     "cause": "原因",

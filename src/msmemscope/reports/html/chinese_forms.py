@@ -71,6 +71,10 @@ CHINESE_FORMS: Final = {
         "主机内存: {device} 上 {size}[, 位于 {site}], 每步 {growth}, 第 {first} 至 {last} 步, 锁页: torch 的分配器从不归还, "
         "因此只出现一次的大小会累积[ ({who})]"
     ),
+    "reserved: {size} on {device}[ at {site}], cached in sizes that fit nothing later: {other} reserved for {growth} in use"
+    "[ ({who})]": (
+        "预留: {device} 上 {size}[, 位于 {site}], 缓存的块大小不再适合后来的请求: 预留 {other}, 使用 {growth}[ ({who})]"
+    ),
     "reserved: {size} on {device}[ at {site}], cached for stream {number}, where no other stream gets it: {other} reserved for "
     "{growth} in use[ ({who})]": (
         "预留: {device} 上 {size}[, 位于 {site}], 为流 {number} 缓存, 其他流无法使用: 预留 {other}, 使用 {growth}[ ({who})]"
