@@ -15,16 +15,17 @@ namespace nb = nanobind;
 namespace msmemscope {
 namespace {
 
-std::uint32_t add_watch(bool is_tensor, std::uint64_t address, std::uint64_t item_bytes,
+std::uint32_t add_watch(bool is_tensor, bool is_trained, std::uint64_t address, std::uint64_t item_bytes,
                         const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides, int device,
                         const std::string& name, std::int64_t dump_count) {
     watch::Content content;
     if (!content_of_view(address, item_bytes, shape, strides, content)) {
         return 0;
     }
+    const watch::Target of_tensor = is_trained ? watch::Target::kTrainedTensor : watch::Target::kTensor;
     const nb::gil_scoped_release released;  // whoever holds the watch's lock may wait for a device
-    return watch::add(is_tensor ? watch::Target::kTensor : watch::Target::kAddress, content,
-                      static_cast<format::Device>(device), name.c_str(), dump_count);
+    return watch::add(is_tensor ? of_tensor : watch::Target::kAddress, content, static_cast<format::Device>(device),
+                      name.c_str(), dump_count);
 }
 
 std::uint64_t checksum(const nb::bytes& content, bool crc64) {
@@ -40,9 +41,9 @@ std::uint64_t checksum(const nb::bytes& content, bool crc64) {
 }  // namespace
 
 void define_watch(nb::module_& module) {
-    module.def("watch_add", &add_watch, nb::arg("is_tensor"), nb::arg("address"), nb::arg("item_bytes"),
-               nb::arg("shape"), nb::arg("strides"), nb::arg("device"), nb::arg("name"), nb::arg("dump_count"),
-               "Watches memory; returns the number of the watch, 0 if it cannot be read.");
+    module.def("watch_add", &add_watch, nb::arg("is_tensor"), nb::arg("is_trained"), nb::arg("address"),
+               nb::arg("item_bytes"), nb::arg("shape"), nb::arg("strides"), nb::arg("device"), nb::arg("name"),
+               nb::arg("dump_count"), "Watches memory; returns the number of the watch, 0 if it cannot be read.");
     module.def("watch_remove", &watch::remove, nb::arg("address"), nb::arg("length") = 0,
                "Ends the watch of memory at an address. False if there is none.");
     module.def("watch_memory_ends", &watch::memory_ends, nb::arg("number"), "The memory of a watch was freed.");

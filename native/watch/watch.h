@@ -44,7 +44,8 @@ struct Output {
     format::Device device;
 };
 
-enum class Target : std::uint8_t { kTensor, kAddress, kWindow };
+// A trained tensor is one that an optimizer is meant to write.
+enum class Target : std::uint8_t { kTensor, kTrainedTensor, kAddress, kWindow };
 
 #pragma GCC visibility push(default)
 

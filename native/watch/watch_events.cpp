@@ -9,7 +9,7 @@ namespace {
 
 using Key = format::AttributeKey;
 
-constexpr const char* kTargets[] = {"tensor", "address", "window"};
+constexpr const char* kTargets[] = {"tensor", "tensor", "address", "window"};
 constexpr const char* kSources[] = {"aten", "atb", "kernel", "kernel"};
 
 struct Subject {
@@ -128,6 +128,9 @@ void write_start(const Watched& watched, bool full_content, const CallSite& site
     Attributes attributes(scope);
     add_watch(attributes, watched);
     attributes.text(Key::kContent, full_content ? "full" : "light").number(Key::kAfter, watched.fingerprint.checksum());
+    if (watched.target == Target::kTrainedTensor) {
+        attributes.number(Key::kIsTrained, 1);
+    }
     write(scope, format::EventKind::kWatchStart, subject_of(watched), attributes, 0, &site);
 }
 

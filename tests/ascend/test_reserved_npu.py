@@ -32,6 +32,7 @@ def marked(text: str) -> int:
     [
         ("record_stream", Cause.WAITING, "batch = torch.ones", "npu:0"),
         ("pinned", Cause.ROUNDING, "pin_memory=True", "cpu"),
+        ("sizes", Cause.SIZES, "# alone in its step", "npu:0"),
     ],
 )
 def test_the_cause_is_found(
@@ -54,7 +55,7 @@ def test_the_cause_is_found(
     assert cause.value.split(",")[0].split(" ")[0] in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["record_stream", "pinned"])
+@pytest.mark.parametrize("kind", ["record_stream", "pinned", "sizes"])
 def test_repaired_programs_are_silent(observe: Observe, kind: str) -> None:
     """Also where there are several streams."""
     seen = observe(["--device=npu"], PROGRAM, kind, "repaired")

@@ -32,7 +32,7 @@ _WATCH_KEYS: Final = (
     "watch", "id", "output", "content", "reason", "when", "operator", "call", "source", "previous", "previous_call", "exact",
     "beside", "concurrent", "writer", "writer_call", "before", "after", "changed_bytes", "first", "last", "ranges",
     "granularity", "neighbour", "neighbour_address", "neighbour_size", "written_neighbour", "neighbour_first",
-    "more_blocks", "more_until",
+    "more_blocks", "more_until", "trained",
 )  # fmt: skip
 _WATCH_VALUES: Final = (
     "tensor", "address", "window", "auto", "full", "light", "freed", "during", "between", "aten", "atb", "kernel", "0", "1", "2",

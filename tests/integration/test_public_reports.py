@@ -50,6 +50,22 @@ def test_a_first_screen_is_judged(verdict: str, outcome: Outcome) -> None:
     assert judge(report, SCREEN.format(verdict=verdict), is_repaired=False) == (outcome, verdict)
 
 
+@pytest.mark.parametrize(
+    ("screen", "outcome"),
+    [
+        ("mask: tokens not seen before\n\n{title}\n\nPeak on cpu: 3 bytes\n", Outcome.SILENT),
+        ("{title}\n\n  3 changes that were not observed by the program itself\n", Outcome.SILENT),
+        ("{title}\n\nCoverage\n  slow leaks: not judged, 7\n  steps have ended\n", Outcome.HALF),
+        ("{title}\n\nCoverage\n  slow leaks: not\n    judged, 7 steps have ended\n", Outcome.HALF),
+    ],
+)
+def test_only_the_summary_says_what_was_not_looked_at(screen: str, outcome: Outcome) -> None:
+    """Its first line and its coverage do; what a program prints does not."""
+    title = "msmemscope: nothing found: no leak over 7 steps"
+    report = named("data_loading/cycled_loader")
+    assert judge(report, screen.format(title=title), is_repaired=False)[0] is outcome
+
+
 def test_a_repaired_program_must_be_without_findings() -> None:
     """Whatever else is said of it is wrong."""
     report = named("data_loading/cycled_loader")

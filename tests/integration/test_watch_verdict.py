@@ -95,6 +95,38 @@ def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
     assert analyze(run, "--fail-on-findings").returncode == 0
 
 
+TRAINING = """
+import torch
+import msmemscope
+
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.Adam(model.parameters())
+msmemscope.watcher.watch(WATCHED, name="best")
+for _ in range(4):
+    model(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("watched", "is_told"),
+    [('model.state_dict()["weight"]', True), ("model.weight.detach().clone()", False), ("model.weight", False)],
+)
+def test_who_writes_a_tensor_under_another_name_is_told(tmp_path: Path, watched: str, *, is_told: bool) -> None:
+    """A state that shares memory with the weights is written by the optimizer; that it writes the weights is no news."""
+    program = tmp_path / "program.py"
+    program.write_text(TRAINING.replace("WATCHED", watched))
+    run = run_observed_with_results([program], output=tmp_path / "output")
+    assert run.returncode == 0, run.stderr
+    text = " ".join(run.stderr.split())
+    sentence = "program.py(10), tensor `best` (256 bytes on cpu) was written 4 times, last by aten."
+    assert ("msmemscope: overwritten as declared: " in text) is is_told
+    assert (sentence in text) is is_told
+    assert ("no unexpected change of watched memory" in text) is not is_told
+    assert analyze(run, "--fail-on-findings").returncode == 0
+
+
 @pytest.mark.parametrize(
     "start, words",
     [

@@ -1,7 +1,7 @@
 """Runs programs after public reports as a tired engineer would, and judges the first screen: `python -m tests.reports.measure`.
 
 Right is a first line of the true kind that names a line to blame or the holder, with an amount near the true one. Where the
-kind is right and the rest is not, or a line says that this was not looked at, it is half. Silence is a first line that finds
+kind is right and the rest is not, or the first line or the coverage says that this was not looked at, it is half. Silence is a first line that finds
 nothing. Everything else is wrong.
 """
 
@@ -40,6 +40,8 @@ _ALSO_A_CAUSE: Final = ("fragmentation", "reserved")
 """Kinds that are why memory ran out where it did: then the first line has their word."""
 _NOT_LOOKED_AT: Final = re.compile(r"not (?:seen|judged|observed|looked at)")
 _TITLE: Final = "msmemscope: "
+_COVERAGE: Final = "Coverage"
+"""How the section of the summary begins that says what could not be observed or judged."""
 _SIZE: Final = re.compile(r"([\d.]+) (KiB|MiB|GiB)")
 _MEBIBYTES: Final = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 _ROOM: Final = 0.1
@@ -80,8 +82,10 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     """
     text = " ".join(screen.split())
     # The summary stands behind a blank line; lines of the run before it begin alike.
-    blocks = [block for block in re.split(r"\n\s*\n", screen) if block.startswith(_TITLE)]
-    found = " ".join(blocks[-1].split()) if blocks else ""
+    blocks = re.split(r"\n\s*\n", screen)
+    place = max((number for number, block in enumerate(blocks) if block.startswith(_TITLE)), default=len(blocks))
+    title, *below = blocks[place:] or [""]
+    found = " ".join(title.split())
     verdict = re.split(r" next: ", found.removeprefix(_TITLE))[0]
     if is_repaired:
         return (Outcome.RIGHT if verdict.startswith(NOTHING) else Outcome.WRONG), verdict
@@ -89,7 +93,8 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     if report.kind in _ALSO_A_CAUSE:
         is_kind = is_kind and report.kind in verdict
     if not is_kind:
-        if _NOT_LOOKED_AT.search(text):
+        coverage = [block for block in below if block.startswith(_COVERAGE)]
+        if any(_NOT_LOOKED_AT.search(" ".join(block.split())) for block in (title, *coverage)):
             return Outcome.HALF, verdict
         return (Outcome.SILENT if verdict.startswith(NOTHING) else Outcome.WRONG), verdict
     if report.kind == "healthy":

@@ -69,6 +69,7 @@ enum class AttributeKey : std::uint16_t {
     kNeighbourFirst = 79,
     kMoreBlocks = 80,
     kMoreUntil = 81,
+    kIsTrained = 82,
 };
 
 enum class ValueKind : std::uint16_t {

@@ -34,6 +34,8 @@ class _Memory(NamedTuple):
     """Where a target lies."""
 
     is_tensor: bool
+    is_trained: bool
+    """An optimizer is meant to write it."""
     address: int
     item_bytes: int
     shape: Sequence[int]
@@ -165,6 +167,7 @@ def _memory_of(target: Any) -> _Memory:
         raise ConfigurationError(message, option="watch", value=kind, accepted=_ACCEPTED_TARGET, hint=hint)
     return _Memory(
         True,
+        target.requires_grad and target.is_leaf,
         address,
         tensor.itemsize,
         list(tensor.shape),
@@ -193,7 +196,7 @@ def _memory_at(address: Any, length: Any) -> _Memory:
         if number <= 0 or number >= _LARGEST_ADDRESS:
             message = f"not {'an address' if name == 'address' else 'a length'}"
             raise ConfigurationError(message, option=name, value=str(number), accepted="an integer > 0")
-    return _Memory(False, address, 1, [length], [1], DEVICE_NONE)
+    return _Memory(False, False, address, 1, [length], [1], DEVICE_NONE)
 
 
 def _checked_name(name: object) -> str:

@@ -70,6 +70,7 @@ class AttributeKey(IntEnum):
     NEIGHBOUR_FIRST = 79
     MORE_BLOCKS = 80
     MORE_UNTIL = 81
+    IS_TRAINED = 82
 
 
 class AttributeType(Enum):
@@ -174,6 +175,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.NEIGHBOUR_FIRST, "neighbour_first", _NUMBER),
         (AttributeKey.MORE_BLOCKS, "more_blocks", _NUMBER),
         (AttributeKey.MORE_UNTIL, "more_until", _NUMBER),
+        (AttributeKey.IS_TRAINED, "trained", _SWITCH),
     )
 )
 """All of them, by rising key."""

@@ -20,6 +20,7 @@ HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.
 
 _MOST_FIELDS: Final = 4
 """Tensors of one entry of a bounded container."""
+_BRACKETS: Final = r"\[[^\[\]]*\]"
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
@@ -37,7 +38,12 @@ def block_holders(recording: Recording) -> pl.DataFrame:
 
 def container_of(chain: pl.Expr) -> pl.Expr:
     """Return what chains have in common that differ in indices, keys and numbers only."""
-    return chain.str.replace_all(r"\[[^\[\]]*\]", "[...]").str.replace_all(r"\d+", "#")
+    return chain.str.replace_all(_BRACKETS, "[...]").str.replace_all(r"\d+", "#")
+
+
+def container_text(chain: str) -> str:
+    """Return the same of one chain, as `container_of` does of columns."""
+    return re.sub(r"\d+", "#", re.sub(_BRACKETS, "[...]", chain))
 
 
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:

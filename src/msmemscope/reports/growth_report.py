@@ -36,6 +36,8 @@ def render_slow_leaks(
     judged = counted(found.judged_sites, "call site")
     if sites.is_empty():
         writer.line(f"No growth: {judged} judged", HEADING)
+        for sentence in found.explained:
+            writer.sentence(sentence, style=QUIET)
         return
     writer.line(f"Growing: {counted(sites.height, 'call site')} of {judged} judged", HEADING)
     unit = "part" if found.basis is GrowthBasis.PARTS else "step"

@@ -356,6 +356,8 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
         writer.line()
         judged = counted(found.judged_sites, "call site")
         writer.line(f"No growth over the run, of which no steps are known: {judged} judged", HEADING)
+        for sentence in found.explained:
+            writer.sentence(sentence, style=QUIET)
     elif found.remarks and not steps.remarks:
         writer.line()
         for remark in found.remarks:

@@ -26,6 +26,8 @@ def why_idle(one: IdleMemory) -> str:
     totals = f"{reserved} reserved for {in_use} in use"
     if one.cause is Cause.WAITING:
         return f"freed and waiting for another stream that uses it (record_stream): {totals}"
+    if one.cause is Cause.SIZES:
+        return f"cached in sizes that fit nothing later: {totals}"
     return f"cached for stream {one.stream}, where no other stream gets it: {totals}"
 
 
@@ -40,6 +42,12 @@ def remedy(one: IdleMemory) -> str:
         return (
             "Let the stream that allocates wait for the one that uses the block (wait_stream, or an event) before the last "
             "reference goes, in place of record_stream; or keep fewer in flight."
+        )
+    if one.cause is Cause.SIZES:
+        with_growing = format_bytes(one.reserved_bytes - one.idle_bytes)
+        return (
+            f"Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True: replayed with it, {with_growing} are reserved; or call "
+            "empty_cache() where sizes change."
         )
     once = (
         "Call empty_cache() once behind the set-up: replayed with it, the memory is given back. "

@@ -102,11 +102,10 @@ class ProcessSummary:
 
     @property
     def leaked_bytes(self) -> int:
-        """Bytes of its leaks, slow ones too, as the first screen has them; 0 if leaks were not judged."""
-        from msmemscope.reports.verdict import VerdictKind, verdicts_of_process
+        """Bytes of its leaks, slow ones and the cause of a failure too; 0 if leaks were not judged."""
+        from msmemscope.reports.verdict import leaks_of_process
 
-        kinds = {VerdictKind.LEAK, VerdictKind.SLOW_LEAK}
-        return sum(one.size_bytes for one in verdicts_of_process(self) if one.kind in kinds)
+        return sum(one.size_bytes for one in leaks_of_process(self))
 
     @property
     def peak_bytes(self) -> int:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.devices import DEVICE_CPU, device_name
-from msmemscope.model.holders import IN_CYCLE
+from msmemscope.model.holders import HELD_BY_C, IN_CYCLE
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.reports.rank_text import named_ranks
 from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from msmemscope.analysis.judged import NotJudged
     from msmemscope.reports.run_summary import ProcessSummary
@@ -33,6 +33,8 @@ class VerdictKind(Enum):
     LEAK = "leak"
     SLOW_LEAK = "slow leak"
     HOST_MEMORY = "host memory"
+    DECLARED_WRITE = "overwritten as declared"
+    """Of memory that the program watches by name: no fault by itself, but the answer to who wrote it."""
     RESERVED = "reserved"
     INEFFICIENT = "inefficient"
 
@@ -43,6 +45,7 @@ QUESTION_OF: Final = {
     VerdictKind.LEAK: "leaks",
     VerdictKind.SLOW_LEAK: "leaks",
     VerdictKind.HOST_MEMORY: "leaks",
+    VerdictKind.DECLARED_WRITE: "watch",
     VerdictKind.RESERVED: "reserved",
     VerdictKind.INEFFICIENT: "inefficient",
 }
@@ -50,6 +53,8 @@ _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
     VerdictKind.HOST_MEMORY: [*VerdictKind].index(VerdictKind.SLOW_LEAK)
 }
 """What grows slowly is as grave on the host as on a device: there the larger one comes first."""
+_OF_WATCHED_MEMORY: Final = frozenset({VerdictKind.OVERWRITTEN, VerdictKind.DECLARED_WRITE})
+"""Whose sentences say themselves where the memory is."""
 _GROWTH_ABOVE_LEAK: Final = 2
 """How many times what leaked by the definition the growth of its line must be to be said instead."""
 _LEAST_LEAK_BYTES: Final = 64 << 10
@@ -114,7 +119,7 @@ class Verdict:
             return f"{self.known_sentence}{who}"
         size = format_bytes(self.size_bytes) if self.size_bytes else ""
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
-        where = f"on {self._named_devices()}" if self.kind is not VerdictKind.OVERWRITTEN else ""
+        where = f"on {self._named_devices()}" if self.kind not in _OF_WATCHED_MEMORY else ""
         (site, of_site), *others = self._bytes_by_line() or [(self.site, 0)]
         at = f"at {short_site(site)}" if site else ""
         if others:
@@ -190,11 +195,20 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
                 block_count=sum(part.block_count for part in parts),
                 other_devices=_others(worst.device, parts),
                 processes=tuple(processes),
-                held_by=next((part.held_by for part in parts if part.held_by), ""),
+                held_by=_main_holder(parts),
                 bytes_by_site=tuple((part.site, part.size_bytes) for part in parts),
                 growth_bytes=sum(part.growth_bytes for part in parts),
             )
         )
+
+
+def _main_holder(parts: Sequence[Verdict]) -> str:
+    """Return what holds the largest part of which that is known; memory of C++ only where that has more than variables do."""
+    known = [part for part in parts if part.held_by]
+    variables = [part for part in known if part.held_by != HELD_BY_C]
+    of_variables, of_all = (sum(part.size_bytes for part in some) for some in (variables, known))
+    chosen = variables if 2 * of_variables >= of_all else known
+    return next((part.held_by for part in chosen), "")
 
 
 def _together(known: Verdict, one: Verdict) -> Verdict:
@@ -214,14 +228,40 @@ def _others(device: int, parts: Sequence[Verdict]) -> tuple[int, ...]:
 
 
 def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
-    """Return what was found in one process, each line by itself."""
+    """Return what was found in one process, each line by itself.
+
+    Leaks that are the cause of its failure are in that verdict: those of its line, or of what its holder holds.
+    """
     yield from _out_of_memory(process)
     yield from _overwritten(process)
-    yield from _leaks(process)
-    yield from _waiting_cycles(process)
+    is_said = _said_by_failure(process)
+    yield from (leak for leak in leaks_of_process(process) if not is_said(leak))
     yield from _host_memory(process)
+    yield from _declared_writes(process)
     yield from _reserved(process)
     yield from _inefficient(process)
+
+
+def leaks_of_process(process: ProcessSummary) -> Iterator[Verdict]:
+    """Return all leaks of one process, each line by itself."""
+    yield from _leaks(process)
+    yield from _waiting_cycles(process)
+
+
+def _said_by_failure(process: ProcessSummary) -> Callable[[Verdict], bool]:
+    """Return what tells whether the cause of the last failure of a process says of a leak what there is to say."""
+    from msmemscope.analysis.peak.cause_words import OF_KEPT
+    from msmemscope.recording.holders import container_text
+
+    result = process.overview.out_of_memory if process.overview is not None else None
+    cause = result.failures[-1].cause if result is not None and result.failures else None
+    if cause is None or cause.cause not in OF_KEPT:
+        return lambda _: False
+    held_by = cause.candidates[0].held_by
+    return lambda leak: (
+        (bool(cause.site) and leak.site == cause.site)
+        or (bool(held_by) and container_text(leak.held_by) == container_text(held_by))
+    )
 
 
 def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
@@ -256,6 +296,14 @@ def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
         yield Verdict(VerdictKind.OVERWRITTEN, row["device"], 0, size, site, row["sentence"], (process,))
 
 
+def _declared_writes(process: ProcessSummary) -> Iterator[Verdict]:
+    if process.watch is None:
+        return
+    for row in process.watch.declared.iter_rows(named=True):
+        size, site = row["changed_bytes"], row["call_site"] or ""
+        yield Verdict(VerdictKind.DECLARED_WRITE, row["device"], 0, size, site, row["sentence"], (process,))
+
+
 def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
@@ -282,9 +330,12 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             held_by=row["held_by"] or "",
             growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
-    failed = {one.site for one in _out_of_memory(process)}
-    outside = process.leaks.outside_steps.sites.filter(~pl.col("site").is_in(failed))  # said already
-    slow = pl.concat([found.sites.join(leaking, on=key, how="anti", maintain_order="left"), outside])
+    slow = pl.concat(
+        [
+            found.sites.join(leaking, on=key, how="anti", maintain_order="left"),
+            process.leaks.outside_steps.sites,
+        ]
+    )
     in_parts = found.basis is GrowthBasis.PARTS
     for row in slow.iter_rows(named=True):
         span = "in parts {} to {} of the run, which has no steps" if in_parts else "in steps {} to {}"

@@ -51,6 +51,13 @@ def render_watch(
         others = unexpected.slice(MOST_CHANGES)
         writer.sentence(f"... and {counted(others.height, 'more unexpected change')}{_operators(others)}", style=QUIET)
     _watched(writer, result.watched)
+    for write in result.declared.head(MOST_CHANGES).iter_rows(named=True):
+        writer.sentence(_capitalized(write["sentence"]))
+        if write["call_site"]:
+            writer.line(f"    at {write['call_site']}", QUIET)
+    if result.declared.height > MOST_CHANGES:
+        more = counted(result.declared.height - MOST_CHANGES, "more line")
+        writer.sentence(f"... and {more} that wrote what is watched by name", style=QUIET)
     _others(writer, result.changes, LEGITIMATE, "by operators that may write it")
     _others(writer, result.changes, UNKNOWN, "of which it is not known whether they are legitimate")
     for sentence in (*result.files, *result.extent):

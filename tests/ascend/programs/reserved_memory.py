@@ -1,7 +1,8 @@
-"""Reserves more than it uses, or not: `reserved_memory.py record_stream|pinned [repaired]`.
+"""Reserves more than it uses, or not: `reserved_memory.py record_stream|pinned|sizes [repaired]`.
 
 record_stream: batches are made on a side stream, used on the current one, and told so; repaired, the side stream waits instead.
 pinned: buffers of the host that are a little larger than a power of two; repaired, they are views of one buffer.
+sizes: each step needs a little more at once than any before it; repaired, the cache is emptied behind each.
 Prints one line: MiB in use at most or asked for, and reserved or pinned.
 """
 
@@ -52,4 +53,14 @@ def pinned_buffers() -> None:
     print(count * size >> 20, torch.npu.host_memory_stats()["allocated_bytes.current"] >> 20)
 
 
-{"record_stream": prefetches_on_a_stream, "pinned": pinned_buffers}[sys.argv[1]]()
+def growing_sizes() -> None:
+    """Twelve steps with one tensor each, of 12 to 34 MiB."""
+    for step in range(12):
+        torch.ones((12 + 2 * step) * MEBIBYTE, dtype=torch.uint8, device="npu")  # alone in its step
+        if IS_REPAIRED:
+            torch.npu.empty_cache()
+        msmemscope.step()
+    print(torch.npu.max_memory_allocated() >> 20, torch.npu.memory_reserved() >> 20)
+
+
+{"record_stream": prefetches_on_a_stream, "pinned": pinned_buffers, "sizes": growing_sizes}[sys.argv[1]]()

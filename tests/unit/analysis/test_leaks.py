@@ -227,6 +227,22 @@ def test_a_bounded_cache_leaks_nothing(entries: int) -> None:
     assert int(found.sites["long_lived_blocks"].sum()) > 0
 
 
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_a_cache_drops_nothing_in_steps_that_add_nothing(*, is_bounded: bool) -> None:
+    """Its blocks grow older than any that it dropped, but no more are there than before: unless it keeps every other one."""
+    trace = Trace()
+    held: list[int] = []
+    for step in range(48):
+        if step % 3 == 0 and (step < 42 or not is_bounded):
+            held.append(trace.malloc(1000, SITE))
+            if len(held) > 5 and is_bounded:
+                trace.free(held.pop(0))
+            elif step % 6 == 3 and not is_bounded:
+                trace.free(held.pop(-2))
+        trace.step()
+    assert find_step_leaks(trace.recording()).leaked.is_empty() is is_bounded
+
+
 def test_a_leak_beside_a_bounded_cache_at_the_same_site() -> None:
     """Blocks older than any that the site freed have leaked, and the site goes on leaking."""
     trace = Trace()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from msmemscope.analysis.peak.candidates import Candidate
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
-from msmemscope.analysis.peak.cause_words import Cause, Remedy
+from msmemscope.analysis.peak.cause_words import Cause, Remedy, verdict_of
+from msmemscope.analysis.peak.figures import MemoryFigures
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import filling_blocks
@@ -52,6 +54,25 @@ def test_weights_of_parts_are_not_collected() -> None:
     assert collected("Experts.gate_up, from main.model.{}").cause is not Cause.KEPT
     # A list of such a module is one.
     assert collected("Experts.seen[{}], from main.model.0").cause is Cause.KEPT
+
+
+@pytest.mark.parametrize(("collected_before", "is_kept"), [(2, True), (8, False)])
+def test_all_that_is_collected_would_be_free(collected_before: int, *, is_kept: bool) -> None:
+    """The bytes are those of the blocks that are counted; if a good step collected as much, it is not the cause."""
+    trace = Trace()
+    trace.malloc(160 * MEBIBYTE, pool=Pool.HAL, address=BASE, attributes="CANN@APP")
+    for number in range(collected_before):
+        trace.malloc(20 * MEBIBYTE, LAYER, address=BASE + 20 * number * MEBIBYTE)
+    for block in [row["sequence"] for row in trace.rows[1:]]:
+        trace.free(block)
+    trace.step()
+    for number in range(8):
+        block = trace.malloc(20 * MEBIBYTE, LAYER, address=BASE + 20 * number * MEBIBYTE)
+        trace.holder(block, f"main.results[{number}]")
+    found = failed(trace, used=1000, request=40)
+    assert (found.cause is Cause.KEPT) is is_kept
+    if is_kept:
+        assert (found.candidates[0].freed_bytes, found.candidates[0].block_count) == (160 * MEBIBYTE, 8)
 
 
 def test_what_fits_but_for_a_limit() -> None:
@@ -108,3 +129,20 @@ def test_a_checkpoint_that_was_loaded() -> None:
     assert "held by main.checkpoint['model']" in found.verdict
     assert found.sentence.startswith("Checkpoint: 420 MiB that were loaded are still there")
     assert found.advice.startswith("Let go of the checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("cause", "request_site", "refused"),
+    [
+        (Cause.SPLIT, MAIN, f"40.0 MiB refused at {MAIN}"),
+        (Cause.SPLIT, "/home/me/model.py(9): forward", "40.0 MiB refused"),
+        (Cause.SPLIT, "", "40.0 MiB refused"),
+        (Cause.KEPT, MAIN, "40.0 MiB refused"),
+    ],
+)
+def test_gaps_are_held_by_one_line_and_asked_for_by_another(cause: Cause, request_site: str, refused: str) -> None:
+    """Both are in the first line, where they differ."""
+    site = "/home/me/model.py(9): forward"
+    figures = MemoryFigures(0, "halMemAlloc", 40 * MEBIBYTE, 160 * MEBIBYTE, request_site=request_site)
+    sentence = verdict_of(Candidate(cause, 60 * MEBIBYTE, site), figures, 3)
+    assert sentence.endswith(f" at {site} ({refused})")

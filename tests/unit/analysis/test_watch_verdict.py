@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.analysis.watch.declared_writes import DECLARED_WRITE_SCHEMA
 from msmemscope.analysis.watch.sentences import coverage_sentences
 from msmemscope.analysis.watch.verdict import (
     NO_CHANGES_IN_DUMPS,
@@ -45,6 +46,8 @@ class WatchLog:
         self.block = self.log.malloc(
             0x1200, 2048, pool=3, device=0, name_id=self.log.string(f"{PREFIX}aten.ones.default")
         )
+        self.stack = self.log.python_stack((self.log.code("/home/me/train.py", "main", 12), 0))
+        """Of the changes that are appended from here on."""
         self.event(WATCH_START, watch="tensor", id="1", content="light", after="0" * 16)
 
     def event(self, kind: int, flags: int = 0, name: str = "test", stack: int = 0, **attributes: str) -> int:
@@ -59,13 +62,12 @@ class WatchLog:
     def change(self, flags: int = 0, **attributes: str) -> int:
         """Append a change; what is not given is that of a call of add that wrote bytes 128 to 255."""
         is_automatic = attributes.get("watch") == "auto"
-        stack = self.log.python_stack((self.log.code("/home/me/train.py", "main", 12), 0))
         defaults = {
             "watch": "tensor", "id": "1", "when": "during", "operator": f"{PREFIX}aten.add.Tensor", "call": "17",
             "source": "aten", "before": "a" * 16, "after": "b" * 16, "changed_bytes": "128", "first": "128", "last": "255",
             "granularity": "1", "ranges": "128-255",
         }  # fmt: skip
-        return self.event(WATCH, flags, "" if is_automatic else "test", stack, **(defaults | attributes))
+        return self.event(WATCH, flags, "" if is_automatic else "test", self.stack, **(defaults | attributes))
 
     def judged(self) -> WatchResult:
         """Write the log and judge it."""
@@ -196,6 +198,40 @@ def test_sentences(log: WatchLog, flags: int, attributes: dict[str, str], senten
     """One sentence names the memory, the operator with its call, and the bytes."""
     log.change(flags, **attributes)
     assert log.judged().changes["sentence"].to_list() == [sentence]
+
+
+def test_declared_writes_name_who_wrote_what_is_watched_by_name(log: WatchLog) -> None:
+    """Each line once, with its last write; neither what nobody named nor what may not write is among them."""
+    for call in ("3", "9"):
+        log.change(MAY_WRITE, operator=f"{PREFIX}aten.mul_.Tensor", call=call)
+    log.change(MAY_WRITE, writer=f"{PREFIX}aten.copy_.default", writer_call="5", watch="address", id="2")
+    log.change(MAY_WRITE, watch="window", id="3")
+    log.change(MAY_WRITE, watch="auto", id="0")
+    log.change()
+    result = log.judged()
+    assert result.declared.schema == DECLARED_WRITE_SCHEMA
+    sentences = [
+        "memory `test` (2.00 KiB on npu:0) was written by aten.copy_.default (call 5), which may write it",
+        f"{TENSOR} was written 2 times, last by aten.mul_.Tensor (call 9), which may write it",
+    ]
+    assert result.declared["sentence"].to_list() == sentences
+    assert result.declared["call_site"].to_list() == ["/home/me/train.py(12): main"] * 2
+    text = printed(result)
+    assert all(f"{sentence[1:]}. at /home/me/train.py(12): main" in text for sentence in sentences)
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_an_optimizer_writes_what_it_trains(log: WatchLog, *, is_trained: bool) -> None:
+    """That is no news; what it writes elsewhere is, and so is what others write into parameters."""
+    log.event(WATCH_START, watch="tensor", id="2", content="light", after="0" * 16, trained=str(int(is_trained)))
+    line = log.log.code("/home/me/train.py", "main", 12)
+    optimizer = log.log.code("/usr/lib/python3.11/site-packages/torch/optim/optimizer.py", "wrapper", 400)
+    of_program, log.stack = log.stack, log.log.python_stack((optimizer, 0), (line, 0))
+    log.change(MAY_WRITE, id="2")
+    assert log.judged().declared.is_empty() is is_trained
+    log.stack = of_program
+    log.change(MAY_WRITE, id="2")
+    assert log.judged().declared["writes"].to_list() == [1 if is_trained else 2]
 
 
 @pytest.mark.parametrize("is_written", [True, False])

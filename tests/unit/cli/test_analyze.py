@@ -36,9 +36,9 @@ RESULT_KEYS = {
     "peak": {"devices", "coverage"},
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
-    "growth": {"sites", "judged_sites", "basis", "remarks", "coverage"},
+    "growth": {"sites", "judged_sites", "basis", "explained", "remarks", "coverage"},
     "sleep": {"cycles", "kept", "sites", "judged", "coverage"},
-    "watch": {"changes", "watched", "extent", "files", "coverage"},
+    "watch": {"changes", "watched", "extent", "declared", "files", "coverage"},
 }
 
 

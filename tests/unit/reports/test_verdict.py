@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
+from msmemscope.launch.html_report import report_parts
+from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
+from msmemscope.model.holders import HELD_BY_C
 from msmemscope.model.pools import Pool
-from msmemscope.reports.verdict import Verdict, VerdictKind
+from msmemscope.reports.verdict import Verdict, VerdictKind, verdicts
+from tests.fakes.traces import Trace
+
+if TYPE_CHECKING:
+    from msmemscope.reports.run_summary import ProcessSummary
 
 STEP = "/app/train.py(41): step"
 KEPT = "/app/train.py(50): main"
@@ -26,3 +37,63 @@ def test_lines_of_a_library_are_those_of_the_line_that_called_it() -> None:
     kept = (KEPT, 4 << 20)
     assert sentence(kept, *in_library) == f"leak: 9.00 MiB on npu:0 at {behind} (5.00 MiB) and 1 more line, in step 3"
     assert sentence(kept, in_library[0]) == f"leak: 7.00 MiB on npu:0 at {KEPT} (4.00 MiB) and 1 more line, in step 3"
+
+
+def leaking(*holders: str) -> Trace:
+    """20 steps that each keep a block of 8 MiB per holder, on lines of their own.
+
+    Args:
+        holders: Chains of references, with `{}` for the step.
+    """
+    trace = Trace()
+    for step in range(20):
+        for line, holder in enumerate(holders):
+            trace.holder(trace.malloc(8 << 20, f"/app/train.py({line}): step"), holder.format(step))
+        trace.free(trace.malloc(1 << 20, STEP))
+        trace.step()
+    return trace
+
+
+def judged(trace: Trace) -> ProcessSummary:
+    """What is found in it."""
+    (part,) = report_parts([trace.recording()], process_count=1)
+    return part.summary
+
+
+@pytest.mark.parametrize(
+    ("holders", "expected"),
+    [
+        ((HELD_BY_C, "DDP.weights[0]", "DDP.weights[1]"), "DDP.weights[0]"),
+        ((HELD_BY_C, "DDP.weights[0]"), "DDP.weights[0]"),
+        ((HELD_BY_C, HELD_BY_C, "DDP.weights[0]"), HELD_BY_C),
+        ((HELD_BY_C,), HELD_BY_C),
+    ],
+)
+def test_a_variable_says_more_than_that_there_is_none(holders: tuple[str, ...], expected: str) -> None:
+    """Of the lines of one leak: unless what no variable leads to is most of it."""
+    (leak,) = verdicts([judged(leaking(*holders))])
+    assert leak.held_by == expected
+
+
+@pytest.mark.parametrize(
+    ("holders", "others"),
+    [
+        pytest.param(["main.results[{}]"], [], id="its line"),
+        pytest.param(["main.results[{}]['loss']", "main.results[{}]['entropy']"], [], id="another line of its holder"),
+        pytest.param(
+            ["main.results[{}]", "main.results[{}]", "other.seen[{}]"], ["/app/train.py(2): step"], id="another holder"
+        ),
+    ],
+)
+def test_a_leak_that_is_the_cause_of_a_failure_is_not_said_again(holders: list[str], others: list[str]) -> None:
+    """Neither its line nor what its holder keeps; what leaks is counted all the same."""
+    trace, total = leaking(*holders), 1 << 30
+    trace.add(EventKind.DEVICE_USAGE, size=total, extra=(1 << 64) - 1)
+    text = f"reserved:1,allocated:1,total:{total},free:0,device_rate:4.000000"
+    trace.add(EventKind.SNAPSHOT, name_id=trace.text(OOM_SNAPSHOT_NAME), attribute_id=trace.text(text))
+    trace.add(EventKind.OOM, size=16 << 20, name_id=trace.text("halMemAlloc"))
+    process = judged(trace)
+    failure, *leaks = verdicts([process])
+    assert ": leak, " in failure.known_sentence
+    assert [leak.site for leak in leaks] == others
+    assert process.leaked_bytes >= len(holders) * 17 * (8 << 20)

@@ -12,7 +12,7 @@ passed over where what comes and goes within the steps of its pool has grown by 
 A program without steps, a server for example, is judged by the parts of its run: so many that each has the same number of
 allocations. What counts of a call site is what lives through a part from end to end, and it must rise in several parts of each
 half. Only a program that gives back something in most of its parts is judged: what fills memory once and then ends does
-nothing that could be called growth.
+nothing that could be called growth. Neither is what adds up within one forward pass (`one_pass`).
 
 The stated rate: of call sites whose use is stationary, independent from step to step or autocorrelated up to 0.9, at most
 1 in 200 is named at the default significance of 0.001. A use that swings with a period longer than the run looks like
@@ -30,6 +30,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.leaks.one_pass import line_of_one_pass
 from msmemscope.analysis.leaks.sites import SITE_KEY
 from msmemscope.analysis.leaks.trends import live_series, trends
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
@@ -41,7 +42,7 @@ from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before, main_holders
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
-from msmemscope.units import SIZE_FORMS
+from msmemscope.units import SIZE_FORMS, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,6 +150,8 @@ class SlowLeaks:
     """What of this is answered."""
     basis: GrowthBasis = GrowthBasis.STEPS
     """What the run was divided into."""
+    explained: tuple[str, ...] = ()
+    """Growth that is no leak, one sentence each."""
     blocks: pl.Series = dataclasses.field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
     """`malloc_sequence` of the blocks of these sites that are alive in the end."""
 
@@ -170,7 +173,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
     options = options or GrowthOptions()
     coverage = coverage_of(SUBJECT, recording)
     bounds = process_steps(recording)
-    least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    least = WARM_UP_STEPS + 2 * _LEAST_HALF - 1
     if bounds.ended <= WARM_UP_STEPS:
         return _growth_over_time(recording, options, coverage, least)
     if bounds.ended < least:
@@ -274,6 +277,11 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
         remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
         return dataclasses.replace(nothing, remarks=(remark,))
     grown, placed, judged = found
+    line = line_of_one_pass(recording, placed.join(grown, on=_GROWN_KEY, how="semi")["malloc_sequence"])
+    if line:
+        size = format_bytes(int((grown["last_bytes"] - grown["first_bytes"]).sum()))
+        explained = f"{size} within one forward pass, at {line}: what it keeps for its backward pass is no leak."
+        return dataclasses.replace(nothing, judged_sites=judged, explained=(explained,))
     # Those allocated in the last part are alive, too, and of the same sites.
     return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))
 
@@ -292,7 +300,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
         The call sites, with their `phase`; none if the program has no steps.
     """
     options = options or GrowthOptions()
-    least = WARM_UP_STEPS + 2 * _LEAST_HALF
+    least = WARM_UP_STEPS + 2 * _LEAST_HALF - 1
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage_of(SUBJECT, recording), GrowthBasis.PARTS)
     bounds = process_steps(recording)
     if bounds.ended <= WARM_UP_STEPS or recording.blocks.is_empty():

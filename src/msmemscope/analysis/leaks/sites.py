@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 SITE_KEY: Final = ["device", "pool", "site_id"]
 """What findings of leaks are grouped by."""
@@ -46,10 +47,13 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     """Tell which blocks are no older than what their call site frees.
 
     A site's longest life is that of a block that it freed. What is older leaked for sure. A younger block is expected to
-    be freed if the site freed more blocks of at least its age than it leaked for sure.
+    be freed if the site freed more blocks of at least its age than it leaked for sure. Ages are counted in steps. Of a site that
+    frees a block only when newer ones have come, and keeps no more of them in the end than before, they are counted in newer
+    blocks too: it is a cache of limited size, and steps in which nothing comes push nothing out.
 
     Args:
-        blocks: SITE_KEY, `step`, `last_end` (i64), and `is_alive`, of blocks that outlived the step after their own.
+        blocks: SITE_KEY, `step`, `last_end` (i64), `malloc_sequence`, `free_sequence`, and `is_alive`, of blocks that
+            outlived the step after their own.
 
     Returns:
         One boolean per block; False for those that were freed.
@@ -58,21 +62,46 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
         return pl.Series([], dtype=pl.Boolean)
     groups = blocks.select(SITE_KEY).unique().with_row_index("group")
     group = blocks.join(groups, on=SITE_KEY, how="left", maintain_order="left")["group"].to_numpy().astype(np.int64)
-    life = (blocks["last_end"] - blocks["step"]).to_numpy()
     is_alive = blocks["is_alive"].to_numpy()
     is_judged = blocks["step"].to_numpy() > WARM_UP_STEPS
-    # Freed lives, ordered by site: how many of a site are at least so long is a difference of two positions.
-    stride = int(life.max()) + 2
-    freed = np.sort(group[~is_alive] * stride + life[~is_alive])
-    ends = np.searchsorted(freed, (np.arange(groups.height) + 1) * stride)
-    starts = np.searchsorted(freed, np.arange(groups.height) * stride)
-    longest = np.zeros(groups.height, dtype=np.int64)
+    life = (blocks["last_end"] - blocks["step"]).to_numpy()
+    is_older, freed_as_old = _compared_with_freed(group, groups.height, life, is_alive)
+    sure = np.bincount(group[is_older & is_judged], minlength=groups.height)
+    is_expected = is_alive & ~is_older & (freed_as_old > sure[group])
+    newer = _newer_blocks(group, blocks, is_alive)
+    is_deeper, freed_as_deep = _compared_with_freed(group, groups.height, newer, is_alive)
+    is_never_full = np.bincount(group[is_deeper], minlength=groups.height) > 0
+    is_never_full[group[~is_alive & (newer == 0)]] = True
+    return pl.Series(is_expected | (is_alive & ~is_never_full[group] & (freed_as_deep >= SURE_IN_A_ROW)))
+
+
+def _newer_blocks(group: Numbers, blocks: pl.DataFrame, is_alive: Flags) -> Numbers:
+    """Returns how many blocks of the same group came after each, until it was freed or until the end."""
+    allocated = blocks["malloc_sequence"].to_numpy()
+    order = np.lexsort((allocated, group))
+    # Ordered by group and then by moment: moments are replaced by their ranks, so that both fit into one number.
+    freed = blocks["free_sequence"].fill_null(0).to_numpy()
+    moments = np.sort(allocated)
+    stride = len(moments) + 1
+    keys = group[order] * stride + np.searchsorted(moments, allocated[order])
+    until = np.where(is_alive, len(moments), np.searchsorted(moments, freed))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    newer: Numbers = np.searchsorted(keys, group * stride + until) - place - 1
+    return newer
+
+
+def _compared_with_freed(group: Numbers, groups: int, age: Numbers, is_alive: Flags) -> tuple[Flags, Numbers]:
+    """Returns which blocks are alive and older than any that their group freed, and how many of it were freed as old."""
+    # Freed ages, ordered by group: how many of a group are at least so old is a difference of two positions.
+    stride = int(age.max()) + 2
+    freed = np.sort(group[~is_alive] * stride + age[~is_alive])
+    ends = np.searchsorted(freed, (np.arange(groups) + 1) * stride)
+    starts = np.searchsorted(freed, np.arange(groups) * stride)
+    oldest = np.zeros(groups, dtype=np.int64)
     has_freed = ends > starts
-    longest[has_freed] = freed[ends[has_freed] - 1] % stride
-    is_sure = is_alive & is_judged & (life > longest[group])
-    sure = np.bincount(group[is_sure], minlength=groups.height)
-    freed_as_old = ends[group] - np.searchsorted(freed, group * stride + life)
-    return pl.Series(is_alive & (life <= longest[group]) & (freed_as_old > sure[group]))
+    oldest[has_freed] = freed[ends[has_freed] - 1] % stride
+    return is_alive & (age > oldest[group]), ends[group] - np.searchsorted(freed, group * stride + age)
 
 
 def with_pinned_sizes_apart(blocks: pl.DataFrame) -> pl.DataFrame:

@@ -117,7 +117,7 @@ def find_cause(
     comparison = step.comparison
     need = max(step.least_need_bytes, comparison.need_bytes if comparison is not None else 0)
     overlooked = refusal.overlooked_bytes if refusal is not None else 0
-    figures = dataclasses.replace(figures, need_bytes=need, overlooked_bytes=overlooked)
+    figures = dataclasses.replace(figures, need_bytes=need, overlooked_bytes=overlooked, request_site=step.site)
     candidates = _ranked(recording, step, figures, gaps)
     first = candidates[0]
     figures = dataclasses.replace(figures, need_bytes=max(need, first.need_bytes))

@@ -48,6 +48,8 @@ class Cause(str, Enum):
 
 FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
 """Causes that are none where the gaps are closed."""
+OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Cause.KV_CACHE)
+"""Causes that are what the program still holds."""
 OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
 """Causes that lie in how the caching allocator came to refuse."""
 
@@ -101,9 +103,12 @@ def verdict_of(
     in_step = f" in step {step}" if step else ""
     at = f" at {shown_site(first.site)}" if first.site else ""
     held = f", held by {first.held_by}" if first.held_by else ""
+    # The line above is that of what holds the gaps.
+    is_elsewhere = first.cause in FRAGMENTATION and figures.request_site not in {"", first.site}
+    where = f" at {shown_site(figures.request_site)}" if is_elsewhere else ""
     return (
         f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{at}{held} "
-        f"({_least(figures)}{format_bytes(figures.request_bytes)} refused)"
+        f"({_least(figures)}{format_bytes(figures.request_bytes)} refused{where})"
     )
 
 

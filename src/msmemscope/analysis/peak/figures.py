@@ -36,6 +36,8 @@ class MemoryFigures:
     least that was asked for."""
     in_use_bytes: int
     """Blocks of the pools that are alive."""
+    request_site: str = ""
+    """The line of the program that asked; the operator if there is none, empty if neither is known."""
     need_bytes: int = 0
     """The most that the pools would have had in use if the step had finished, estimated; at least what is in use and the
     request."""

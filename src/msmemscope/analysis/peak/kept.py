@@ -6,15 +6,14 @@ Four kinds, each of blocks that are alive at the failure:
 - reference cycles: nothing leads to the blocks, they wait for the garbage collector;
 - growth over steps: call sites that keep more with each step that has ended;
 - growth within the failing stretch, behind the last good step or in a program without steps: results of an evaluation that
-  are collected, graphs that are kept, one tensor that is joined again and again. Of those after good steps, what the last
-  good step had of its own when that was the most is no growth.
+  are collected, graphs that are kept, one tensor that is joined again and again. After good steps it must be more than the
+  last of them had of its own at its highest.
 
 What holds the blocks is what the observed process found by following references when the allocation failed.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -187,8 +186,9 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
     is_cache = _CACHE.search(main_holder(blocks)) is not None
     cause = Cause.KV_CACHE if is_cache else Cause.KEPT
     found = _of_blocks(cause, blocks, step)
+    # That it is more than usual says that it is the cause; all of it would be free.
     if found.freed_bytes > usual_bytes:
-        yield dataclasses.replace(found, freed_bytes=found.freed_bytes - usual_bytes)
+        yield found
 
 
 def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:

@@ -20,6 +20,7 @@ class Cause(str, Enum):
     STREAM = "cached for another stream"
     WAITING = "freed, and waiting for another stream"
     ROUNDING = "rounded up"
+    SIZES = "cached in sizes that fit nothing later"
 
 
 def is_much(idle_bytes: int, reserved_bytes: int) -> bool:
@@ -35,10 +36,10 @@ class IdleMemory:
     pool: int
     cause: Cause
     idle_bytes: int
-    """What would not be reserved without the cause, in the middle one of the steps; of pinned memory at its peak."""
+    """What would not be reserved without the cause, in the middle one of the steps; of pinned memory and of sizes at the peak."""
     reserved_bytes: int
     in_use_bytes: int
-    """The most of a step; of pinned memory what was asked for."""
+    """The most of a step; of pinned memory what was asked for, of sizes the most of all."""
     sites: pl.DataFrame
     """The lines that allocated the blocks, the largest first: `site`, `size_bytes`, `block_count`."""
     stream: int | None = None

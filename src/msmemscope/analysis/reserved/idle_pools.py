@@ -118,8 +118,8 @@ class _Pool:
     def idle(self) -> Iterator[IdleMemory]:
         allocations = self._allocations
         windows = _windows(self._recording, allocations)
-        recorded = _course(allocations, self._settings)
-        if windows is None or recorded is None or not _is_like(allocations, recorded):
+        recorded = course_of(allocations, self._settings)
+        if windows is None or recorded is None or not is_like_recorded(allocations, recorded):
             return
         reserved, in_use = windows.held(allocations, recorded)
         if np.mean([is_much(*pair) for pair in zip(reserved - in_use, reserved, strict=True)]) <= 1 / 2:
@@ -128,7 +128,7 @@ class _Pool:
         together = dataclasses.replace(at_once, streams=np.zeros_like(at_once.streams))
         held = [reserved]
         for variant in (at_once, together):
-            course = _course(variant, self._settings)
+            course = course_of(variant, self._settings)
             if course is None:
                 return
             held.append(windows.held(variant, course)[0])
@@ -153,14 +153,14 @@ class _Pool:
         for stream in stream_of["stream"].unique().sort().head(_MOST_STREAMS):
             others = stream_of.filter(pl.col("stream") != stream)["malloc_sequence"].to_numpy()
             alone, _ = without_blocks(allocations, others)
-            course = _course(alone, self._settings)
+            course = course_of(alone, self._settings)
             if course is not None:
                 reserved, in_use = windows.held(alone, course)
                 peak = int(alone.sequences[course["allocated_bytes"].argmax()])
                 found.append((float(np.median(reserved - in_use)), -stream, peak))
         idle, number, peak = max(found)
         of_stream = self._blocks.filter(pl.col("stream_id").fill_null(FIRST_STREAM) == -number)
-        return min(most, int(idle)), -number, self._by_site(blocks_in_use(of_stream, peak))
+        return min(most, int(idle)), -number, size_by_site(self._recording, blocks_in_use(of_stream, peak))
 
     def _is_given_back(self, windows: _Windows, size: int) -> bool:
         """Whether emptying the cache once, before the steps that are judged, does away with it."""
@@ -172,7 +172,7 @@ class _Pool:
         }
         columns["actions"][place] = Action.EMPTY_CACHE
         emptied = dataclasses.replace(allocations, **{**columns, **_UNTOLD})
-        before, after = _course(allocations, self._settings), _course(emptied, self._settings)
+        before, after = course_of(allocations, self._settings), course_of(emptied, self._settings)
         if before is None or after is None:
             return False
         gained = windows.held(allocations, before)[0] - windows.held(emptied, after)[0]
@@ -188,16 +188,23 @@ class _Pool:
             ]
         ).sort("sequence")
         most = changes.with_columns(total=pl.col("change").cum_sum())["total"].arg_max() or 0
-        return self._by_site(blocks_in_use(waits, int(changes["sequence"][most])))
+        return size_by_site(self._recording, blocks_in_use(waits, int(changes["sequence"][most])))
 
-    def _by_site(self, blocks: pl.DataFrame) -> pl.DataFrame:
-        sites = call_sites(self._recording, blocks).select(*STACK_COLUMNS, "site")
-        return (
-            blocks.join(sites, on=STACK_COLUMNS, how="left")
-            .group_by("site")
-            .agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
-            .sort("size_bytes", "site", descending=[True, False])
-        )
+
+def size_by_site(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return the lines that allocated some blocks, the largest first: `site`, `size_bytes`, `block_count`.
+
+    Args:
+        recording: Where stacks are looked up.
+        blocks: Rows of its blocks.
+    """
+    sites = call_sites(recording, blocks).select(*STACK_COLUMNS, "site")
+    return (
+        blocks.join(sites, on=STACK_COLUMNS, how="left")
+        .group_by("site")
+        .agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
+        .sort("size_bytes", "site", descending=[True, False])
+    )
 
 
 def _windows(recording: Recording, allocations: Allocations) -> _Windows | None:
@@ -212,14 +219,14 @@ def _windows(recording: Recording, allocations: Allocations) -> _Windows | None:
     return _Windows(edges[:-1], edges[1:])
 
 
-def _course(allocations: Allocations, settings: AllocatorSettings) -> dict[str, Column] | None:
-    """Returns what each event left behind; None if memory ran out."""
+def course_of(allocations: Allocations, settings: AllocatorSettings) -> dict[str, Column] | None:
+    """Replay allocations, and return what each event left behind: a column per figure; None if memory ran out."""
     replayed = replay(allocations, settings, with_course=True)
     return replayed.course if replayed.replayed_events == allocations.count else None
 
 
-def _is_like(allocations: Allocations, course: dict[str, Column]) -> bool:
-    """Whether the replay has what the allocator said to have: otherwise it means nothing."""
+def is_like_recorded(allocations: Allocations, course: dict[str, Column]) -> bool:
+    """Whether a replay, by its `course_of`, has what the allocator said to have: otherwise it means nothing."""
     said = int(allocations.recorded_reserved.max(initial=-1))
     replayed = int(course["reserved_bytes"].max(initial=0))
     return said < 0 or _LEAST_LIKENESS * said <= replayed <= said / _LEAST_LIKENESS

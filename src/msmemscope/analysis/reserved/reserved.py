@@ -11,6 +11,7 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.recorded import Need
 from msmemscope.analysis.reserved.idle_pinned import find_unasked_pinned, pinned_blocks
 from msmemscope.analysis.reserved.idle_pools import find_idle, pools_with_streams
+from msmemscope.analysis.reserved.idle_sizes import find_idle_sizes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.options import QuestionOptions
@@ -69,5 +70,7 @@ def find_reserved(recording: Recording, options: QuestionOptions | None = None) 
     pinned = pinned_blocks(recording)
     unasked = find_unasked_pinned(recording, pinned)
     found += [] if unasked is None else [unasked]
-    is_judged = bool(pools) or pinned["requested_bytes"].null_count() < len(pinned)
+    of_streams = {(one.device, one.pool) for one in found}
+    found += [one for one in find_idle_sizes(recording) if (one.device, one.pool) not in of_streams]
+    is_judged = bool(pools) or bool(found) or pinned["requested_bytes"].null_count() < len(pinned)
     return ReservedResult(tuple(sorted(found, key=lambda one: -one.idle_bytes)), is_judged, coverage)

@@ -31,6 +31,9 @@ _FILES_ENDED: Final = "watch.files_ended"
 _TORCH_OPERATORS: Final = "torch._ops."
 
 
+_NOUN: Final = pl.when(pl.col("watch") == "tensor").then(pl.lit("tensor")).otherwise(pl.lit("memory"))
+
+
 def short_operator(name: str) -> str:
     """Returns how people are told of an operator."""
     return name.removeprefix(_TORCH_OPERATORS)
@@ -58,6 +61,28 @@ def change_sentences(changes: pl.DataFrame) -> pl.Series:
         _subject(), pl.lit(" "), _event(), pl.lit(": "), _bytes_text(), _neighbour(), _more(), _concurrent()
     )
     return texts.select(sentence.alias("sentence")).to_series()
+
+
+def declared_write_sentences(writes: pl.DataFrame) -> pl.Series:
+    """Say who wrote watched memory through operators that declare it.
+
+    Args:
+        writes: `watch`, `name`, `device`, `size`, `writes`, `operator` and `call`, as in
+            `declared_writes.DECLARED_WRITE_SCHEMA`.
+    """
+    texts = writes.with_columns(
+        _texts(writes["size"].fill_null(0), format_bytes).alias("size_text"),
+        _texts(writes["device"], device_name).alias("device_text"),
+        _texts(writes["writes"], format_count).alias("writes_text"),
+    )
+    called = _called("operator", "call")
+    written = (
+        pl.when(pl.col("writes") == 1)
+        .then(pl.format("was written by {}, which may write it", called))
+        .otherwise(pl.format("was written {} times, last by {}, which may write it", "writes_text", called))
+    )
+    subject = pl.format("{} `{}` ({} on {})", _NOUN, "name", "size_text", "device_text")
+    return texts.select(pl.concat_str(subject, pl.lit(" "), written).alias("sentence")).to_series()
 
 
 def _texts(values: pl.Series, text: Callable[[int], str]) -> pl.Series:

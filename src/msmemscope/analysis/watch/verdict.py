@@ -16,6 +16,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage
 from msmemscope.analysis.recorded import Recorded
+from msmemscope.analysis.watch.declared_writes import DECLARED_WRITE_SCHEMA, find_declared_writes
 from msmemscope.analysis.watch.sentences import (
     change_sentences,
     coverage_sentences,
@@ -131,7 +132,7 @@ end_sequence, end_reason: null if the end was not recorded.
 """
 
 _ATTRIBUTES: Final = (
-    "attribute_id", "reason", "has_more_ranges",
+    "attribute_id", "reason", "has_more_ranges", "is_trained",
     *(name for name in WATCH_CHANGE_SCHEMA.names() if name in ATTRIBUTE_SCHEMA),
 )  # fmt: skip
 NO_CHANGES_IN_DUMPS: Final = "dumps do not have the changes of watched memory: give the capture folder"
@@ -148,6 +149,8 @@ class WatchResult:
     """WATCHED_SCHEMA; automatic watching has no rows here."""
     extent: tuple[str, ...]
     """How much automatic watching has looked at, and which window never began, one sentence each."""
+    declared: pl.DataFrame = dataclasses.field(default_factory=DECLARED_WRITE_SCHEMA.to_frame)
+    """DECLARED_WRITE_SCHEMA: lines that wrote what is watched by name, through operators that declare it."""
     files: tuple[str, ...] = ()
     """What files of watched memory lack, one sentence each; empty if they are complete."""
     coverage: Coverage = dataclasses.field(default=Coverage(TITLE))
@@ -178,7 +181,9 @@ def judge_watched_memory(recording: Recording) -> WatchResult:
     changes = _changes(recording, events.filter(pl.col("kind") == EventKind.WATCH))
     extent = (*coverage_sentences(recording.facts), *_windows(recording))
     files = files_sentences(recording.facts, recording.process_id)
-    found = WatchResult(changes, _watched(events, changes), extent, files)
+    legitimate = changes.filter(pl.col("verdict") == LEGITIMATE)
+    declared = find_declared_writes(recording, legitimate, events.filter("is_trained")["watch_id"])
+    found = WatchResult(changes, _watched(events, changes), extent, declared, files)
     return found if found.was_watched else dataclasses.replace(found, coverage=_why_not_watched(recording))
 
 
@@ -211,7 +216,7 @@ def _with_attributes(recording: Recording) -> pl.DataFrame:
         .with_columns(
             pl.col("name").fill_null(""),
             pl.col("is_exact").fill_null(value=True),
-            pl.col("is_beside", "neighbour_is_written", "has_more_ranges").fill_null(value=False),
+            pl.col("is_beside", "neighbour_is_written", "has_more_ranges", "is_trained").fill_null(value=False),
             pl.col("concurrent", "more_blocks").fill_null(0),
             pl.col("extra").alias("malloc_sequence"),
         )

@@ -26,7 +26,9 @@ RUNS_OUT: Final = "runs out"
 OUTLIER: Final = "outlier"
 UNEVEN: Final = "uneven"
 _LEAKS: Final = (VerdictKind.LEAK.value, VerdictKind.SLOW_LEAK.value)
-_BEFORE_RANKS_DIFFER: Final = frozenset(kind.value for kind in VerdictKind if kind is not VerdictKind.INEFFICIENT)
+_BEFORE_RANKS_DIFFER: Final = frozenset(
+    kind.value for kind in VerdictKind if kind not in {VerdictKind.INEFFICIENT, VerdictKind.DECLARED_WRITE}
+)
 _EXPLAINED_SHARE: Final = 0.5
 """Of what ranks have more: if leaks are so much of it, the leak is the finding, and that they have more is none."""
 

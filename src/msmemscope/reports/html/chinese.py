@@ -86,6 +86,7 @@ CHINESE_TEXTS: Final = {
     "cached for another stream": "为另一个流缓存",
     "freed, and waiting for another stream": "已释放, 等待另一个流",
     "rounded up": "向上取整",
+    "cached in sizes that fit nothing later": "缓存的大小不再适合后来的请求",
     "reserved": "预留",
     "idle": "闲置",
     "cause": "原因",
@@ -208,6 +209,7 @@ CHINESE_TEXTS: Final = {
     "nothing found": "未发现问题",
     "nothing was judged": "没有可判断的内容",
     "Inefficient memory: none": "低效内存: 无",
+    "Watched memory: no unexpected change": "被监视的内存: 没有意外的改变",
     "Watched memory: not overwritten": "被监视的内存: 未被改写",
     "No allocation failed for lack of memory": "没有因内存不足而失败的分配",
     # --- why memory ran out, and what to do

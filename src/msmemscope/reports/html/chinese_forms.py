@@ -37,9 +37,9 @@ CHINESE_FORMS: Final = {
         "泄漏: {device} 上 {size}[, 位于 {site}], 在经过 {chain} 的循环引用中等待垃圾回收[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}, {size} in gaps[ at {site}][, held by {chain}] "
-    "({asked} refused)[ ({who})]": (
+    "({asked} refused[ at {subject}])[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}, 空隙共 {size}[, 位于 {site}][, 被 {chain} 持有] "
-        "(被拒绝的请求: {asked})[ ({who})]"
+        "(被拒绝的请求: {asked}[, 位于 {subject}])[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
     "({asked} refused)[ ({who})]": (
@@ -56,6 +56,9 @@ CHINESE_FORMS: Final = {
     "out of memory: on {device}[ at {site}], {asked} asked for[, {number} s after recording began][ ({who})]": (
         "内存耗尽: {device}[, 位于 {site}], 请求 {asked}[, 记录开始后 {number} s][ ({who})]"
     ),
+    "overwritten as declared: {size} at {site}, {said}": "按声明改写: {size}, 位于 {site}, {said}",
+    "overwritten as declared: {size}, {said}": "按声明改写: {size}, {said}",
+    "overwritten as declared: at {site}, {said}": "按声明改写: 位于 {site}, {said}",
     "overwritten: {size} at {site}, {said}": "被改写: {size}, 位于 {site}, {said}",
     "overwritten: {size}, {said}": "被改写: {size}, {said}",
     "overwritten: at {site}, {said}": "被改写: 位于 {site}, {said}",
@@ -67,6 +70,10 @@ CHINESE_FORMS: Final = {
     "of it back, so that sizes which come once add up[ ({who})]": (
         "主机内存: {device} 上 {size}[, 位于 {site}], 每步 {growth}, 第 {first} 至 {last} 步, 锁页: torch 的分配器从不归还, "
         "因此只出现一次的大小会累积[ ({who})]"
+    ),
+    "reserved: {size} on {device}[ at {site}], cached in sizes that fit nothing later: {other} reserved for {growth} in use"
+    "[ ({who})]": (
+        "预留: {device} 上 {size}[, 位于 {site}], 缓存的块大小不再适合后来的请求: 预留 {other}, 使用 {growth}[ ({who})]"
     ),
     "reserved: {size} on {device}[ at {site}], cached for stream {number}, where no other stream gets it: {other} reserved for "
     "{growth} in use[ ({who})]": (
@@ -260,6 +267,10 @@ CHINESE_FORMS: Final = {
         "程序运行时与 {command} 对照; 查看各个流是否保留了自己的内存, 以及容器或虚拟设备的配额是否小于设备。"
     ),
     # --- watched memory
+    "{subject} was written by {call}, which may write it[ ({who})]": "{subject} 被 {call} 写入, 它可以写这块内存[ ({who})]",
+    "{subject} was written {count} times, last by {call}, which may write it[ ({who})]": (
+        "{subject} 被写入 {count} 次, 最后一次由 {call} 写入, 它可以写这块内存[ ({who})]"
+    ),
     "{subject} was written by {call} beside what that may write, such as in its padding: {bytes}": (
         "{subject} 被 {call} 写在它可写的范围之外, 例如填充处: {bytes}"
     ),

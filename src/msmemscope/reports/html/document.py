@@ -259,7 +259,10 @@ def _watch(process: ProcessSummary) -> str:
     if process.watch is None or not process.watch.was_watched:
         return ""
     count = process.watch.unexpected.height
-    return f"Watched memory: {counted(count, 'unexpected change')}" if count else "Watched memory: not overwritten"
+    if count:
+        return f"Watched memory: {counted(count, 'unexpected change')}"
+    is_written = not process.watch.changes.is_empty()
+    return "Watched memory: no unexpected change" if is_written else "Watched memory: not overwritten"
 
 
 def _failures(process: ProcessSummary) -> str:

@@ -62,6 +62,7 @@ def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite
         *_slow_leaks(process, stacks),
         *_out_of_memory(process, stacks),
         *_overwritten(process, stacks),
+        *_declared_writes(process, stacks),
         *_inefficient(process, stacks),
     ]
 
@@ -300,6 +301,15 @@ def _overwritten(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite
         )
         site = row["call_site"] or ""
         yield FoundSite(VerdictKind.OVERWRITTEN, site, site, facts, *stacks.texts(row))
+
+
+def _declared_writes(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:
+    if process.watch is None:
+        return
+    for row in process.watch.declared.head(_MOST_SITES).iter_rows(named=True):
+        facts = (("what happened", row["sentence"]), ("operator", row["operator"] or ""))
+        site = row["call_site"] or ""
+        yield FoundSite(VerdictKind.DECLARED_WRITE, site, site, facts, *stacks.texts(row))
 
 
 def _inefficient(process: ProcessSummary, stacks: _Stacks) -> Iterator[FoundSite]:

@@ -17,7 +17,11 @@ from msmemscope.reports.verdict import QUESTION_OF, VerdictKind
 if TYPE_CHECKING:
     from msmemscope.view.queries.process_view import ProcessView
 
-_SEVERITIES: Final = {VerdictKind.INEFFICIENT.value: "warning", "nothing": "good"}
+_SEVERITIES: Final = {
+    VerdictKind.INEFFICIENT.value: "warning",
+    VerdictKind.DECLARED_WRITE.value: "warning",
+    "nothing": "good",
+}
 """Of kinds of sentences; of all others `bad`."""
 _LINES_AROUND: Final = 8
 

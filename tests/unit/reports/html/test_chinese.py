@@ -29,7 +29,7 @@ from msmemscope.analysis.peak.refusal_words import refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.analysis.reserved.idle_memory import Cause as IdleCause
 from msmemscope.analysis.reserved.idle_memory import IdleMemory
-from msmemscope.analysis.watch.sentences import change_sentences
+from msmemscope.analysis.watch.sentences import change_sentences, declared_write_sentences
 from msmemscope.analysis.watch.verdict import WATCH_CHANGE_SCHEMA
 from msmemscope.formats.reading import load
 from msmemscope.launch.html_report import report_parts
@@ -190,6 +190,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         for text in (
             *(sentence_of(first, figures, one) for one in comparisons), advice_of(first, figures),
             *missing_figures(figures), *(verdict_of(first, figures, step) for step in (0, 3)),
+            verdict_of(first, dataclasses.replace(figures, request_site="/app/train.py(9): work"), 3),
             *others_of(candidates, figures),
         )
     ]  # fmt: skip
@@ -253,6 +254,27 @@ def test_every_change_of_watched_memory_is_said() -> None:
     texts = change_sentences(frame).to_list()
     assert None not in texts
     assert untranslated([*texts, f"overwritten: 64 bytes at /app/train.py(3): work, {texts[0]}"]) == []
+
+
+@pytest.mark.parametrize("watch", ["tensor", "address"])
+@pytest.mark.parametrize("writes", [1, 1200])
+@pytest.mark.parametrize("call", [7, None])
+def test_declared_writes_are_chinese(watch: str, writes: int, call: int | None) -> None:
+    """By themselves, and as what was found."""
+    row = {
+        "watch": watch,
+        "name": "test",
+        "device": 0,
+        "size": 64,
+        "writes": writes,
+        "operator": "aten.add_",
+        "call": call,
+    }
+    (text,) = declared_write_sentences(pl.DataFrame([row], schema_overrides={"call": pl.Int64()}))
+    site = "/app/train.py(3): work"
+    heads = ("64 bytes", f"64 bytes at {site}", f"at {site}")
+    found = [f"{VerdictKind.DECLARED_WRITE.value}: {head}, {text}" for head in heads]
+    assert untranslated([text, *found, f"{found[1]} (ranks 0-3)"]) == []
 
 
 FACTS: list[Mapping[str, tuple[str, ...]]] = [
