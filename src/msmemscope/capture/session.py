@@ -277,6 +277,7 @@ class Session:
     def _begin_python_collection(self) -> None:
         config = self.config
         if config.events & _BLOCK_ITEMS:
+            _native.begin_host_samples()
             from msmemscope.capture.out_of_memory import observe_out_of_memory
 
             observe_out_of_memory(lambda: self.config)
@@ -385,6 +386,7 @@ class Session:
                 # What the interpreter frees from here on, the program held to its end.
                 _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
+        _native.end_host_samples()
 
 
 def _use(config: Config) -> None:
@@ -424,7 +426,7 @@ def config(**settings: Any) -> None:
     defaults.
 
     Args:
-        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `holder_time`, `data_format`
+        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `host`, `max_size`, `holder_time`, `data_format`
             (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
             `watch_checksum`. What a log is made with (`output`, `data_format`,
             `max_size`) can be set once; a later call that wants it otherwise is told so on stderr. A setting that is

@@ -50,6 +50,7 @@ _STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END
 _NEEDED_BY_LEAKS: Final = (
     *MEMORY_KINDS, *_STEP_KINDS,
     EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
+    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_MEMORY,
 )  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS,
