@@ -23,13 +23,14 @@ constexpr std::uint64_t kMostMeanBytes = 32UL << 20U;
 constexpr std::uint64_t kFastNs = 250'000;
 constexpr std::uint64_t kSlowNs = 1'000'000;
 
-// A process that records nothing else begins a log when so much of what it has sampled is alive: most processes that load
-// a framework never get there.
+// A process that records nothing else begins a log when so much of what it has sampled is alive: most processes that
+// load a framework never get there.
 constexpr std::uint64_t kWorthALogBytes = 16UL << 20U;
 // Samples that are followed at once: about 4 MiB.
 constexpr std::uint64_t kMostSamples = 100'000;
 
-// Frames of native stacks, where the settings want none: enough to get out of the C++ library and of Python's allocators.
+// Frames of native stacks, where the settings want none: enough to get out of the C++ library and of Python's
+// allocators.
 constexpr std::uint32_t kLeastNativeDepth = 12;
 
 constexpr std::uint64_t kFigureNs = 20'000'000;
@@ -47,10 +48,14 @@ constexpr double kLn2 = 0.693147180559945309;
 double minus_log(std::uint64_t bits) noexcept {
     const std::uint64_t numerator = bits + 1;
     const auto exponent = static_cast<int>(63U - static_cast<unsigned>(__builtin_clzll(numerator)));
-    const double mantissa = static_cast<double>(numerator) / static_cast<double>(std::uint64_t{1} << exponent);  // 1 to 2
-    const double part = (mantissa - 1) / (mantissa + 1);  // ln(m) = 2 artanh(part)
+    const double mantissa =
+        static_cast<double>(numerator) / static_cast<double>(std::uint64_t{1} << exponent);  // 1 to 2
+    const double part = (mantissa - 1) / (mantissa + 1);                                     // ln(m) = 2 artanh(part)
     const double square = part * part;
-    const double series = 1 + square * (1.0 / 3 + square * (1.0 / 5 + square * (1.0 / 7 + square * (1.0 / 9 + square * (1.0 / 11 + square * (1.0 / 13))))));
+    const double series =
+        1 + square * (1.0 / 3 +
+                      square * (1.0 / 5 +
+                                square * (1.0 / 7 + square * (1.0 / 9 + square * (1.0 / 11 + square * (1.0 / 13))))));
     return (53 - exponent) * kLn2 - 2 * part * series;
 }
 
@@ -61,7 +66,10 @@ double chance(double x) noexcept {
     }
     // exp(-x) = exp(-x / 64) to the power of 64; for a small x the difference to 1 comes from the series itself.
     const double part = x < 0.01 ? x : x / 64;
-    const double difference = part * (1 - part / 2 * (1 - part / 3 * (1 - part / 4 * (1 - part / 5 * (1 - part / 6 * (1 - part / 7 * (1 - part / 8)))))));
+    const double difference =
+        part *
+        (1 - part / 2 *
+                 (1 - part / 3 * (1 - part / 4 * (1 - part / 5 * (1 - part / 6 * (1 - part / 7 * (1 - part / 8)))))));
     if (x < 0.01) {
         return difference;
     }
@@ -139,6 +147,13 @@ void write_figure(ProcessState& state, std::uint64_t now) noexcept {
     }
 }
 
+bool is_collected(const ProcessState& state) noexcept {
+    // The state of a forked child is not made before there is something to record.
+    const bool is_fresh = state.epoch.load(std::memory_order_acquire) == 0;
+    const auto& collecting = is_fresh ? collecting_across_fork : state.collecting;
+    return (collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0;
+}
+
 void append_end(ProcessState& state, const LiveBlock& sample) noexcept {
     Event event{format::EventKind::kHostSampleFree};
     event.address = sample.address;
@@ -181,7 +196,7 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     const std::uint64_t mean = sampler.mean_bytes;
     ProcessState* const state = process_state;
     if (memory == nullptr || state == nullptr || thread_handle.depth != 0 ||
-        !is_sampling.load(std::memory_order_relaxed) || !recorder::is_selected(kSelectAlloc) ||
+        !is_sampling.load(std::memory_order_relaxed) || !is_collected(*state) ||
         state->failed.load(std::memory_order_relaxed)) {
         draw(sampler);
         return;
@@ -191,8 +206,7 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     draw(sampler);
     const double share = chance(static_cast<double>(bytes) / static_cast<double>(mean));
     const auto estimate = static_cast<std::uint64_t>(static_cast<double>(bytes) / share);
-    LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone,
-                           format::kDeviceNone, 0, 0};
+    LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
     if (state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen &&
         state->host_unrecorded_bytes.load(std::memory_order_relaxed) < kWorthALogBytes) {
         sample.size_bytes = estimate;

@@ -1,14 +1,14 @@
 // Memory of the host that is no tensor: a sample of the allocations of the whole process, each with its call stack.
 //
-// Every byte that is allocated has the same chance to be one at which a sample is taken: the distances between such bytes
-// have an exponential distribution (a Poisson process), with a mean of 512 KiB. So an allocation of s bytes is sampled
-// with a chance of 1 - exp(-s / mean), and stands for s / (1 - exp(-s / mean)) bytes: sums of these are right on average,
-// whatever the sizes. A thread that allocates faster than a sample per 250 us takes a larger mean: the mean depends on
-// what came before alone, so the sums stay right.
+// Every byte that is allocated has the same chance to be one at which a sample is taken: the distances between such
+// bytes have an exponential distribution (a Poisson process), with a mean of 512 KiB. So an allocation of s bytes is
+// sampled with a chance of 1 - exp(-s / mean), and stands for s / (1 - exp(-s / mean)) bytes: sums of these are right
+// on average, whatever the sizes. A thread that allocates faster than a sample per 250 us takes a larger mean: the mean
+// depends on what came before alone, so the sums stay right.
 //
 // An allocation that is not sampled costs a subtraction and a branch; a free of such a block one look at a table of
-// 64 KiB. Nothing here takes a lock or allocates. What is remembered of samples lies in ProcessState, which fork wipes: a
-// child begins without samples, and says nothing of blocks that its parent allocated.
+// 64 KiB. Nothing here takes a lock or allocates. What is remembered of samples lies in ProcessState, which fork wipes:
+// a child begins without samples, and says nothing of blocks that its parent allocated.
 #pragma once
 
 #include <cstddef>

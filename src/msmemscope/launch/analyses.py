@@ -252,7 +252,7 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
 def _leaks(capture: Capture, recordings: RunRecordings, remarks: list[str]) -> LeakOverview | None:
     """Returns what is said about leaks; None, and a remark, if nothing can be."""
     counts = capture.kind_counts()
-    if counts.get(EventKind.MALLOC, 0) == 0:
+    if counts.get(EventKind.MALLOC, 0) == 0 and counts.get(EventKind.HOST_SAMPLE, 0) == 0:
         return None  # what the recording leaves out stands in the summary anyway
     coverage = recorded_coverage(LEAKS, Recorded.of_capture(capture))
     if not coverage.is_answered:
@@ -276,6 +276,8 @@ def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | N
 
 def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[str, ...]]:
     """Return leaks as far as they could be judged: None if nothing could, with a remark for each reason."""
+    if found.host_growth is not None and found.host_growth.is_growing:
+        return found, ()
     if found.step_leaks.steps_ended == 0:
         # Then growth over time is judged; where that could not be either, it says why.
         return (None, (_NO_STEPS,)) if found.slow_leaks.remarks else (found, ())

@@ -162,7 +162,13 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
 
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
-"""What host memory that grows without tensors may be."""
+"""What host memory that grows without tensors may be, where nothing was sampled."""
+UNEXPLAINED_HOST_MEMORY: Final = (
+    "outside of tensors: sampled allocations explain little of it, as of memory that is freed and kept by the C library"
+)
+"""The same where samples name no line."""
+HOST_MEMORY_REMEDY: Final = "keep less there, or clear it now and then: what is alive of that line only adds up"
+"""What to do about a line that makes memory which stays."""
 
 KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
 """What pinned memory that grows is."""
@@ -179,12 +185,22 @@ def _pinned_memory(writer: ReportWriter, found: PinnedGrowth | None) -> None:
         )
 
 
+def host_growth_words(found: HostGrowth) -> str:
+    """Return when host memory grew and what it is, as findings say it behind the bytes and the line."""
+    when = f"in steps {found.first_step} to {found.last_step}" if found.is_over_steps else "over the run"
+    if found.site is not None:
+        live = format_bytes(found.site.live_bytes)
+        return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}"
+    return f"{when}, {UNEXPLAINED_HOST_MEMORY if found.is_sampled else OTHER_HOST_MEMORY}"
+
+
 def _host_memory(writer: ReportWriter, found: HostGrowth | None) -> None:
     if found is None or not found.is_growing:
         return
+    at = f" at {found.site.site}" if found.site else ""
+    pace = f", {format_bytes(found.bytes_per_step)} per step" if found.bytes_per_step else ""
     writer.sentence(
-        f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
-        f"{format_bytes(found.bytes_per_step)} per step, {OTHER_HOST_MEMORY}. "
+        f"Host memory grew by {format_bytes(found.growth_bytes)}{at}{pace}, {host_growth_words(found)}. "
         f"Resident at the end: {format_bytes(found.resident_bytes)} that belong to no file.",
         indent=0,
     )

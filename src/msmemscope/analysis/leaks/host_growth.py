@@ -1,9 +1,13 @@
 """Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, what an allocator keeps.
 
-Their allocations are not recorded. But at the end of steps it is recorded how much of the process's resident memory belongs
+At the end of steps it is recorded how much of the process's resident memory belongs
 to no file, at most once per millisecond. What is left of it without CPU tensors, and without memory of an emulated device,
 which lies in the process, is judged by its floor: the least in each of some equally long stretches of steps. A floor that
 rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
+
+Which line made it, samples of allocations say, if they explain enough of it. And where steps are too few to tell, or the
+program has none, samples alone can show growth: of a line whose memory stays, and which went on to make some in each of the
+last stretches of the time in which anything was sampled.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.leaks.host_samples import HostSamples, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -34,6 +39,18 @@ _LEAST_FIGURES: Final = 4
 """In a stretch."""
 _LEAST_RISE: Final = 0.1
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
+_LEAST_EXPLAINED: Final = 1 / 3
+"""Of the growth, that samples must explain for a line to be named."""
+_LEAST_OF_LINE: Final = 1 / 4
+"""Of what samples explain, that a line must have made to be named."""
+_JUDGED_STRETCHES: Final = 4
+"""Of a run without steps, the last ones, in each of which the line must go on."""
+_LEAST_OF_STRETCH: Final = 0.05
+"""Of what the line made, in each of them."""
+_LEAST_SAMPLES: Final = 12
+"""By which growth is known that no steps show."""
+_LEAST_OF_GROWTH: Final = 1 / 2
+"""Of the growth of the process, that the line must have made then."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,22 +65,39 @@ class HostGrowth:
     """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank."""
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
+    site: HostSite | None = None
+    """The line that made most of it; None where samples do not say."""
+    is_sampled: bool = False
+    """Whether allocations were sampled while it grew."""
+
+    @property
+    def is_over_steps(self) -> bool:
+        """Whether steps show the growth; otherwise samples do, and it is that of the whole run."""
+        return self.last_step > 0
 
     @property
     def bytes_per_step(self) -> int:
-        """The mean growth."""
-        return round(self.growth_bytes / max(self.last_step - self.first_step, 1))
+        """The mean growth; 0 where it is not that of steps."""
+        return round(self.growth_bytes / max(self.last_step - self.first_step, 1)) if self.is_over_steps else 0
 
 
 def find_host_growth(recording: Recording) -> HostGrowth | None:
     """Judge the host memory of a process.
 
     Args:
-        recording: With STEP or IMPLIED_STEP events, MALLOC and FREE.
+        recording: With STEP or IMPLIED_STEP events, MALLOC and FREE; with samples, lines are named.
 
     Returns:
         None where too few figures were recorded to tell.
     """
+    samples = HostSamples.of(recording)
+    over_steps = _growth_over_steps(recording, samples)
+    if over_steps is not None and over_steps.is_growing:
+        return over_steps
+    return _growth_of_the_run(recording, samples) or over_steps
+
+
+def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     steps = recording.steps.select("number", sequence="end_sequence")
     figures = (
         recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
@@ -74,7 +108,8 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     if figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
     anonymous = figures["anonymous"].to_numpy()
-    other = anonymous - _known_bytes(recording, figures["sequence"].to_numpy())
+    sequences = figures["sequence"].to_numpy()
+    other = anonymous - _known_bytes(recording, sequences)
     numbers = figures["number"].to_numpy()
     edges = np.linspace(numbers[0], numbers[-1] + 1, _STRETCHES + 1)
     stretches = np.split(other, np.searchsorted(numbers, edges[1:-1]))
@@ -87,12 +122,67 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     begin = 0 if was_steady else len(stretches[0])
     growth = int(other[-1] - other[begin])
     is_steady = bool((rises >= _LEAST_RISE * (floors[-1] - floors[0])).all())
-    return HostGrowth(
+    found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
         resident_bytes=int(anonymous[-1]),
         growth_bytes=growth,
         is_growing=is_steady and min(growth, int(floors[-1] - floors[0])) >= LEAST_HOST_GROWTH_BYTES,
+    )
+    if not found.is_growing:
+        return found
+    live = samples.alive(int(sequences[begin]), int(sequences[-1]))
+    return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
+
+
+def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
+    """The line that made most of the growth, if samples of what was made meanwhile and is alive explain enough of it."""
+    explained = live.total_bytes
+    if explained < _LEAST_EXPLAINED * growth_bytes:
+        return None
+    site, _ = live.by_line(recording)[0]
+    return site if site.live_bytes >= _LEAST_OF_LINE * explained else None
+
+
+def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+    """Growth that a line goes on to make over the run, without regard to steps."""
+    figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0))
+    if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
+        return None
+    # A program gives back what it held when its main function returns: the end is where most of it was there.
+    end = samples.most_alive()
+    live = samples.alive(0, end).without_imports(recording)
+    if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
+        return None
+    sequences = figures["sequence"].to_numpy()
+    anonymous = figures["size"].to_numpy()
+    other = anonymous - _known_bytes(recording, sequences)
+    last = max(int(np.searchsorted(sequences, end, side="right")) - 1, 0)
+    growth = int(other[: last + 1][-1] - other[0])
+    moments = samples.rows["timestamp_ns"].to_numpy().astype(np.float64)
+    edges = np.linspace(moments[0], moments[-1], _STRETCHES + 1)[1:-1]
+    site, of_line = live.by_line(recording)[0]
+    made = np.bincount(
+        np.searchsorted(edges, of_line.rows["timestamp_ns"].to_numpy().astype(np.float64), side="right"),
+        weights=of_line.rows["bytes"].to_numpy(),
+        minlength=_STRETCHES,
+    )
+    goes_on = bool((made[-_JUDGED_STRETCHES:] >= _LEAST_OF_STRETCH * made.sum()).all())
+    is_growing = (
+        goes_on
+        and site.samples >= _LEAST_SAMPLES
+        and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
+    )
+    if not is_growing:
+        return None
+    return HostGrowth(
+        first_step=0,
+        last_step=0,
+        resident_bytes=int(anonymous[last]),
+        growth_bytes=max(growth, live.total_bytes),
+        is_growing=True,
+        site=site,
+        is_sampled=True,
     )
 
 
