@@ -44,6 +44,16 @@ const auto hooked_realloc = tests::hooked(host_heap::kHooks, "realloc", &imagine
 const auto hooked_mmap = tests::hooked(host_heap::kHooks, "mmap", &::mmap);
 const auto hooked_munmap = tests::hooked(host_heap::kHooks, "munmap", &::munmap);
 
+// The next thread gets the number that attributes stand for, or a new one.
+int imagine_thread(pthread_t* thread, const pthread_attr_t* attributes, void* (*)(void*), void*) {
+    *thread = reinterpret_cast<pthread_t>(attributes != nullptr ? attributes : imagine(64));
+    return 0;
+}
+int imagine_end(pthread_t, void**) { return 0; }
+
+const auto hooked_create = tests::hooked(host_heap::kHooks, "pthread_create", &imagine_thread);
+const auto hooked_join = tests::hooked(host_heap::kHooks, "pthread_join", &imagine_end);
+
 std::string settings_of(const ScratchFolder& folder) { return folder.settings("host=sampled\n"); }
 
 // Samples that are alive, by the numbers of their records; every end has a beginning.
@@ -140,6 +150,20 @@ void mappings(void*& kept) {
     map(PROT_READ | PROT_WRITE, MAP_STACK);
 }
 
+// Each is 32 KiB; those that were joined are gone, and so is one whose place another one has.
+void threads_are_memory() {
+    constexpr std::size_t kThreads = 5;
+    pthread_t threads[kThreads];
+    for (pthread_t& thread : threads) {
+        CHECK_EQUAL(hooked_create(&thread, nullptr, nullptr, nullptr), 0);
+    }
+    hooked_create(&threads[0], reinterpret_cast<pthread_attr_t*>(threads[0]), nullptr, nullptr);
+    CHECK_EQUAL(hooked_join(threads[1], nullptr), 0);
+    for (std::size_t thread : {0UL, 2UL, 3UL, 4UL}) {
+        CHECK_EQUAL(hooked_join(threads[thread], nullptr), 0);
+    }
+}
+
 void a_child_is_on_its_own(const ScratchFolder& folder, void* inherited) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -181,6 +205,7 @@ int main() {
     sums_are_right_whatever_the_sizes();
     moved_blocks();
     calls_from_within();
+    threads_are_memory();
     std::vector<void*> kept;
     threads_come_and_go(kept);
     for (void* const memory : kept) {
@@ -197,6 +222,11 @@ int main() {
 
     const tests::Log log = tests::read_log(folder.path(), getpid());
     check_sums(log);
+    std::size_t threads = 0;
+    for (const format::Record& record : log.of(EventKind::kHostSample)) {
+        threads += record.size == 32L << 10U && record.extra == 32UL << 10U ? 1 : 0;
+    }
+    CHECK_EQUAL(threads, 6U);
     std::set<std::uint64_t> found;
     for (const auto& [number, record] : live_samples(log)) {
         found.insert(record.address);

@@ -162,9 +162,14 @@ void append_end(ProcessState& state, const LiveBlock& sample) noexcept {
     append_here(state, event);
 }
 
+bool may_record(const ProcessState* state) noexcept {
+    return state != nullptr && thread_handle.depth == 0 && is_sampling.load(std::memory_order_relaxed) &&
+           is_collected(*state) && !state->failed.load(std::memory_order_relaxed);
+}
+
 // False: no more samples can be followed.
-bool record(const RecordingScope& scope, ProcessState& state, LiveBlock sample, std::uint64_t estimate,
-            const char* function, const CallSite& site) noexcept {
+bool write(const RecordingScope& scope, ProcessState& state, LiveBlock sample, std::uint64_t estimate,
+           const char* function, const CallSite& site) noexcept {
     Event event{format::EventKind::kHostSample};
     event.address = sample.address;
     event.size = static_cast<std::int64_t>(sample.size_bytes);
@@ -181,6 +186,27 @@ bool record(const RecordingScope& scope, ProcessState& state, LiveBlock sample, 
     return true;
 }
 
+void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::uint64_t estimate, const char* function,
+            const CallSite& site) noexcept {
+    LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
+    if (state.phase.load(std::memory_order_acquire) != CapturePhase::kOpen &&
+        state.host_unrecorded_bytes.load(std::memory_order_relaxed) < kWorthALogBytes) {
+        sample.size_bytes = estimate;
+        if (follow(state, sample)) {
+            state.host_unrecorded_bytes.fetch_add(estimate, std::memory_order_relaxed);
+        }
+        return;
+    }
+    bool is_followed = true;
+    if (const RecordingScope scope(false); scope) {
+        write_figure(state, clock_ns());
+        is_followed = write(scope, state, sample, estimate, function, site);
+    }
+    if (!is_followed && !state.host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
+        recorder::note_fact("host_samples", "full");
+    }
+}
+
 }  // namespace
 
 void note_allocation(const void* memory, std::uint64_t bytes, const char* function, const CallSite& site) noexcept {
@@ -195,9 +221,7 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     }
     const std::uint64_t mean = sampler.mean_bytes;
     ProcessState* const state = process_state;
-    if (memory == nullptr || state == nullptr || thread_handle.depth != 0 ||
-        !is_sampling.load(std::memory_order_relaxed) || !is_collected(*state) ||
-        state->failed.load(std::memory_order_relaxed)) {
+    if (memory == nullptr || !may_record(state)) {
         draw(sampler);
         return;
     }
@@ -205,23 +229,14 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     adapt_mean(sampler, now);
     draw(sampler);
     const double share = chance(static_cast<double>(bytes) / static_cast<double>(mean));
-    const auto estimate = static_cast<std::uint64_t>(static_cast<double>(bytes) / share);
-    LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
-    if (state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen &&
-        state->host_unrecorded_bytes.load(std::memory_order_relaxed) < kWorthALogBytes) {
-        sample.size_bytes = estimate;
-        if (follow(*state, sample)) {
-            state->host_unrecorded_bytes.fetch_add(estimate, std::memory_order_relaxed);
-        }
-        return;
-    }
-    bool is_followed = true;
-    if (const RecordingScope scope(false); scope) {
-        write_figure(*state, now);
-        is_followed = record(scope, *state, sample, estimate, function, site);
-    }
-    if (!is_followed && !state->host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
-        recorder::note_fact("host_samples", "full");
+    record(*state, memory, bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) / share), function, site);
+}
+
+bool are_taken() noexcept { return may_record(process_state); }
+
+void note_whole(const void* place, std::uint64_t bytes, const char* function, const CallSite& site) noexcept {
+    if (ProcessState* const state = process_state; may_record(state)) {
+        record(*state, place, bytes, bytes, function, site);
     }
 }
 

@@ -51,9 +51,15 @@ __attribute__((always_inline)) inline bool may_be_sample(const void* memory) noe
                             0);
 }
 
+// Whether samples are taken in this process now.
+bool are_taken() noexcept;
+
 // An allocation that is_due() said yes to: decides whether it is sampled, records it if so, and begins the way to the
 // next sample. memory: null if there is none to record. function: what allocated it ("malloc").
 void note_allocation(const void* memory, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
+
+// Something that takes memory where no allocation is seen, as a thread does: recorded in any case, as that many bytes.
+void note_whole(const void* place, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
 
 // A block that is about to be freed, or moved; it is passed over if it is no sample. To be called before the real call,
 // as another thread may be given the address right after it.

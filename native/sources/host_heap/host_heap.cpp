@@ -1,12 +1,16 @@
 #include "sources/host_heap/host_heap.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
 
 #include "core/observe/host_samples.h"
+#include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
 
 namespace msmemscope::host_heap {
@@ -151,7 +155,50 @@ int unmap(const Call<int(void*, std::size_t)>& call, void* memory, std::size_t b
     return call.real(memory, bytes);
 }
 
+// What a thread takes at least, besides what it allocates itself: the pages of its stack that it uses, and its part of
+// the variables of all libraries, which the dynamic loader allocates for it.
+constexpr std::uint64_t kThreadBytes = 32UL << 10U;
+
+void* place_of(pthread_t thread) noexcept { return reinterpret_cast<void*>(thread); }
+
+// The thread that was just created. It may have ended, and what held its number may be gone with it, so the kernel
+// reads.
+bool read_thread(const pthread_t* place, pthread_t& thread) noexcept {
+    const KeepErrno keep_errno;
+    const iovec here{&thread, sizeof(thread)};
+    const iovec there{const_cast<pthread_t*>(place), sizeof(thread)};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof(thread));
+}
+
+int create_thread(const Call<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>& call, pthread_t* thread,
+                  const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+    const int result = call.real(thread, attributes, start, argument);
+    pthread_t created{};
+    if (result != 0 || !host_samples::are_taken() || !read_thread(thread, created)) {
+        return result;
+    }
+    if (may_be_sample(place_of(created))) {
+        end_sample(place_of(created));  // a thread that nobody joined has ended, and left its place to this one
+    }
+    host_samples::note_whole(place_of(created), kThreadBytes, "pthread_create", call.site);
+    return 0;
+}
+
+int join_thread(const Call<int(pthread_t, void**)>& call, pthread_t thread, void** result) {
+    LiveBlock sample{};
+    const bool was_sample = may_be_sample(place_of(thread)) && host_samples::take(place_of(thread), sample);
+    const int error = call.real(thread, result);
+    if (was_sample && error != 0) {
+        host_samples::put_back(sample);
+    } else if (was_sample) {
+        host_samples::note_free(sample);
+    }
+    return error;
+}
+
 constexpr Hook kHookList[] = {
+    hook<&create_thread>(nullptr, "pthread_create", nullptr),
+    hook<&join_thread>(nullptr, "pthread_join", nullptr),
     hook<&allocate>(nullptr, "malloc", nullptr),
     hook<&allocate_zeros>(nullptr, "calloc", nullptr),
     hook<&reallocate>(nullptr, "realloc", nullptr),

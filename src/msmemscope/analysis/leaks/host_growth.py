@@ -6,8 +6,8 @@ which lies in the process, is judged by its floor: the least in each of some equ
 rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
 
 Which line made it, samples of allocations say, if they explain enough of it. And where steps are too few to tell, or the
-program has none, samples alone can show growth: of a line whose memory stays, and which went on to make some in each of the
-last stretches of the time in which anything was sampled.
+program has none, samples alone can show growth: of a line whose memory stays, and which went on to make some in most of the
+stretches of the run, up to near its end. Time in which modules are imported does not count.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
 """Of what samples explain, that a line must have made to be named."""
-_JUDGED_STRETCHES: Final = 4
-"""Of a run without steps, the last ones, in each of which the line must go on."""
+_STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
+"""Of a run without steps, those in each of which the line must go on: the first ones, or the second ones."""
 _LEAST_OF_STRETCH: Final = 0.05
 """Of what the line made, in each of them."""
 _LEAST_SAMPLES: Final = 12
@@ -62,7 +62,8 @@ class HostGrowth:
     resident_bytes: int
     """At the end of `last_step`, CPU tensors and all: what belongs to no file."""
     growth_bytes: int
-    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank."""
+    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run: what
+    samples say of it, without imports."""
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
     site: HostSite | None = None
@@ -92,9 +93,7 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     """
     samples = HostSamples.of(recording)
     over_steps = _growth_over_steps(recording, samples)
-    if over_steps is not None and over_steps.is_growing:
-        return over_steps
-    return _growth_of_the_run(recording, samples) or over_steps
+    return _growth_of_the_run(recording, samples) if over_steps is None else over_steps
 
 
 def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
@@ -159,17 +158,10 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     other = anonymous - _known_bytes(recording, sequences)
     last = max(int(np.searchsorted(sequences, end, side="right")) - 1, 0)
     growth = int(other[: last + 1][-1] - other[0])
-    moments = samples.rows["timestamp_ns"].to_numpy().astype(np.float64)
-    edges = np.linspace(moments[0], moments[-1], _STRETCHES + 1)[1:-1]
     site, of_line = live.by_line(recording)[0]
-    made = np.bincount(
-        np.searchsorted(edges, of_line.rows["timestamp_ns"].to_numpy().astype(np.float64), side="right"),
-        weights=of_line.rows["bytes"].to_numpy(),
-        minlength=_STRETCHES,
-    )
-    goes_on = bool((made[-_JUDGED_STRETCHES:] >= _LEAST_OF_STRETCH * made.sum()).all())
+    made = _made_in_stretches(recording, samples, of_line)
     is_growing = (
-        goes_on
+        any((made[part] >= _LEAST_OF_STRETCH * made.sum()).all() for part in _STRETCHES_OF_A_LINE)
         and site.samples >= _LEAST_SAMPLES
         and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
     )
@@ -179,11 +171,26 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
         first_step=0,
         last_step=0,
         resident_bytes=int(anonymous[last]),
-        growth_bytes=max(growth, live.total_bytes),
+        growth_bytes=live.total_bytes,
         is_growing=True,
         site=site,
         is_sampled=True,
     )
+
+
+def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: HostSamples) -> Bytes:
+    """The bytes that a line made in each of some equally long stretches of the run."""
+    own = set(samples.without_imports(recording).rows["sequence"].to_list())
+    sequences = samples.rows["sequence"].to_list()
+    moments = samples.rows["timestamp_ns"].cast(pl.Int64).to_numpy()
+    passed = np.diff(moments, prepend=moments[0])
+    passed[[number not in own for number in sequences]] = 0
+    clock = np.cumsum(np.maximum(passed, 0))
+    last = int(recording.events["timestamp_ns"].cast(pl.Int64).max() or 0)
+    whole = int(clock[-1]) + max(last - int(moments[-1]), 0)
+    at = clock[np.isin(samples.rows["sequence"].to_numpy(), of_line.rows["sequence"].to_numpy())]
+    stretch = np.minimum(at * _STRETCHES // max(whole, 1), _STRETCHES - 1)
+    return np.bincount(stretch, weights=of_line.rows["bytes"].to_numpy(), minlength=_STRETCHES).astype(np.int64)
 
 
 def _known_bytes(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> Bytes:

@@ -30,13 +30,19 @@ NEVER: Final = np.iinfo(np.uint64).max
 PYTHON_OBJECTS: Final = "Python objects"
 NUMPY_ARRAYS: Final = "NumPy arrays"
 NATIVE_MEMORY: Final = "native memory"
+THREADS: Final = "threads"
+_CREATE_THREAD: Final = "pthread_create"
 
 _IMPORTING: Final = "<frozen importlib._bootstrap"
 _MODULE: Final = re.compile(r"(?:.*/)?([^/(]+)\(")
 _PASSED_ON: Final = re.compile(r"lib(?:c|stdc\+\+|m|pthread|ffi|gcc_s)[-.]|ld-linux|_ctypes\.")
 """Libraries that allocate for others: the C and the C++ library, and what calls C functions for Python."""
-_INTERPRETER: Final = re.compile(r"libpython|python[0-9.]*t?$|_(?:pickle|json|datetime|struct|collections|asyncio|elementtree)\.")
-_NUMPY: Final = re.compile(r"_multiarray_umath|_umath_linalg|lapack_lite|_(?:generator|mt19937|bounded_integers|common|pcg64)\.")
+_INTERPRETER: Final = re.compile(
+    r"libpython|python[0-9.]*t?$|_(?:pickle|json|datetime|struct|collections|asyncio|elementtree)\."
+)
+_NUMPY: Final = re.compile(
+    r"_multiarray_umath|_umath_linalg|lapack_lite|_(?:generator|mt19937|bounded_integers|common|pcg64)\."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +55,7 @@ class HostSite:
     """An estimate."""
     samples: int
     what: str
-    """`Python objects`, `NumPy arrays`, or `native memory of libX.so`: most of it."""
+    """`Python objects`, `NumPy arrays`, `threads` or `native memory of libX.so`: most of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +64,7 @@ class HostSamples:
 
     rows: pl.DataFrame
     """One per sample in the order of their records: `sequence`, `timestamp_ns`, `bytes` (that it stands for), `end_sequence`
-    (NEVER if it was not freed), STACK_COLUMNS."""
+    (NEVER if it was not freed), STACK_COLUMNS, `is_thread`."""
 
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:
@@ -68,6 +74,7 @@ class HostSamples:
         ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
             sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64)
         )
+        threads = recording.strings.filter(pl.col("text") == _CREATE_THREAD)["id"]
         rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
         return cls(
             rows.select(
@@ -77,6 +84,7 @@ class HostSamples:
                 pl.col("end_sequence").fill_null(NEVER),
                 *STACK_COLUMNS[:2],
                 pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator
+                pl.col("name_id").is_in(threads.implode()).alias("is_thread"),
             )
         )
 
@@ -88,7 +96,9 @@ class HostSamples:
             until: Of the second.
         """
         return HostSamples(
-            self.rows.filter((pl.col("sequence") > after) & (pl.col("sequence") <= until) & (pl.col("end_sequence") > until))
+            self.rows.filter(
+                (pl.col("sequence") > after) & (pl.col("sequence") <= until) & (pl.col("end_sequence") > until)
+            )
         )
 
     def without_imports(self, recording: Recording) -> HostSamples:
@@ -131,10 +141,10 @@ class HostSamples:
 
 
 def _most_of(part: pl.DataFrame, native_stacks: dict[int, str]) -> str:
-    sums = part.group_by("native_stack_id").agg(pl.col("bytes").sum())
+    sums = part.group_by("native_stack_id", "is_thread").agg(pl.col("bytes").sum())
     by_kind: dict[str, int] = {}
-    for stack, size in sums.iter_rows():
-        what = _kind_of(native_stacks.get(stack) or "")
+    for stack, is_thread, size in sums.iter_rows():
+        what = THREADS if is_thread else _kind_of(native_stacks.get(stack) or "")
         by_kind[what] = by_kind.get(what, 0) + size
     return max(sorted(by_kind), key=lambda what: by_kind[what])
 
