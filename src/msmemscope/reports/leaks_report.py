@@ -16,6 +16,7 @@ from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word
 from msmemscope.model.owners import driver_owner
 from msmemscope.model.pools import Pool, is_pinned_memory, pool_word
+from msmemscope.reports.host_growth_words import host_growth_words
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -161,15 +162,6 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
     _summary(writer, int(blocks["size"].sum()), blocks.height)
 
 
-OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
-"""What host memory that grows without tensors may be, where nothing was sampled."""
-UNEXPLAINED_HOST_MEMORY: Final = (
-    "outside of tensors: sampled allocations explain little of it, as of memory that is freed and kept by the C library"
-)
-"""The same where samples name no line."""
-HOST_MEMORY_REMEDY: Final = "keep less there, or clear it now and then: what is alive of that line only adds up"
-"""What to do about a line that makes memory which stays."""
-
 KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
 """What pinned memory that grows is."""
 
@@ -183,15 +175,6 @@ def _pinned_memory(writer: ReportWriter, found: PinnedGrowth | None) -> None:
             "PYTORCH_NPU_ALLOC_CONF=pinned_max_cached_size_mb:1.",
             indent=0,
         )
-
-
-def host_growth_words(found: HostGrowth) -> str:
-    """Return when host memory grew and what it is, as findings say it behind the bytes and the line."""
-    when = f"in steps {found.first_step} to {found.last_step}" if found.is_over_steps else "over the run"
-    if found.site is not None:
-        live = format_bytes(found.site.live_bytes)
-        return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}"
-    return f"{when}, {UNEXPLAINED_HOST_MEMORY if found.is_sampled else OTHER_HOST_MEMORY}"
 
 
 def _host_memory(writer: ReportWriter, found: HostGrowth | None) -> None:

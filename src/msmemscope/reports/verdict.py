@@ -309,7 +309,8 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
 def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
-    from msmemscope.reports.leaks_report import HOST_MEMORY_REMEDY, KEPT_PINNED_MEMORY, host_growth_words
+    from msmemscope.reports.host_growth_words import HOST_MEMORY_REMEDY, host_growth_words
+    from msmemscope.reports.leaks_report import KEPT_PINNED_MEMORY
 
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
     leaking = process.leaks.step_leaks.leaking_sites
