@@ -35,8 +35,9 @@ _CREATE_THREAD: Final = "pthread_create"
 
 _IMPORTING: Final = "<frozen importlib._bootstrap"
 _MODULE: Final = re.compile(r"(?:.*/)?([^/(]+)\(")
-_PASSED_ON: Final = re.compile(r"lib(?:c|stdc\+\+|m|pthread|ffi|gcc_s)[-.]|ld-linux|_ctypes\.")
-"""Libraries that allocate for others: the C and the C++ library, and what calls C functions for Python."""
+_PASSED_ON: Final = re.compile(r"lib(?:c|stdc\+\+|m|pthread|gcc_s)[-.]|ld-linux")
+"""Libraries that allocate for others: the C and the C++ library."""
+_CALLED_BY_CTYPES: Final = re.compile(r"libffi[-.]|_ctypes\.|_cffi_backend\.")
 _INTERPRETER: Final = re.compile(
     r"libpython|python[0-9.]*t?$|_(?:pickle|json|datetime|struct|collections|asyncio|elementtree)\."
 )
@@ -157,4 +158,4 @@ def _kind_of(native_stack: str) -> str:
         return NUMPY_ARRAYS
     if _INTERPRETER.match(module):
         return PYTHON_OBJECTS
-    return f"{NATIVE_MEMORY} of {module}" if module else NATIVE_MEMORY
+    return f"{NATIVE_MEMORY} of {module}" if module and not _CALLED_BY_CTYPES.match(module) else NATIVE_MEMORY
