@@ -105,6 +105,11 @@ _TEXTS = _PROGRAMS | {
         "每个进程最多保留这么多字节的事件，丢弃最旧的事件，仍然存活的内存块绝不丢弃。0 表示没有限制。"
     ),
     f"0, or at least 1M; {_SIZE}": f"0，或至少 1M；{_CHINESE_SIZE}",
+    "Sample the allocations of host memory besides tensors, one per 512 KiB on average, so that what grows has a line. "
+    "off: no function of the C library is redirected for it.": (
+        "对张量以外的主机内存分配进行采样，平均每 512 KiB 一次，使增长的内存有对应的代码行。off：不为此重定向任何 C 库函数。"
+    ),
+    "sampled or off": "sampled 或 off",
     "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
     "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. 0: none.": (
         "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4 步、其后每次约两倍远的一步和结束时查找。0 表示不查找。"

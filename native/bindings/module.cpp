@@ -19,6 +19,7 @@
 #include "block_stack.h"
 #include "code_table.h"
 #include "core/observe/blocks.h"
+#include "core/observe/host_sampling.h"
 #include "core/observe/out_of_memory.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/attributes.h"
@@ -228,6 +229,10 @@ NB_MODULE(_native, module) {
     module.def(
         "begin_first_step", &steps::begin_first_step,
         "Step 1 begins here, although events were recorded before; nothing if a step has ended, or none is chosen.");
+    module.def("begin_host_samples", &recorder::begin_host_samples,
+               "Takes samples of host memory from now on, if the settings want them.");
+    module.def("end_host_samples", &recorder::end_host_samples,
+               "The program ends: what is freed from here on is freed because of that.");
     module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");
     module.def("end_step", &end_step, nb::arg("device"),
                "Ends a step and begins the next; returns the number of the one that ended, 0 if marks make the steps.");

@@ -65,12 +65,17 @@ constexpr Hook hook(const char* library, const char* function, const char* sourc
 struct HookTable {
     const Hook* hooks;
     std::size_t count;
+    // Whether an image's calls are redirected, by the last component of its path ("" of the program itself). Null: yes.
+    bool (*takes)(const char* image);
+    // Whether the program is given the hook, too, where it looks such a function up by its name (dlsym).
+    bool answers_names;
 };
 
 template <std::size_t Count>
-constexpr HookTable table_of(const Hook (&hooks)[Count]) {
+constexpr HookTable table_of(const Hook (&hooks)[Count], bool (*takes)(const char*) = nullptr,
+                             bool answers_names = false) {
     static_assert(Count <= 64, "the patcher keeps what came of a table's hooks as bits of one word");
-    return {hooks, Count};
+    return {hooks, Count, takes, answers_names};
 }
 
 // Every hook of every source. Defined where the sources are listed (sources/sources.cpp).

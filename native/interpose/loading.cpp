@@ -12,8 +12,9 @@ extern "C" {
 // NOLINTBEGIN(readability-identifier-naming)
 void* msmemscope_dlopen_entry(const char* name, int flags);
 void* msmemscope_dlsym_entry(void* handle, const char* name);
-__attribute__((visibility("hidden"))) void msmemscope_before_dlopen() noexcept;
-__attribute__((visibility("hidden"))) void msmemscope_before_dlsym() noexcept;
+// What they return is returned to the program in the place of the real call, null: the real one is made.
+__attribute__((visibility("hidden"))) void* msmemscope_before_dlopen() noexcept;
+__attribute__((visibility("hidden"))) void* msmemscope_before_dlsym(void* handle, const char* name) noexcept;
 __attribute__((visibility("hidden"))) void* msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
 __attribute__((visibility("hidden"))) void* msmemscope_real_dlsym = reinterpret_cast<void*>(&dlsym);
 
@@ -23,7 +24,7 @@ __attribute__((visibility("default"))) void __gmon_start__() noexcept;  // NOLIN
 // NOLINTEND(readability-identifier-naming)
 }
 
-// Both entries keep the arguments, look for new images, and jump on.
+// Both entries keep the arguments, look for new images, and return what they are given or jump on.
 #if defined(__x86_64__)
 #define MSMEMSCOPE_LOADER_ENTRY(name)      \
     asm("    .text\n"                      \
@@ -51,9 +52,12 @@ __attribute__((visibility("default"))) void __gmon_start__() noexcept;  // NOLIN
         "    .cfi_adjust_cfa_offset -8\n"  \
         "    popq %rdi\n"                  \
         "    .cfi_adjust_cfa_offset -8\n"  \
+        "    testq %rax, %rax\n"           \
+        "    jne 1f\n"                     \
         "    movq msmemscope_real_" name   \
         "(%rip), %rax\n"                   \
         "    jmp *%rax\n"                  \
+        "1:  ret\n"                        \
         "    .cfi_endproc\n"               \
         "    .size msmemscope_" name "_entry, .-msmemscope_" name "_entry\n")
 #elif defined(__aarch64__)
@@ -76,16 +80,20 @@ __attribute__((visibility("default"))) void __gmon_start__() noexcept;  // NOLIN
         "    stp x0, x1, [sp, #16]\n"                     \
         "    bl msmemscope_before_" name                  \
         "\n"                                              \
+        "    mov x17, x0\n"                               \
         "    ldp x0, x1, [sp, #16]\n"                     \
         "    ldp x29, x30, [sp], #32\n"                   \
         "    .cfi_restore x29\n"                          \
         "    .cfi_restore x30\n"                          \
         "    .cfi_def_cfa_offset 0\n"                     \
+        "    cbnz x17, 1f\n"                              \
         "    adrp x16, msmemscope_real_" name             \
         "\n"                                              \
         "    ldr x16, [x16, #:lo12:msmemscope_real_" name \
         "]\n"                                             \
         "    br x16\n"                                    \
+        "1:  mov x0, x17\n"                               \
+        "    ret\n"                                       \
         "    .cfi_endproc\n"                              \
         "    .size msmemscope_" name "_entry, .-msmemscope_" name "_entry\n")
 #endif
@@ -138,15 +146,17 @@ void __gmon_start__() noexcept {
     msmemscope::patch_under_loader_lock();
 }
 
-void msmemscope_before_dlopen() noexcept {
+void* msmemscope_before_dlopen() noexcept {
     if (msmemscope::may_have_loaded.exchange(true, std::memory_order_acq_rel)) {
         msmemscope::patch_under_loader_lock();
     }
+    return nullptr;
 }
 
-void msmemscope_before_dlsym() noexcept {
+void* msmemscope_before_dlsym(void* handle, const char* name) noexcept {
     if (msmemscope::may_have_loaded.load(std::memory_order_acquire) &&
         msmemscope::may_have_loaded.exchange(false, std::memory_order_acq_rel)) {
         msmemscope::patch_under_loader_lock();
     }
+    return msmemscope::replacement_by_name(name, handle);
 }

@@ -175,6 +175,11 @@ void note_outcome(const ElfImage& image, const HookTable& table, const Outcome& 
 
 void patch_image(const ElfImage& image) noexcept {
     Outcome outcomes[HookTables::kMost];
+    bool takes[HookTables::kMost];
+    for (std::size_t number = 0; number < kHookTables.count; ++number) {
+        const auto takes_image = kHookTables.tables[number]->takes;
+        takes[number] = takes_image == nullptr || takes_image(image.name());
+    }
     image.for_each_slot([&](const ElfImage::Slot& slot) noexcept {
         if (!name_filter[filter_place(slot.symbol)]) {
             return;
@@ -185,7 +190,7 @@ void patch_image(const ElfImage& image) noexcept {
         }
         for (std::size_t number = 0; number < kHookTables.count; ++number) {
             const HookTable& table = *kHookTables.tables[number];
-            for (std::size_t index = 0; index < table.count; ++index) {
+            for (std::size_t index = 0; takes[number] && index < table.count; ++index) {
                 const Hook& hook = table.hooks[index];
                 if (std::strcmp(slot.symbol, hook.function) != 0 ||
                     (hook.library != nullptr && !is_named_by(image, hook.library))) {
@@ -264,6 +269,30 @@ void* find_function(const char* name) noexcept {
         },
         &found);
     return found.function;
+}
+
+void* replacement_by_name(const char* name, void* handle) noexcept {
+    // What is behind a caller is asked for by those who stand in front of such functions themselves.
+    if (handle == RTLD_NEXT || !installed.load(std::memory_order_acquire) || !name_filter[filter_place(name)]) {
+        return nullptr;
+    }
+    for (std::size_t number = 0; number < kHookTables.count; ++number) {
+        const HookTable& table = *kHookTables.tables[number];
+        for (std::size_t index = 0; table.answers_names && index < table.count; ++index) {
+            if (std::strcmp(table.hooks[index].function, name) != 0) {
+                continue;
+            }
+            const HookEntries& entries = *table.hooks[index].entries;
+            void* const function = dlsym(handle, name);
+            for (std::size_t entry = 0; function != nullptr && entry < kHookEntries; ++entry) {
+                if (__atomic_load_n(&entries.real[entry], __ATOMIC_ACQUIRE) == function) {
+                    return entries.replacement[entry];
+                }
+            }
+            return nullptr;
+        }
+    }
+    return nullptr;
 }
 
 void patch_new_images() noexcept {

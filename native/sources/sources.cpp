@@ -9,6 +9,7 @@
 #include "sources/ascend/kernel_launch/kernel_launch.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/npu_support.h"
+#include "sources/host_heap/host_heap.h"
 #include "sources/torch_cpu/dispatch_modes.h"
 #include "sources/torch_cpu/host_memory.h"
 #include "sources/torch_cpu/torch_cpu.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const HookTable* kTables[] = {
     &torch_cpu::kHooks, &dispatch_modes::kHooks, &hal::kHooks,  &acl::kHooks,
-    &atb::kHooks,       &kernel_launch::kHooks,  &mstx::kHooks,
+    &atb::kHooks,       &kernel_launch::kHooks,  &mstx::kHooks, &host_heap::kHooks,
 };
 static_assert(std::size(kTables) <= HookTables::kMost);
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from msmemscope.formats.attributes import table_of_texts
+from msmemscope.model.devices import DEVICE_NONE
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
@@ -80,6 +81,22 @@ class Trace:
         row = self.rows[block - 1]
         copied = {name: row[name] for name in ("size", "pool", "device", "address")}
         self.add(EventKind.FREE, extra=block, **copied)
+
+    def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc") -> int:
+        """Appends a sample of host memory that stands for so many bytes, and returns its number."""
+        return self.add(
+            EventKind.HOST_SAMPLE,
+            size=size,
+            extra=size,
+            device=DEVICE_NONE,
+            name_id=self.text(function),
+            python_stack_id=_identity(self._python_stacks, f"{site}\n"),
+            native_stack_id=_identity(self._native_stacks, f"{native}\n" if native else ""),
+        )
+
+    def free_sample(self, sample: int) -> None:
+        """Appends the end of a sample."""
+        self.add(EventKind.HOST_SAMPLE_FREE, extra=sample, device=DEVICE_NONE)
 
     def holder(self, block: int, chain: str) -> None:
         """Notes what of the program refers to a block."""

@@ -1,10 +1,11 @@
-"""Host memory that grows outside of tensors is said to grow, with its bytes; what it is, is not observed."""
+"""Host memory that grows outside of tensors is said to grow, with its bytes and its line."""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,41 +16,90 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-SERVER = """
-import sys
+CALLS: Final = 3000
+SERVER: Final = """
+import ctypes, sys
+import numpy as np
 import torch
 
+torch.set_num_threads(1)
 model = torch.nn.Linear(16, 16)
-pending = []
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+kept = []
 
 def resident():
     with open("/proc/self/statm") as figures:
         return int(figures.read().split()[1]) * 4096 / 2**20
 
-for request in range(1500):
+def serve(request):
+{work}
+
+for request in range({calls}):
     model(torch.ones(1, 16))
     if request == 1:
         begin = resident()
-    pending.append(str(request).zfill(40_000))
-    if sys.argv[1:] == ["drained"]:
-        pending.clear()
+    serve(request)
 print(resident() - begin)
 """
+FIRST_LINE_OF_WORK: Final = 18
 
 
-@pytest.mark.parametrize("is_drained", [False, True], ids=["grows", "drained"])
-def test_growth_outside_of_tensors(tmp_path: Path, *, is_drained: bool) -> None:
-    """A list of strings that nobody drains is no tensor, and is host memory; the kernel's own figure is the truth."""
-    program, output = tmp_path / "server.py", tmp_path / "out"
-    program.write_text(SERVER)
-    words = [*tool.TOOL, f"--output={output}", "--", sys.executable, program, *(["drained"] if is_drained else [])]
-    run = tool.run(words, output=output)
+@dataclass(frozen=True)
+class Case:
+    """What a server does with each request."""
+
+    work: tuple[str, ...]
+    line: int
+    """Which of them makes what stays, from 0."""
+    what: str
+
+
+GROWING: Final = {
+    "strings": Case(("text = str(request).zfill(60_000)", "kept.append(text)"), 0, "Python objects"),
+    "small objects": Case(("kept.append([float(request + k) for k in range(1_500)])",), 0, "Python objects"),
+    "malloc": Case(("place = libc.malloc(60_000)", "ctypes.memset(place, 1, 60_000)"), 0, "native memory"),
+    "arrays": Case(("array = np.full(7_500, float(request))", "kept.append(array)"), 0, "NumPy arrays"),
+}
+HEALTHY: Final = (
+    "kept.append((str(request).zfill(200_000), np.full(25_000, float(request))))",
+    "if len(kept) == 20:",
+    "    kept.clear()",
+)
+
+
+def _served(folder: Path, work: tuple[str, ...], *options: str) -> tool.ToolRun:
+    program, output = folder / "server.py", folder / "out"
+    program.write_text(SERVER.format(work="\n".join(f"    {line}" for line in work), calls=CALLS))
+    return tool.run([*tool.TOOL, f"--output={output}", *options, "--", sys.executable, program], output=output)
+
+
+@pytest.mark.parametrize("case", GROWING.values(), ids=GROWING.keys())
+def test_growth_has_its_bytes_and_its_line(case: Case, tmp_path: Path) -> None:
+    """Of strings, small objects, arrays, and what a C function allocates; the kernel's own figure is the truth."""
+    run = _served(tmp_path, case.work)
     verdict = " ".join(run.stderr.split())
-    if is_drained:
-        assert (
-            "nothing found: no leak over 1,500 steps, no steady growth of host memory, no failed allocation" in verdict
-        )
-        return
-    found = re.search(r"msmemscope: host memory: ([\d.]+) MiB on cpu, .* outside of tensors", verdict)
+    line = FIRST_LINE_OF_WORK + case.line
+    found = re.search(
+        rf"msmemscope: host memory: ([\d.]+) MiB on cpu at \S*server\.py\({line}\): \S+, .* outside of tensors: "
+        rf"about ([\d.]+) MiB of that line are alive, {case.what}",
+        verdict,
+    )
     assert found is not None, verdict
-    assert float(found[1]) == pytest.approx(float(run.stdout), rel=0.1)
+    truth = float(run.stdout)
+    assert float(found[1]) == pytest.approx(truth, rel=0.1)
+    assert float(found[2]) == pytest.approx(truth, rel=0.2)
+
+
+def test_what_is_given_back_is_no_growth(tmp_path: Path) -> None:
+    """A server that allocates and frees as much."""
+    verdict = " ".join(_served(tmp_path, HEALTHY).stderr.split())
+    assert f"nothing found: no leak over {CALLS:,} steps, no steady growth of host memory, no failed" in verdict
+
+
+def test_without_samples_there_is_no_line(tmp_path: Path) -> None:
+    """Where they are not wanted, nothing is redirected for them, and growth is found all the same."""
+    run = _served(tmp_path, GROWING["strings"].work, "--host=off")
+    verdict = " ".join(run.stderr.split())
+    assert re.search(r"host memory: [\d.]+ MiB on cpu, .* whose allocations are not observed", verdict), verdict

@@ -77,6 +77,7 @@ constexpr bool concerns_a_block(EventKind kind) noexcept {
         case EventKind::kWatchStart:
         case EventKind::kWatchStop:
         case EventKind::kHolder:
+        case EventKind::kHostSampleFree:
             return true;
         default:
             return false;
@@ -103,7 +104,9 @@ inline const PackingState::Memory* PackingState::memory_of(EventKind kind, std::
 
 inline void PackingState::remember(EventKind kind, std::uint64_t sequence, const Fields& fields) noexcept {
     fields_[static_cast<std::size_t>(kind) % kKinds] = fields;
-    const std::uint64_t block = kind == EventKind::kMalloc ? sequence : concerns_a_block(kind) ? fields.extra : 0;
+    const std::uint64_t block = kind == EventKind::kMalloc || kind == EventKind::kHostSample ? sequence
+                                : concerns_a_block(kind)                                     ? fields.extra
+                                                                                             : 0;
     if (block != 0) {
         memories_[block % kMemories] = {block, fields.address, fields.size};
     }

@@ -22,6 +22,13 @@ enum class EventKind : std::uint8_t {
     // The memory of a block that was freed can be handed out again: the streams that used it have got so far. address
     // and size as in its FREE, extra the block's MALLOC. Not a row of a dump.
     kFreeCompleted = 6,
+    // A sample of the host memory of the whole process, and its end (observe/host_samples.h). size is that of the block,
+    // extra of the first how many bytes it stands for, of the second its record. name is the function that allocated it.
+    // Neither is a row of a dump.
+    kHostSample = 7,
+    kHostSampleFree = 8,
+    // size is how much of the process's resident memory belongs to no file and is not shared. Not a row of a dump.
+    kHostMemory = 9,
     kAtenStart = 10,
     kAtenEnd = 11,
     kAtbStart = 12,
@@ -155,13 +162,14 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED: first byte concerned. Otherwise 0.
+    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
+    // Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
     // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes
     // in use. OWNER, HOLDER: bytes of the block. OOM, REQUESTED: bytes asked for. WATCH*: bytes watched. MAPPED: bytes
-    // mapped. Otherwise 0.
+    // mapped. HOST_SAMPLE*: bytes of the block. HOST_MEMORY: bytes. Otherwise 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -172,7 +180,7 @@ struct Record {
     // String id. MALLOC, FREE: the outermost operator running on this thread,
     // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
     // function that failed. WATCH*: what the user calls the memory, 0 where nobody chose it (automatic).
-    // HOLDER: the chain of references.
+    // HOLDER: the chain of references. HOST_SAMPLE: the function that allocated.
     std::uint32_t name_id;
     // Attribute id, or 0. MALLOC: what the allocator says of the block. ACCESS: dtype and shape. OWNER: string id of
     // labels. FUNCTION_CALL: see extra.
@@ -187,6 +195,7 @@ struct Record {
     // resident memory that belong to no file, 0 if nobody asked.
     // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
     // say that the figure is not known. MALLOC: string id of the labels in force.
+    // HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
     // OWNER, WATCH*, HOLDER, MAPPED, REQUESTED: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of
     // the latest and how many of the largest blocks a dump is to show; twice as many sequence numbers behind it are
     // left free for them.

@@ -78,8 +78,13 @@ int let_go(ProcessState& state, const format::Record& record, std::size_t& freed
         block.sequence == record.sequence) {
         return keep(state, record);
     }
+    if (record.kind == format::EventKind::kHostSample &&
+        state.host_samples.find(format::Pool::kNone, record.address, block) && block.sequence == record.sequence) {
+        return keep(state, record);
+    }
     ++dropped;
-    if (record.kind == format::EventKind::kFree && record.extra != 0) {
+    const bool is_end = record.kind == format::EventKind::kFree || record.kind == format::EventKind::kHostSampleFree;
+    if (is_end && record.extra != 0) {
         state.flight.freed[freed_count++] = record.extra;
     }
     return 0;

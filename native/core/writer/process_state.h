@@ -77,6 +77,8 @@ struct FlightRecorderState {
 // What processors hand to each other as one: two lines, as the second is fetched along.
 inline constexpr std::size_t kSharedLines = 128;
 
+inline constexpr std::size_t kHostFilterBytes = 1UL << 16U;
+
 // What every event of every thread reads stands apart from what events write: a thread that writes takes the lines that
 // it writes from all others, and each of them waits to get them back.
 struct ProcessState {
@@ -108,6 +110,14 @@ struct ProcessState {
     std::atomic<bool> losses_are_reported;
     FlightRecorderState flight;
     char event_log_directory[4400];
+    // Samples of host memory, see observe/host_samples.h: those that are alive, and how many have each hash.
+    LiveBlocks host_samples;
+    std::atomic<std::uint64_t> host_sample_count;
+    // Estimated bytes of those that are alive and have no record, as there is no log.
+    std::atomic<std::uint64_t> host_unrecorded_bytes;
+    std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
+    std::atomic<bool> host_samples_are_full;
+    alignas(kSharedLines) std::atomic<std::uint8_t> host_filter[kHostFilterBytes];
 };
 
 // Sequence numbers that a thread has taken for itself. All zeros: none were ever taken.

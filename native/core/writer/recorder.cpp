@@ -252,8 +252,9 @@ const char* capture_directory() noexcept {
 std::uint64_t tool_memory_bytes() noexcept {
     const ProcessState& state = *process_state;
     return sizeof(ProcessState) + state.thread_count * sizeof(ThreadState) + state.live_blocks.memory_bytes() +
-           state.strings.memory_bytes() + state.attributes.memory_bytes() + state.codes.memory_bytes() +
-           state.python_stacks.memory_bytes() + state.native_stacks.memory_bytes() + state.mapped_log_bytes;
+           state.host_samples.memory_bytes() + state.strings.memory_bytes() + state.attributes.memory_bytes() +
+           state.codes.memory_bytes() + state.python_stacks.memory_bytes() + state.native_stacks.memory_bytes() +
+           state.mapped_log_bytes;
 }
 
 void set_python_version(std::uint32_t version_hex) noexcept {

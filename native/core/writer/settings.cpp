@@ -190,6 +190,8 @@ bool apply(const Line& line, Settings& settings) noexcept {
         read_steps(line, settings);
     } else if (line.is("devices")) {
         settings.devices = selected_devices(line);
+    } else if (line.is("host")) {
+        settings.host_sampling = line.value_is("off") ? HostSampling::kOff : HostSampling::kOn;
     } else if (line.is("level")) {
         settings.collect_kernels = line.lists("kernel");
         settings.collect_operators = line.lists("op");

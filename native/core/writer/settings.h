@@ -24,6 +24,9 @@ enum EventSelection : std::uint32_t {
     kSelectAllocator = 1U << 5U,
 };
 
+// Whether the host memory of the whole process is sampled. kUnsaid: by settings that only follow blocks.
+enum class HostSampling : std::uint8_t { kUnsaid, kOn, kOff };
+
 inline constexpr std::uint32_t kMaximumStackDepth = 1000;
 
 // Which devices are observed.
@@ -96,6 +99,7 @@ struct Settings {
     std::uint64_t watch_max_size_bytes;
     bool collect_kernels;    // level kernel
     bool collect_operators;  // level op
+    HostSampling host_sampling;
 
     bool observes(format::Device device) const noexcept { return devices.has(device); }
 

@@ -260,6 +260,7 @@ class Session:
     def _begin_python_collection(self) -> None:
         config = self.config
         if config.events & _BLOCK_ITEMS:
+            _native.begin_host_samples()
             from msmemscope.capture.out_of_memory import observe_out_of_memory
 
             observe_out_of_memory(lambda: self.config)
@@ -376,6 +377,7 @@ class Session:
                 # What the interpreter frees from here on, the program held to its end.
                 _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
+        _native.end_host_samples()
 
 
 def _use(config: Config) -> None:
@@ -412,7 +414,7 @@ def config(**settings: Any) -> None:
     defaults; where results go, and in which format, is what is typed there, if it is.
 
     Args:
-        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `max_size`, `holder_time`, `data_format`
+        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `host`, `max_size`, `holder_time`, `data_format`
             (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
             `watch_checksum`. `data_format` can be set once, `output` and `max_size` once and before anything is
             recorded; a later call that wants it otherwise gets a line on stderr. A setting that is None counts as not

@@ -24,6 +24,7 @@ from msmemscope.configuration.settings import (
     CollectionItem,
     CollectMode,
     DataFormat,
+    HostSampling,
     Level,
     LogLevel,
     is_device,
@@ -85,6 +86,7 @@ LEVELS = {"0": Level.OP, "op": Level.OP, "1": Level.KERNEL, "kernel": Level.KERN
 EVENTS = {member.value: member for member in CollectionItem}
 ANALYSES = {member.value: member for member in Analysis}
 COLLECT_MODES = {member.value: member for member in CollectMode}
+HOST_SAMPLINGS = {member.value: member for member in HostSampling}
 DATA_FORMATS = {member.value: member for member in DataFormat}
 LOG_LEVELS = {**{member.value: member for member in LogLevel}, "warning": LogLevel.WARN}
 
@@ -186,6 +188,11 @@ def parse_call_stack(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 def parse_collect_mode(accepted: str, spelling: str, text: str) -> dict[str, Any]:
     """Read when collection begins."""
     return {"collect_mode": _one(accepted, spelling, text, COLLECT_MODES, message="not a collection mode")}
+
+
+def parse_host(accepted: str, spelling: str, text: str) -> dict[str, Any]:
+    """Read whether host memory is sampled."""
+    return {"host": _one(accepted, spelling, text, HOST_SAMPLINGS, message="no way to observe host memory")}
 
 
 def parse_data_format(accepted: str, spelling: str, text: str) -> dict[str, Any]:

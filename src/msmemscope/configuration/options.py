@@ -153,6 +153,16 @@ OPTIONS: tuple[Option, ...] = (
         values.parse_call_stack,
     ),
     Option(
+        "host",
+        OptionGroup.COLLECT,
+        "Sample the allocations of host memory besides tensors, one per 512 KiB on average, so that what grows has a line. "
+        "off: no function of the C library is redirected for it.",
+        "MODE",
+        " or ".join(values.HOST_SAMPLINGS),
+        "sampled",
+        values.parse_host,
+    ),
+    Option(
         "collect-mode",
         OptionGroup.COLLECT,
         "Collect from the start of the program, or from where it calls msmemscope.start().",

@@ -85,6 +85,13 @@ class DataFormat(str, enum.Enum):
     DB = "db"
 
 
+class HostSampling(str, enum.Enum):
+    """Whether allocations of host memory besides tensors are sampled."""
+
+    SAMPLED = "sampled"
+    OFF = "off"
+
+
 class WatchChecksum(str, enum.Enum):
     """Which checksum of watched memory is written; `native/watch/content_hash.h` has both byte by byte."""
 
@@ -206,6 +213,8 @@ class Config:
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
+    host: HostSampling = HostSampling.SAMPLED
+    """Whether host memory besides tensors is sampled, so that what grows has a line."""
     watch: str = ""
     """Memory that is watched, as `configuration.watching` writes it; empty: none but what the program names itself."""
     watch_budget: int = DEFAULT_WATCH_BUDGET_BYTES
@@ -393,6 +402,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "data_format": _enum_kind(DataFormat),
     "log_level": _enum_kind(LogLevel),
     "maximum_size": _number_kind(2**63 - 1),
+    "host": _enum_kind(HostSampling),
     "watch": _text_kind("operators", ".*"),
     "watch_budget": _number_kind(2**63 - 1),
     "watch_max_size": _number_kind(2**63 - 1),

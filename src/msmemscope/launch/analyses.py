@@ -56,6 +56,7 @@ _COVERED_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
 _NEEDED_BY_LEAKS: Final = (
     *MEMORY_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
     EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
+    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_MEMORY,
 )  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
@@ -293,7 +294,9 @@ def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[NotJud
     not_judged = leaks_not_judged(found)
     if not any(one.subject == LEAKS for one in not_judged):
         return found, not_judged
-    return found if found.coverage.is_answered and found.fluctuation.pools else None, not_judged
+    is_host_growing = found.host_growth is not None and found.host_growth.is_growing
+    is_known = found.coverage.is_answered and (bool(found.fluctuation.pools) or is_host_growing)
+    return found if is_known else None, not_judged
 
 
 def _inefficient(recordings: RunRecordings, remarks: list[str]) -> InefficientResult | None:

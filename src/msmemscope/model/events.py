@@ -22,6 +22,12 @@ class EventKind(IntEnum):
     ACCESS_UNKNOWN = 5
     FREE_COMPLETED = 6
     """The memory of a block that was freed can be handed out again: the streams that used it have got so far."""
+    HOST_SAMPLE = 7
+    """A sample of the host memory of the whole process: `extra` is how many bytes it stands for."""
+    HOST_SAMPLE_FREE = 8
+    """The block of a HOST_SAMPLE, which `extra` names, was freed."""
+    HOST_MEMORY = 9
+    """How much of the process's resident memory belongs to no file and is not shared."""
     ATEN_START = 10
     ATEN_END = 11
     ATB_START = 12
@@ -175,6 +181,9 @@ ROWLESS_KINDS: Final = (
     EventKind.MAPPED,
     EventKind.UNMAPPED,
     EventKind.REQUESTED,
+    EventKind.HOST_SAMPLE,
+    EventKind.HOST_SAMPLE_FREE,
+    EventKind.HOST_MEMORY,
     *ALLOCATOR_KINDS,
     *WATCH_KINDS,
 )

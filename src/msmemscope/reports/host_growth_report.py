@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.reports.host_growth_words import host_growth_words
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.leaks.host_growth import HostGrowth
     from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
     from msmemscope.reports.report_text import ReportWriter
-
-OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
-"""What host memory that grows without tensors may be."""
 
 KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
 """What pinned memory that grows is."""
@@ -34,9 +32,10 @@ def write_host_growth(writer: ReportWriter, found: HostGrowth | None) -> None:
     """Write by how much the host's other memory grew, if it did."""
     if found is None or not found.is_growing:
         return
+    at = f" at {found.site.site}" if found.site else ""
+    pace = f", {format_bytes(found.bytes_per_step)} per step" if found.bytes_per_step else ""
     writer.sentence(
-        f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
-        f"{format_bytes(found.bytes_per_step)} per step, {OTHER_HOST_MEMORY}. "
+        f"Host memory grew by {format_bytes(found.growth_bytes)}{at}{pace}, {host_growth_words(found)}. "
         f"Resident at the end: {format_bytes(found.resident_bytes)} that belong to no file.",
         indent=0,
     )

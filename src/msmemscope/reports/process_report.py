@@ -59,6 +59,9 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.MAPPED: "mapped memory",
     EventKind.UNMAPPED: "unmapped memory",
     EventKind.REQUESTED: "what was asked for of blocks",
+    EventKind.HOST_SAMPLE: "samples of host memory",
+    EventKind.HOST_SAMPLE_FREE: "ends of samples of host memory",
+    EventKind.HOST_MEMORY: "figures of host memory",
 }
 
 

@@ -377,7 +377,8 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
 def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
-    from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY, OTHER_HOST_MEMORY
+    from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY
+    from msmemscope.reports.host_growth_words import HOST_MEMORY_REMEDY, host_growth_words
 
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
     leaking = process.leaks.step_leaks.leaking_sites
@@ -400,10 +401,11 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
         DEVICE_CPU,
         Pool.HOST,
         growth.growth_bytes,
-        "",
-        f"in steps {growth.first_step} to {growth.last_step}, {OTHER_HOST_MEMORY}",
+        growth.site.site if growth.site is not None else "",
+        host_growth_words(growth),
         (process,),
         growth_bytes=growth.bytes_per_step,
+        remedy=HOST_MEMORY_REMEDY if growth.site is not None else "",
     )
 
 

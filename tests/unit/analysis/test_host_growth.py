@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.analysis.leaks.host_growth import LEAST_HOST_GROWTH_BYTES, HostGrowth, find_host_growth
+from msmemscope.analysis.leaks.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -82,3 +83,80 @@ def test_steps_without_figures_are_not_judged() -> None:
     for step in range(1, 101):
         trace.add(EventKind.STEP, size=step)
     assert find_host_growth(trace.recording()) is None
+
+
+PYTHON_STACK = "/usr/lib/libpython3.11.so.1.0(_PyObject_Malloc+0x78) [0x1]"
+NUMPY_STACK = "/x/numpy/_core/_multiarray_umath.so(PyDataMem_UserNEW+0x1) [0x2]\n/usr/lib/libpython3.11.so(x) [0x1]"
+
+
+def sampled(trace: Trace, site: str, size: int, native: str = PYTHON_STACK) -> int:
+    """Appends a sample that stands for some bytes."""
+    return trace.sample(size, site, native=native)
+
+
+def test_the_line_is_that_of_what_is_alive_in_the_end() -> None:
+    """What was freed, what was made before the growth, and what another line made less of, does not count."""
+    trace = Trace()
+    for step in range(1, 101):
+        if step == 1:
+            sampled(trace, "server.py(3): load", 500 * MEBIBYTE)
+        trace.free_sample(sampled(trace, "server.py(5): scratch", 8 * MEBIBYTE))
+        sampled(trace, "server.py(7): keep", 3 * MEBIBYTE // 4, NUMPY_STACK)
+        if step % 10 == 0:
+            sampled(trace, "server.py(9): note", MEBIBYTE)
+        trace.add(EventKind.STEP, size=step, extra=BASE + step * MEBIBYTE)
+    found = find_host_growth(trace.recording())
+    assert found is not None
+    assert found.site == HostSite("server.py(7): keep", 98 * 3 * MEBIBYTE // 4, 98, NUMPY_ARRAYS)
+
+
+def test_samples_that_explain_little_name_no_line() -> None:
+    """The rest may be anybody's."""
+    trace = Trace()
+    for step in range(1, 101):
+        sampled(trace, "server.py(7): keep", MEBIBYTE // 4)
+        trace.add(EventKind.STEP, size=step, extra=BASE + step * MEBIBYTE)
+    found = find_host_growth(trace.recording())
+    assert found is not None
+    assert (found.is_growing, found.site, found.is_sampled) == (True, None, True)
+
+
+def run_of(lines: Callable[[int], str], moments: int = 100) -> HostGrowth | None:
+    """What is found of a run without steps, in which a line makes a mebibyte at each moment ("" for none)."""
+    trace = Trace()
+    made = 0
+    for moment in range(moments):
+        site = lines(moment)
+        if site:
+            made += MEBIBYTE
+            sampled(trace, site, MEBIBYTE)
+        else:
+            trace.free_sample(sampled(trace, "server.py(5): scratch", MEBIBYTE))
+        trace.add(EventKind.HOST_MEMORY, size=BASE + made)
+    return find_host_growth(trace.recording())
+
+
+def test_without_steps_a_line_that_goes_on_is_growth() -> None:
+    """Up to the end, or near to it: what a program sets up last does not count against it."""
+    for last in (100, 90):
+        found = run_of(lambda moment, last=last: "server.py(7): keep" if moment < last else "")
+        assert found is not None
+        assert found.site == HostSite("server.py(7): keep", last * MEBIBYTE, last, PYTHON_OBJECTS)
+        assert found.growth_bytes == pytest.approx(last * MEBIBYTE, abs=MEBIBYTE)
+        assert (found.is_over_steps, found.bytes_per_step) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        lambda moment: "server.py(7): load" if moment < 40 else "",
+        lambda moment: "server.py(7): load" if 45 < moment < 75 else "",
+        lambda moment: f"server.py({moment}): set_up" if moment < 90 else "",
+        lambda moment: "server.py(7): keep" if moment % 10 == 0 else "",
+        lambda moment: "<frozen importlib._bootstrap>(241): _call\nserver.py(1): <module>" if moment < 90 else "",
+    ],
+    ids=["at first", "in the middle", "of many lines", "little", "imports"],
+)
+def test_without_steps_a_set_up_is_none(lines: Callable[[int], str]) -> None:
+    """What is loaded once, however large, is none; nor is what many lines or imports take."""
+    assert run_of(lines) is None

@@ -50,6 +50,7 @@ TYPED_AND_TEXT = [
     ('data-format = "db"', "--data-format=db"),
     ('format = "db"', "--data-format=db"),
     ("holder-time = 0", "--holder-time=0"),
+    ('host = "off"', "--host=off"),
     ('watch = ["matmul", "add", "full-content"]', "--watch=matmul,add,full-content"),
     ("quiet = true", "--quiet"),
     ('output = "/tmp/results"', "--output=/tmp/results"),

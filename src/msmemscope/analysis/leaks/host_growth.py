@@ -1,9 +1,13 @@
 """Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, what an allocator keeps.
 
-Their allocations are not recorded. But at the end of steps it is recorded how much of the process's resident memory belongs
+At the end of steps it is recorded how much of the process's resident memory belongs
 to no file, at most once per millisecond. What is left of it without CPU tensors, and without memory of an emulated device,
 which lies in the process, is judged by its floor: the least in each of some equally long stretches of steps. A floor that
 rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
+
+Which line made it, samples of allocations say, if they explain enough of it. And where steps are too few to tell, or the
+program has none, samples alone can show growth: of a line whose memory stays, and which went on to make some in most of the
+stretches of the run, up to near its end. Time in which modules are imported does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.leaks.host_samples import HostSamples, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -34,6 +39,18 @@ _LEAST_FIGURES: Final = 4
 """In a stretch."""
 _LEAST_RISE: Final = 0.1
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
+_LEAST_EXPLAINED: Final = 1 / 3
+"""Of the growth, that samples must explain for a line to be named."""
+_LEAST_OF_LINE: Final = 1 / 4
+"""Of what samples explain, that a line must have made to be named."""
+_STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
+"""Of a run without steps, those in each of which the line must go on: the first ones, or the second ones."""
+_LEAST_OF_STRETCH: Final = 0.05
+"""Of what the line made, in each of them."""
+_LEAST_SAMPLES: Final = 12
+"""By which growth is known that no steps show."""
+_LEAST_OF_GROWTH: Final = 1 / 2
+"""Of the growth of the process, that the line must have made then."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,25 +62,41 @@ class HostGrowth:
     resident_bytes: int
     """At the end of `last_step`, CPU tensors and all: what belongs to no file."""
     growth_bytes: int
-    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank."""
+    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run: what
+    samples say of it, without imports."""
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
+    site: HostSite | None = None
+    """The line that made most of it; None where samples do not say."""
+    is_sampled: bool = False
+    """Whether allocations were sampled while it grew."""
+
+    @property
+    def is_over_steps(self) -> bool:
+        """Whether steps show the growth; otherwise samples do, and it is that of the whole run."""
+        return self.last_step > 0
 
     @property
     def bytes_per_step(self) -> int:
-        """The mean growth."""
-        return round(self.growth_bytes / max(self.last_step - self.first_step, 1))
+        """The mean growth; 0 where it is not that of steps."""
+        return round(self.growth_bytes / max(self.last_step - self.first_step, 1)) if self.is_over_steps else 0
 
 
 def find_host_growth(recording: Recording) -> HostGrowth | None:
     """Judge the host memory of a process.
 
     Args:
-        recording: With STEP or IMPLIED_STEP events, MALLOC and FREE.
+        recording: With STEP or IMPLIED_STEP events, MALLOC and FREE; with samples, lines are named.
 
     Returns:
         None where too few figures were recorded to tell.
     """
+    samples = HostSamples.of(recording)
+    over_steps = _growth_over_steps(recording, samples)
+    return _growth_of_the_run(recording, samples) if over_steps is None else over_steps
+
+
+def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     steps = recording.steps.select("number", sequence="end_sequence")
     figures = (
         recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
@@ -74,7 +107,8 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     if figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
     anonymous = figures["anonymous"].to_numpy()
-    other = anonymous - _known_bytes(recording, figures["sequence"].to_numpy())
+    sequences = figures["sequence"].to_numpy()
+    other = anonymous - _known_bytes(recording, sequences)
     numbers = figures["number"].to_numpy()
     edges = np.linspace(numbers[0], numbers[-1] + 1, _STRETCHES + 1)
     stretches = np.split(other, np.searchsorted(numbers, edges[1:-1]))
@@ -87,13 +121,76 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     begin = 0 if was_steady else len(stretches[0])
     growth = int(other[-1] - other[begin])
     is_steady = bool((rises >= _LEAST_RISE * (floors[-1] - floors[0])).all())
-    return HostGrowth(
+    found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
         resident_bytes=int(anonymous[-1]),
         growth_bytes=growth,
         is_growing=is_steady and min(growth, int(floors[-1] - floors[0])) >= LEAST_HOST_GROWTH_BYTES,
     )
+    if not found.is_growing:
+        return found
+    live = samples.alive(int(sequences[begin]), int(sequences[-1]))
+    return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
+
+
+def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
+    """The line that made most of the growth, if samples of what was made meanwhile and is alive explain enough of it."""
+    explained = live.total_bytes
+    if explained < _LEAST_EXPLAINED * growth_bytes:
+        return None
+    site, _ = live.by_line(recording)[0]
+    return site if site.live_bytes >= _LEAST_OF_LINE * explained else None
+
+
+def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+    """Growth that a line goes on to make over the run, without regard to steps."""
+    figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0))
+    if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
+        return None
+    # A program gives back what it held when its main function returns: the end is where most of it was there.
+    end = samples.most_alive()
+    live = samples.alive(0, end).without_imports(recording)
+    if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
+        return None
+    sequences = figures["sequence"].to_numpy()
+    anonymous = figures["size"].to_numpy()
+    other = anonymous - _known_bytes(recording, sequences)
+    last = max(int(np.searchsorted(sequences, end, side="right")) - 1, 0)
+    growth = int(other[: last + 1][-1] - other[0])
+    site, of_line = live.by_line(recording)[0]
+    made = _made_in_stretches(recording, samples, of_line)
+    is_growing = (
+        any((made[part] >= _LEAST_OF_STRETCH * made.sum()).all() for part in _STRETCHES_OF_A_LINE)
+        and site.samples >= _LEAST_SAMPLES
+        and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
+    )
+    if not is_growing:
+        return None
+    return HostGrowth(
+        first_step=0,
+        last_step=0,
+        resident_bytes=int(anonymous[last]),
+        growth_bytes=live.total_bytes,
+        is_growing=True,
+        site=site,
+        is_sampled=True,
+    )
+
+
+def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: HostSamples) -> Bytes:
+    """The bytes that a line made in each of some equally long stretches of the run."""
+    own = set(samples.without_imports(recording).rows["sequence"].to_list())
+    sequences = samples.rows["sequence"].to_list()
+    moments = samples.rows["timestamp_ns"].cast(pl.Int64).to_numpy()
+    passed = np.diff(moments, prepend=moments[0])
+    passed[[number not in own for number in sequences]] = 0
+    clock = np.cumsum(np.maximum(passed, 0))
+    last = int(recording.events["timestamp_ns"].cast(pl.Int64).max() or 0)
+    whole = int(clock[-1]) + max(last - int(moments[-1]), 0)
+    at = clock[np.isin(samples.rows["sequence"].to_numpy(), of_line.rows["sequence"].to_numpy())]
+    stretch = np.minimum(at * _STRETCHES // max(whole, 1), _STRETCHES - 1)
+    return np.bincount(stretch, weights=of_line.rows["bytes"].to_numpy(), minlength=_STRETCHES).astype(np.int64)
 
 
 def _known_bytes(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> Bytes:

@@ -66,6 +66,18 @@ CHINESE_FORMS: Final = {
     "libraries, whose allocations are not observed[ ({who})]": (
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 来自未被观测的 Python 对象或本地库的分配[ ({who})]"
     ),
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors: sampled allocations explain "
+    "little of it, as of memory that is freed and kept by the C library[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 对分配的采样只能解释其中很少一部分, "
+        "例如已释放但仍被 C 库保留的内存[ ({who})]"
+    ),
+    "host memory: {size} on {device} at {site}, {growth} per step, in steps {first} to {last}, outside of tensors: about {other} of "
+    "that line are alive, {said}[ ({who})]": (
+        "主机内存: {device} 上 {size}, 位于 {site}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 该行约有 {other} 仍存活, {said}[ ({who})]"
+    ),
+    "host memory: {size} on {device} at {site}, over the run, outside of tensors: about {other} of that line are alive, {said}[ ({who})]": (
+        "主机内存: {device} 上 {size}, 位于 {site}, 在整个运行期间, 不属于张量: 该行约有 {other} 仍存活, {said}[ ({who})]"
+    ),
     "host memory: {size} on {device}[ at {site}], {growth} per step, in steps {first} to {last}, pinned: torch's allocator gives none "
     "of it back, so that sizes which come once add up[ ({who})]": (
         "主机内存: {device} 上 {size}[, 位于 {site}], 每步 {growth}, 第 {first} 至 {last} 步, 锁页: torch 的分配器从不归还, "

@@ -1,0 +1,74 @@
+// Memory of the host that is no tensor: a sample of the allocations of the whole process, each with its call stack.
+//
+// Every byte that is allocated has the same chance to be one at which a sample is taken: the distances between such
+// bytes have an exponential distribution (a Poisson process), with a mean of 512 KiB. So an allocation of s bytes is
+// sampled with a chance of 1 - exp(-s / mean), and stands for s / (1 - exp(-s / mean)) bytes: sums of these are right
+// on average, whatever the sizes. A thread that allocates faster than a sample per 250 us takes a larger mean: the mean
+// depends on what came before alone, so the sums stay right.
+//
+// An allocation that is not sampled costs a subtraction and a branch; a free of such a block one look at a table of
+// 64 KiB. Nothing here takes a lock or allocates. What is remembered of samples lies in ProcessState, which fork wipes:
+// a child begins without samples, and says nothing of blocks that its parent allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/writer/process_state.h"
+
+namespace msmemscope {
+
+namespace host_samples {
+
+// The calling thread's way to its next sample. All zeros: the thread has not allocated yet.
+struct ThreadSampler {
+    std::uint64_t bytes_left;
+    std::uint64_t mean_bytes;
+    std::uint64_t random;
+    std::uint64_t last_sample_ns;
+};
+extern __attribute__((tls_model("initial-exec"))) __thread ThreadSampler thread_sampler;
+
+// Where in the filter an address counts. Blocks of the C library lie at multiples of 16 bytes.
+inline std::size_t filter_place(std::uint64_t address) noexcept {
+    return static_cast<std::size_t>((address >> 4U) ^ (address >> 20U)) % kHostFilterBytes;
+}
+
+// To be asked once for each allocation: whether it is to be shown to note_allocation. Also true where a thread has not
+// allocated yet.
+__attribute__((always_inline)) inline bool is_due(std::uint64_t bytes) noexcept {
+    const std::uint64_t left = thread_sampler.bytes_left;
+    thread_sampler.bytes_left = left - bytes;
+    return __builtin_expect(left < bytes, 0);
+}
+
+// Whether a block may have been sampled: false for nearly all of those that were not.
+__attribute__((always_inline)) inline bool may_be_sample(const void* memory) noexcept {
+    const ProcessState* const state = process_state;
+    return __builtin_expect(state != nullptr, 1) &&
+           __builtin_expect(state->host_filter[filter_place(reinterpret_cast<std::uint64_t>(memory))].load(
+                                std::memory_order_relaxed) != 0,
+                            0);
+}
+
+// Whether samples are taken in this process now.
+bool are_taken() noexcept;
+
+// An allocation that is_due() said yes to: decides whether it is sampled, records it if so, and begins the way to the
+// next sample. memory: null if there is none to record. function: what allocated it ("malloc").
+void note_allocation(const void* memory, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
+
+// Something that takes memory where no allocation is seen, as a thread does: recorded in any case, as that many bytes.
+void note_whole(const void* place, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
+
+// A block that is about to be freed, or moved; it is passed over if it is no sample. To be called before the real call,
+// as another thread may be given the address right after it.
+bool take(const void* memory, LiveBlock& sample) noexcept;
+// It was freed.
+void note_free(const LiveBlock& sample) noexcept;
+// It was not freed after all: the call failed.
+void put_back(const LiveBlock& sample) noexcept;
+
+}  // namespace host_samples
+
+}  // namespace msmemscope

@@ -1,0 +1,161 @@
+"""Which lines made host memory that stays: from samples of the allocations of the whole process.
+
+A sample stands for as many bytes as were allocated around it on average, so sums of samples are estimates: of n samples the
+error is about 1 in the square root of n. What modules and libraries take while they are imported is set up once, and is left
+out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.model.events import EventKind
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.source_lines import line_and_library
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from msmemscope.recording import Recording
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+NEVER: Final = np.iinfo(np.uint64).max
+"""`end_sequence` of a block that was not freed."""
+PYTHON_OBJECTS: Final = "Python objects"
+NUMPY_ARRAYS: Final = "NumPy arrays"
+NATIVE_MEMORY: Final = "native memory"
+THREADS: Final = "threads"
+_CREATE_THREAD: Final = "pthread_create"
+
+_IMPORTING: Final = "<frozen importlib._bootstrap"
+_MODULE: Final = re.compile(r"(?:.*/)?([^/(]+)\(")
+_PASSED_ON: Final = re.compile(r"lib(?:c|stdc\+\+|m|pthread|gcc_s)[-.]|ld-linux")
+"""Libraries that allocate for others: the C and the C++ library."""
+_CALLED_BY_CTYPES: Final = re.compile(r"libffi[-.]|_ctypes\.|_cffi_backend\.")
+_INTERPRETER: Final = re.compile(
+    r"libpython|python[0-9.]*t?$|_(?:pickle|json|datetime|struct|collections|asyncio|elementtree)\."
+)
+_NUMPY: Final = re.compile(
+    r"_multiarray_umath|_umath_linalg|lapack_lite|_(?:generator|mt19937|bounded_integers|common|pcg64)\."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSite:
+    """One line of the program, and what of the memory that it allocated is alive."""
+
+    site: str
+    """The line as findings show it, with that of a library behind it."""
+    live_bytes: int
+    """An estimate."""
+    samples: int
+    what: str
+    """`Python objects`, `NumPy arrays`, `threads` or `native memory of libX.so`: most of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSamples:
+    """The samples of a process."""
+
+    rows: pl.DataFrame
+    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `bytes` (that it stands for), `end_sequence`
+    (NEVER if it was not freed), STACK_COLUMNS, `is_thread`."""
+
+    @classmethod
+    def of(cls, recording: Recording) -> HostSamples:
+        """Pair the samples of a recording with their ends; none if it has no samples."""
+        kind, events = pl.col("kind"), recording.events
+        begun = events.filter((kind == EventKind.HOST_SAMPLE) & (pl.col("extra") > 0))
+        ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
+            sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64)
+        )
+        threads = recording.strings.filter(pl.col("text") == _CREATE_THREAD)["id"]
+        rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
+        return cls(
+            rows.select(
+                pl.col("sequence").cast(pl.UInt64),
+                "timestamp_ns",
+                pl.col("extra").cast(pl.Int64).alias("bytes"),
+                pl.col("end_sequence").fill_null(NEVER),
+                *STACK_COLUMNS[:2],
+                pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator
+                pl.col("name_id").is_in(threads.implode()).alias("is_thread"),
+            )
+        )
+
+    def alive(self, after: int, until: int) -> HostSamples:
+        """Choose those that were made behind one event, and were alive at another.
+
+        Args:
+            after: Number of the first event.
+            until: Of the second.
+        """
+        return HostSamples(
+            self.rows.filter(
+                (pl.col("sequence") > after) & (pl.col("sequence") <= until) & (pl.col("end_sequence") > until)
+            )
+        )
+
+    def without_imports(self, recording: Recording) -> HostSamples:
+        """Leave out what is allocated while modules are imported."""
+        importing = recording.python_stacks.filter(pl.col("text").str.contains(_IMPORTING, literal=True))["id"]
+        return HostSamples(self.rows.filter(~pl.col("python_stack_id").is_in(importing.implode())))
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all of them: an estimate."""
+        return int(self.rows["bytes"].sum())
+
+    def most_alive(self) -> int:
+        """Return the number of the sample behind which most bytes are alive; 0 without samples."""
+        if self.rows.is_empty():
+            return 0
+        ended = self.rows.filter(pl.col("end_sequence") < NEVER)
+        moments = np.concatenate([self.rows["sequence"].to_numpy(), ended["end_sequence"].to_numpy()])
+        changes = np.concatenate([self.rows["bytes"].to_numpy(), -ended["bytes"].to_numpy()])
+        order = np.argsort(moments, kind="stable")
+        return int(moments[order][np.cumsum(changes[order]).argmax()])
+
+    def by_line(self, recording: Recording) -> list[tuple[HostSite, HostSamples]]:
+        """Group them by the line of the program, the largest first.
+
+        Args:
+            recording: Where stacks are looked up.
+        """
+        sites = call_sites(recording, self.rows).select(*STACK_COLUMNS, "site")
+        rows = self.rows.join(sites, on=list(STACK_COLUMNS), how="left", maintain_order="left").with_columns(
+            line=pl.col("site").map_elements(lambda site: line_and_library(site)[0], return_dtype=pl.String)
+        )
+        native = dict(recording.native_stacks.iter_rows())
+        found = []
+        for _, part in rows.group_by("line", maintain_order=True):
+            worst = part.group_by("site", maintain_order=True).agg(pl.col("bytes").sum()).sort("bytes", descending=True)
+            site = HostSite(str(worst["site"][0]), int(part["bytes"].sum()), part.height, _most_of(part, native))
+            found.append((site, HostSamples(part.select(self.rows.columns))))
+        return sorted(found, key=lambda pair: -pair[0].live_bytes)
+
+
+def _most_of(part: pl.DataFrame, native_stacks: dict[int, str]) -> str:
+    sums = part.group_by("native_stack_id", "is_thread").agg(pl.col("bytes").sum())
+    by_kind: dict[str, int] = {}
+    for stack, is_thread, size in sums.iter_rows():
+        what = THREADS if is_thread else _kind_of(native_stacks.get(stack) or "")
+        by_kind[what] = by_kind.get(what, 0) + size
+    return max(sorted(by_kind), key=lambda what: by_kind[what])
+
+
+def _kind_of(native_stack: str) -> str:
+    """What the innermost library that allocates for itself says of the memory."""
+    modules = (match[1] for match in map(_MODULE.match, native_stack.splitlines()) if match is not None)
+    module = next((name for name in modules if not _PASSED_ON.match(name)), "")
+    if _NUMPY.search(module):
+        return NUMPY_ARRAYS
+    if _INTERPRETER.match(module):
+        return PYTHON_OBJECTS
+    return f"{NATIVE_MEMORY} of {module}" if module and not _CALLED_BY_CTYPES.match(module) else NATIVE_MEMORY
