@@ -24,7 +24,7 @@ from msmemscope.analysis.operators.memory_changes import SUBJECTS
 from msmemscope.analysis.owners.decomposition import SUBJECT as OWNERS
 from msmemscope.analysis.peak.explanation import SUBJECT as PEAK
 from msmemscope.analysis.peak.out_of_memory import SUBJECT as FAILURES
-from msmemscope.analysis.recorded import Recorded
+from msmemscope.analysis.recorded import NO_STEPS, Recorded
 from msmemscope.configuration import Config, Level, with_keywords
 from msmemscope.model.events import EventKind
 from msmemscope.reports.coverage_report import render_limits, render_missing
@@ -172,8 +172,15 @@ def test_call_stacks() -> None:
     assert recorded_coverage(LEAKS, Recorded(EVERYTHING, facts, has_stacks=False)).limits == (line,)
     # They were asked for: a program without Python has none.
     assert recorded_coverage(LEAKS, Recorded(EVERYTHING, facts_of(), has_stacks=False)).limits == ()
-    dump = recorded_coverage(LEAKS, Recorded(EVERYTHING, {}, "csv", has_stacks=False))
+    dump = recorded_coverage(LEAKS, Recorded({**EVERYTHING, EventKind.STEP: 8}, {}, "csv", has_stacks=False))
     assert dump.limits == ("this dump has no call stacks (--call-stack=python records them)",)
+
+
+def test_steps_that_a_dump_cannot_have() -> None:
+    """An event log without steps is of a program without any; of a dump nobody knows."""
+    assert recorded_coverage(LEAKS, Recorded(EVERYTHING, {}, "csv")).limits == (NO_STEPS,)
+    assert recorded_coverage(LEAKS, Recorded({**EVERYTHING, EventKind.RANGE_START: 8}, {}, "db")).limits == ()
+    assert recorded_coverage(LEAKS, Recorded(EVERYTHING, facts_of())).limits == ()
 
 
 def test_both_sides_of_a_comparison() -> None:

@@ -193,7 +193,6 @@ def test_output_that_cannot_be_made(
 @pytest.mark.parametrize(
     "line, message",
     [
-        (["recover"], "the following arguments are required: DIR"),
         (["recover", "."], "holds no capture"),
         (["recover", ".", "--data-format=xml"], "--data-format: not a data format: 'xml'"),
         (["recover", ".", "--call-stack=c:9999"], "--call-stack: not a depth: 'c:9999'"),
