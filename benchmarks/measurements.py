@@ -79,6 +79,23 @@ def thread_cost(threads: int) -> Measurement:
     )
 
 
+def heap_cost() -> Measurement:
+    """One pair of malloc and free of 64 bytes, whose calls are redirected so that host memory is sampled."""
+    loop = python("heap_loop")
+    alone, ours = "no tool", "msmemscope"
+    return Measurement(
+        name="host heap",
+        unit="ns per malloc+free pair",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant(ours, (*tool(), *loop)),
+            Variant("msmemscope, no samples", (*tool("--host=off"), *loop)),
+        ),
+        targets={ours: Target("at most 5 added", lambda medians: medians[ours] - medians[alone] <= 5)},
+    )
+
+
 def nothing_is_lost(scratch: Path) -> dict[str, float]:
     """Bytes per event of the log of a run that must have recorded everything."""
     from msmemscope.formats.event_log import Capture
@@ -389,6 +406,7 @@ def virtual_npu_import() -> Measurement:
 
 MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     allocation_cost,
+    heap_cost,
     *(lambda threads=threads: thread_cost(threads) for threads in (1, 2, 4, 8, 16)),
     *(lambda alive=alive: operator_cost(alive, views=False) for alive in LIVE_BLOCKS),
     lambda: operator_cost(1_000, views=True),
