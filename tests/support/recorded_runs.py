@@ -66,7 +66,7 @@ def write_run(
     log = EventLogBuilder(root, process_id=process_id)
     if rank is not None:
         log.fact("process.rank", str(rank))
-    given = {"analysis": analysis, **(settings or {})}
+    given = {"analysis": analysis, "named_analyses": analysis, **(settings or {})}
     for line in Config(output=str(root), devices=("cpu",)).to_settings_text().split("\n"):
         key, _, value = line.partition("=")
         log.fact(f"setting.{key}", given.get(key, value))

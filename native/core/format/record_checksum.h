@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "core/format/record.h"
 
@@ -17,7 +16,7 @@ public:
     void add(const Record& record) noexcept {
         std::uint64_t words[kLanes];
         static_assert(sizeof(words) == sizeof(Record));
-        std::memcpy(words, &record, sizeof(words));
+        __builtin_memcpy(words, &record, sizeof(words));
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
             lanes_[lane] = (lanes_[lane] + words[lane]) * kFactor;
         }

@@ -150,7 +150,8 @@ class _Screen:
         return ["", *head, *(line for section in sections for line in _after_blank(section))]
 
     def _verdicts(self, summary: RunSummary, found: Sequence[Verdict], limits: _Limits) -> list[str]:
-        from msmemscope.reports.verdict import VerdictKind, not_judged, without_findings
+        from msmemscope.reports.first_line import not_judged, without_findings
+        from msmemscope.reports.verdict import VerdictKind
 
         processes = summary.processes
         unknown = not_judged(processes, summary.not_observed)
@@ -328,7 +329,8 @@ class _Screen:
     def _remarks(self, summary: RunSummary, found: Sequence[Verdict], room: int) -> list[str]:
         """What could not be observed or judged, and what was lost, in so many lines at most."""
         from msmemscope.analysis.judged import GROWTH
-        from msmemscope.reports.verdict import VerdictKind, not_judged
+        from msmemscope.reports.first_line import not_judged
+        from msmemscope.reports.verdict import VerdictKind
 
         processes = summary.processes
         texts = [*summary.removed, *summary.unseen]

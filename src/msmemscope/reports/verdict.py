@@ -19,9 +19,8 @@ from msmemscope.reports.report_text import counted, short_site
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from msmemscope.analysis.judged import NotJudged
     from msmemscope.reports.run_summary import ProcessSummary
 
 
@@ -57,8 +56,8 @@ _OF_WATCHED_MEMORY: Final = frozenset({VerdictKind.OVERWRITTEN, VerdictKind.DECL
 """Whose sentences say themselves where the memory is."""
 _GROWTH_ABOVE_LEAK: Final = 2
 """How many times what leaked by the definition the growth of its line must be to be said instead."""
-_LEAST_LEAK_BYTES: Final = 64 << 10
-_LEAST_LEAK_SHARE: Final = 1 / 1000
+LEAST_LEAK_BYTES: Final = 64 << 10
+LEAST_LEAK_SHARE: Final = 1 / 1000
 """Of the peak of its pool. What is below both is told by `analyze leaks` alone: numbers that a history keeps, say."""
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
@@ -171,7 +170,7 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
         one
         for one in _leaks_of_pools(by_size)
         if one.kind not in leaks
-        or one.size_bytes >= min(_LEAST_LEAK_BYTES, _LEAST_LEAK_SHARE * peaks.get((one.device, one.pool), 0))
+        or one.size_bytes >= min(LEAST_LEAK_BYTES, LEAST_LEAK_SHARE * peaks.get((one.device, one.pool), 0))
     ]
 
 
@@ -451,70 +450,3 @@ def named_processes(processes: Iterable[ProcessSummary]) -> str:
 
 
 _MOST_NAMED: Final = 4
-
-
-def not_judged(
-    processes: Sequence[ProcessSummary], not_observed: Sequence[NotJudged] = (), but: Collection[str] = ()
-) -> tuple[str, ...]:
-    """Return what was not judged in some processes, one sentence each: what keeps a summary from saying that nothing was found.
-
-    Args:
-        processes: All of a run. One that had too little memory for a leak that is worth a verdict does not count.
-        not_observed: Devices that no process of the run observed.
-        but: Subjects that are left out.
-    """
-    from msmemscope.analysis.judged import together
-
-    largest = max((process.peak_bytes for process in processes), default=0)
-    least = min(_LEAST_LEAK_BYTES, round(_LEAST_LEAK_SHARE * largest))
-    of_run = {one.subject for one in not_observed}
-    concerned: dict[NotJudged, list[ProcessSummary]] = {one: [] for one in not_observed}
-    for process in processes:
-        for one in together(one for one in process.not_judged if one.subject not in but):
-            # A device that the whole run lacks is told of once, with the better reason.
-            if (one.is_device and one.subject not in of_run) or (not one.is_device and process.peak_bytes >= least):
-                concerned.setdefault(one, []).append(process)
-    return tuple(
-        f"{one.sentence} ({named_processes(who)})" if who and len(who) < len(processes) else one.sentence
-        for one, who in concerned.items()
-    )
-
-
-def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]) -> str:
-    """Return the first line where there is no verdict: what was not judged, or that nothing was found; and what was looked at.
-
-    Args:
-        processes: All of a run.
-        unknown: What `not_judged` returns of them.
-    """
-    events = counted(sum(process.event_count for process in processes), "event")
-    of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
-    looked = ", ".join(_looked_at(processes))
-    if not unknown:
-        return f"{f'nothing found: {looked}' if looked else 'nothing was judged'} ({events} of {of})"
-    more = [f"and {len(unknown) - _MOST_NOT_JUDGED} more"] if len(unknown) > _MOST_NOT_JUDGED else []
-    unknown = [*unknown[:_MOST_NOT_JUDGED], *more]
-    return f"{'; '.join(unknown)}{f'; otherwise {looked}' if looked else ''} ({events} of {of})"
-
-
-def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:
-    """What was looked for in some processes in which nothing was found."""
-    looked = []
-    judged = [process.leaks.step_leaks for process in processes if process.leaks and process.judges_leaks]
-    if judged:
-        steps = max(0 if one.remarks else one.steps_ended for one in judged)
-        looked.append(f"no leak over {counted(steps, 'step')}" if steps else "no growth over the run")
-    if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
-        looked.append("no steady growth of host memory")
-    if any(process.reserved is not None and process.reserved.is_judged for process in processes):
-        looked.append("no idle reserve")
-    if any(process.inefficient is not None for process in processes):
-        looked.append("no inefficient memory worth fixing")
-    if any(process.watch is not None and process.watch.was_watched for process in processes):
-        looked.append("no unexpected change of watched memory")
-    if any(process.judges_failures for process in processes):
-        looked.append("no failed allocation")
-    return looked
-
-
-_MOST_NOT_JUDGED: Final = 3

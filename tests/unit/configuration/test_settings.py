@@ -41,6 +41,7 @@ KEYS = [
     "native_stack",
     "native_stack_depth",
     "analysis",
+    "named_analyses",
     "oom_top",
     "holder_time",
     "data_format",

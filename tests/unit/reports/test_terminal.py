@@ -20,7 +20,7 @@ from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.recording.timeline import MemoryCurve
 from msmemscope.reports.process_report import render_process
 from msmemscope.reports.run_summary import ProcessSummary, ResultFile, RunSummary
-from msmemscope.reports.summary_screen import MOST_LINES, MOST_LINES_OF_SEVERAL
+from msmemscope.reports.summary_screen import MOST_LINES, MOST_LINES_OF_SEVERAL, MOST_LINES_WITH_LISTS
 from msmemscope.reports.terminal import render_run
 from tests.fakes.traces import Trace
 from tests.unit.reports.test_out_of_memory_section import FAILURE
@@ -180,8 +180,9 @@ def test_helpers_of_a_rank_are_processes() -> None:
 @pytest.mark.parametrize("count", [1, 2, 8, 30])
 @pytest.mark.parametrize("remarks", [0, 40])
 @pytest.mark.parametrize("pools", [0, 1, 9])
-def test_it_fits_one_screen_whatever_is_found(count: int, remarks: int, pools: int) -> None:
-    """40 lines for one process, 60 for several: with leaks on eight devices, failures, overwritten memory, remarks."""
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_it_fits_one_screen_whatever_is_found(*, count: int, remarks: int, pools: int, is_listed: bool) -> None:
+    """24 lines and three for each finding more, 40 where leaks are listed, 60 for several processes: with leaks on eight devices."""
     directory = "/home/somebody/" + "folder/" * 5
     trace = Trace()
     for _ in range(6):
@@ -201,13 +202,15 @@ def test_it_fits_one_screen_whatever_is_found(count: int, remarks: int, pools: i
         one,
         overview=dataclasses.replace(one.overview, peaks=peaks, out_of_memory=failed),
         leaks=leaks,
+        lists_leaks=is_listed,
         remarks=tuple(f"{'remark ' * 20}{number}" for number in range(remarks)),
     )
     files = (ResultFile(one.directory / f"device_{number}/dump/memscope_dump.csv") for number in range(9))
     found = dataclasses.replace(found, files=tuple(files))
     ranks = tuple(dataclasses.replace(found, process_id=number, place=Place(rank=number)) for number in range(count))
     lines = rendered(RunSummary(ranks)).splitlines()
-    assert len(lines) <= (MOST_LINES if count == 1 else MOST_LINES_OF_SEVERAL), "\n".join(lines)
+    most = (MOST_LINES_WITH_LISTS if is_listed else MOST_LINES) if count == 1 else MOST_LINES_OF_SEVERAL
+    assert len(lines) <= most + 2 * 3, "\n".join(lines)
     assert lines[1].startswith("msmemscope: out of memory: on npu:1 at train.py(7): step")
     assert "next: msmemscope analyze oom" in "\n".join(lines)
-    assert sum(line.startswith("====== SUMMARY: ") for line in lines) >= 2
+    assert (sum(line.startswith("====== SUMMARY: ") for line in lines) >= 2) == is_listed

@@ -6,12 +6,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.model.pools import Pool, pool_word
+from msmemscope.reports.first_line import not_judged, without_findings
 from msmemscope.reports.html.findings import FoundSite, cards_of_sites, finding_content
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.tables import ColumnKind
 from msmemscope.reports.process_report import place_of_peak
 from msmemscope.reports.report_text import counted
-from msmemscope.reports.verdict import QUESTION_OF, not_judged, verdicts, without_findings
+from msmemscope.reports.verdict import QUESTION_OF, verdicts
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
