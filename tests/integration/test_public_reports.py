@@ -54,6 +54,7 @@ def test_a_first_screen_is_judged(verdict: str, outcome: Outcome) -> None:
     ("screen", "outcome"),
     [
         ("mask: tokens not seen before\n\n{title}\n\nPeak on cpu: 3 bytes\n", Outcome.SILENT),
+        ("\n{title}\n\nPeak on cpu: 3 bytes\n", Outcome.SILENT),
         ("{title}\n\n  3 changes that were not observed by the program itself\n", Outcome.SILENT),
         ("{title}\n\nCoverage\n  slow leaks: not judged, 7\n  steps have ended\n", Outcome.HALF),
         ("{title}\n\nCoverage\n  slow leaks: not\n    judged, 7 steps have ended\n", Outcome.HALF),

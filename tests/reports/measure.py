@@ -82,7 +82,7 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     """
     text = " ".join(screen.split())
     # The summary stands behind a blank line; lines of the run before it begin alike.
-    blocks = re.split(r"\n\s*\n", screen)
+    blocks = re.split(r"\n\s*\n", screen.strip())
     place = max((number for number, block in enumerate(blocks) if block.startswith(_TITLE)), default=len(blocks))
     title, *below = blocks[place:] or [""]
     found = " ".join(title.split())
