@@ -100,7 +100,7 @@ def test_the_report_of_a_process_has_the_rest() -> None:
 
 def test_lines_fit_80_columns_except_paths() -> None:
     """Labels lose their middle; paths stay whole, so that they can be copied."""
-    remark = f"a reason that is {'very ' * 30}long, about {ROOT}/{'folder/' * 20}file"
+    remark = f"a reason that is {'very ' * 8}long, about {ROOT}/{'folder/' * 20}file"
     text = rendered(RunSummary((process(),), unobservable=(remark,)))
     too_long = [line for line in text.splitlines() if len(line) > 80]
     assert too_long
