@@ -75,4 +75,4 @@ def test_nothing_recorded_although_cann_was_used(
 def test_nothing_recorded_without_cann(observe_c: Observe) -> None:
     """Here it is the reason."""
     seen = observe_c(["--device=npu"], "true")
-    assert "npu: the program loaded no library of CANN" in words(seen.run.stderr)
+    assert "npu not observed: the program loaded no library of CANN" in words(seen.run.stderr)
