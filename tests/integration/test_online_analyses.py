@@ -108,7 +108,9 @@ def test_the_command_reads_what_a_run_left(run: tool.ToolRun) -> None:
         found = tool.run([*tool.TOOL, "analyze", "leaks", path, "--fail-on-findings"], output=run.output)
         assert found.returncode == 1, found.stderr
         assert [line for line in found.stdout.splitlines() if line.startswith("Direct ")] == printed
-        assert found.stderr == ""
+        assert found.stderr == "" or (
+            path == dump and found.stderr.startswith("msmemscope: a dump has less than its capture")
+        )
 
 
 def test_a_reader_that_goes_away_is_no_error(run: tool.ToolRun) -> None:

@@ -162,11 +162,11 @@ def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
         if _said_of_tail(descriptor, big_endian=big_endian)[0] == position:
             if block is not None:
                 return Tail(position + block.bytes, b"")
-            sealed = _unsound_slots(descriptor, position, content, big_endian=big_endian)
+            sealed = _unsound_slots(descriptor, content, big_endian=big_endian)
             return Tail(position, content[sealed * RECORD.itemsize :], sealed)
 
 
-def _unsound_slots(descriptor: int, position: int, content: bytes, *, big_endian: bool) -> int:
+def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
     """Returns how many slots of a tail were sealed and do not check; those behind them came later.
 
     Checksums are over bytes of memory: of the other byte order they mean nothing here.
@@ -176,7 +176,7 @@ def _unsound_slots(descriptor: int, position: int, content: bytes, *, big_endian
         return 0
     header = np.frombuffer(beginning, SEGMENT_HEADER)[0]
     checksum, count = int(header["sealed_checksum"]), int(header["sealed_records"])
-    if checksum == 0 or int(header["sealed_position"]) != position:
+    if checksum == 0 or header["sealed_position"] != header["tail_position"]:
         return 0
     size = count * RECORD.itemsize
     if size <= len(content) and _native.checksum_of_records(content[:size]) == checksum:
