@@ -22,9 +22,9 @@ enum class EventKind : std::uint8_t {
     // The memory of a block that was freed can be handed out again: the streams that used it have got so far. address
     // and size as in its FREE, extra the block's MALLOC. Not a row of a dump.
     kFreeCompleted = 6,
-    // A sample of the host memory of the whole process, and its end (observe/host_samples.h). size is that of the block,
-    // extra of the first how many bytes it stands for, of the second its record. name is the function that allocated it.
-    // Neither is a row of a dump.
+    // A sample of the host memory of the whole process, and its end (observe/host_samples.h). size is that of the
+    // block, extra of the first how many bytes it stands for, of the second its record. name is the function that
+    // allocated it. Neither is a row of a dump.
     kHostSample = 7,
     kHostSampleFree = 8,
     // size is how much of the process's resident memory belongs to no file and is not shared. Not a row of a dump.

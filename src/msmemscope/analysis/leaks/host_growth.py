@@ -186,7 +186,9 @@ def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: Host
     passed = np.diff(moments, prepend=moments[0])
     passed[[number not in own for number in sequences]] = 0
     clock = np.cumsum(np.maximum(passed, 0))
-    last = int(recording.events["timestamp_ns"].cast(pl.Int64).max() or 0)
+    # A search for holders as the program ends is our own time.
+    of_program = recording.events.filter(pl.col("kind") != EventKind.HOLDER)
+    last = int(of_program["timestamp_ns"].cast(pl.Int64).max() or 0)
     whole = int(clock[-1]) + max(last - int(moments[-1]), 0)
     at = clock[np.isin(samples.rows["sequence"].to_numpy(), of_line.rows["sequence"].to_numpy())]
     stretch = np.minimum(at * _STRETCHES // max(whole, 1), _STRETCHES - 1)
