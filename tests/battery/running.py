@@ -62,7 +62,7 @@ TOGETHER_S: Final = 280.0
 """Seconds after which many programs in one run fail."""
 
 VERDICTS = ("nothing was recorded", "nothing found", "nothing was judged", *(kind.value for kind in VerdictKind))
-SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:{'|'.join(VERDICTS)})\b")
+SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:(?:{'|'.join(VERDICTS)})\b|[^\n]* not (?:judged|observed):)")
 
 
 @dataclass(frozen=True)

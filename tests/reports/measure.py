@@ -23,7 +23,8 @@ from tests.support.measures import Measure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-NOTHING: Final = ("nothing found", "nothing was")
+NOTHING: Final = ("nothing found", "nothing was", "leaks not judged", "leaks and failed", "growth not judged")
+"""How a first line begins that finds nothing; of what was not judged it says so."""
 _WORDS: Final = {
     "leak": ("leak", "slow leak"),
     "growth": ("leak", "slow leak"),
