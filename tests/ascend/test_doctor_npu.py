@@ -29,8 +29,8 @@ def test_npu_without_cann(run_under_tool: RunUnderTool) -> None:
     run = run_under_tool([sys.executable, "-c", "print('fine')"], "--device=npu:1", variables=variables)
     assert (run.returncode, run.stdout) == (0, "fine\n")
     text = " ".join(run.stderr.split())
-    assert "not observed: npu:1: no CANN is set up here" in text
-    assert text.count("CANN") == 1
+    assert "npu:1 not observed: no CANN is set up here" in text
+    assert text.count("not observed: ") == 1
 
 
 def test_npu_with_a_cann_that_is_gone(run_under_tool: RunUnderTool, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def first_screen(folder: Path, program: str, *arguments: str) -> str:
     output = folder / "output"
     command = [*tool.TOOL, f"--output={output}", "--", sys.executable, "program.py", *arguments]
     run = tool.run(command, output=output, folder=folder, timeout_s=120)
-    screen = run.stderr[run.stderr.index("msmemscope: ", run.stderr.find("\n\n")) :]
+    screen = run.stderr[run.stderr.rindex("\nmsmemscope: ") + 1 :]
     return " ".join(screen.split("\n\n")[0].split())
 
 

@@ -107,8 +107,9 @@ def test_paths_open_to_others_are_warned_about(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_running_as_root_is_warned_about(tmp_path: Path) -> None:
+def test_running_as_root_is_warned_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line; the run goes on."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert [line for line in prepare_output_root(f"{tmp_path}/x").warnings if "root" in line]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from msmemscope.cli.main import main
 from tests.support.ascend import NotInstalledError, torch_npu_folder
+from tests.support.nightly import nightly
 from tests.support.targets import environment
 from tests.support.viewer import running_viewer
 
@@ -151,7 +152,7 @@ def look(shell: Shell, story: Story) -> None:
     shell.ask("recover")
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", ["leak", pytest.param("out of memory", marks=nightly)])
 def test_a_program_is_mended_and_asked_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

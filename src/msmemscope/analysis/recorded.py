@@ -227,7 +227,11 @@ class Recorded:
 
     def _never_started(self) -> Iterator[str]:
         modes = self._settings("collect_mode")
-        if modes and modes[-1] == CollectMode.DEFERRED.value and not self._has({EventKind.START_TRACE}):
+        if (
+            modes
+            and modes[-1] == CollectMode.DEFERRED.value
+            and not self._has({EventKind.START_TRACE, EventKind.STOP_TRACE})
+        ):
             yield "collection waited for msmemscope.start(), which was never called"
 
     def _nothing_chosen(self) -> Iterator[str]:

@@ -287,6 +287,8 @@ def _keep_source_lines(capture: Capture) -> None:
 
     if capture.log.is_archived or capture.is_running():
         return
+    if (capture.directory / EVENT_LOG_DIRECTORY).is_symlink():
+        return  # somebody put it there, which the recording has said
     with OutputFolder(capture.directory, EVENT_LOG_DIRECTORY) as folder:
         if SOURCE_LINES_FILE in folder.names():
             return

@@ -120,7 +120,8 @@ class _Screen:
         found = verdicts(processes)
         limit = MOST_LINES_OF_SEVERAL
         if len(processes) == 1:
-            limit = MOST_LINES_WITH_LISTS if processes[0].lists_leaks else MOST_LINES
+            is_watched = processes[0].watch is not None and processes[0].watch.was_watched
+            limit = MOST_LINES_WITH_LISTS if processes[0].lists_leaks or is_watched else MOST_LINES
         for limits in _LIMITS:
             more = len(found[: limits.verdicts]) - 1
             limit += _LINES_OF_FINDING * max(more, 0) if limits is _LIMITS[0] else 0

@@ -257,7 +257,7 @@ class OutputFile:
 def unwritable(path: Path, error: BaseException) -> DumpError:
     """Return the error to raise for a file or folder that cannot be written, with the reason and what helps."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "make room, or name another place with --output" if is_full else "name another place with --output"
     return DumpError(f"{path} cannot be written: {reason}", hint=hint)
 
