@@ -136,14 +136,14 @@ def run_of(lines: Callable[[int], str], moments: int = 100) -> HostGrowth | None
     return find_host_growth(trace.recording())
 
 
-def test_without_steps_a_line_that_goes_on_is_growth() -> None:
+@pytest.mark.parametrize("last", [100, 90])
+def test_without_steps_a_line_that_goes_on_is_growth(last: int) -> None:
     """Up to the end, or near to it: what a program sets up last does not count against it."""
-    for last in (100, 90):
-        found = run_of(lambda moment, last=last: "server.py(7): keep" if moment < last else "")
-        assert found is not None
-        assert found.site == HostSite("server.py(7): keep", last * MEBIBYTE, last, PYTHON_OBJECTS)
-        assert found.growth_bytes == pytest.approx(last * MEBIBYTE, abs=MEBIBYTE)
-        assert (found.is_over_steps, found.bytes_per_step) == (False, 0)
+    found = run_of(lambda moment: "server.py(7): keep" if moment < last else "")
+    assert found is not None
+    assert found.site == HostSite("server.py(7): keep", last * MEBIBYTE, last, PYTHON_OBJECTS)
+    assert found.growth_bytes == pytest.approx(last * MEBIBYTE, abs=MEBIBYTE)
+    assert (found.is_over_steps, found.bytes_per_step) == (False, 0)
 
 
 @pytest.mark.parametrize(
