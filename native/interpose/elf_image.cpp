@@ -147,8 +147,8 @@ const ElfW(Sym) * ElfImage::symbol_of(const Relocation& relocation) const noexce
 }
 
 // Not with strcmp: in a program with a sanitizer that would be the sanitizer's (preload/core_library.cpp).
-bool ElfImage::defines(const ElfW(Sym) & symbol, const char* function) const noexcept {
-    if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) {
+bool ElfImage::is_function(const ElfW(Sym) & symbol, const char* function) const noexcept {
+    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) {
         return false;
     }
     const char* name = symbol_names_ + symbol.st_name;
@@ -185,7 +185,7 @@ const ElfW(Sym) * ElfImage::find_by_gnu_hash(const char* function) const noexcep
     }
     const std::uint32_t* chain = buckets + bucket_count + (index - first);
     for (;; ++index, ++chain) {
-        if (((*chain ^ hash) >> 1U) == 0 && defines(symbols_[index], function)) {
+        if (((*chain ^ hash) >> 1U) == 0 && is_function(symbols_[index], function)) {
             return &symbols_[index];
         }
         if ((*chain & 1U) != 0) {
@@ -208,21 +208,33 @@ const ElfW(Sym) * ElfImage::find_by_sysv_hash(const char* function) const noexce
     }
     const std::uint32_t* const chains = sysv_hash_ + 2 + bucket_count;
     for (std::uint32_t index = sysv_hash_[2 + hash % bucket_count]; index != STN_UNDEF; index = chains[index]) {
-        if (defines(symbols_[index], function)) {
+        if (is_function(symbols_[index], function)) {
             return &symbols_[index];
         }
     }
     return nullptr;
 }
 
-void* ElfImage::definition_of(const char* function) const noexcept {
-    const ElfW(Sym)* symbol = nullptr;
+const ElfW(Sym) * ElfImage::find(const char* function) const noexcept {
     if (gnu_hash_ != nullptr) {
-        symbol = find_by_gnu_hash(function);
-    } else if (sysv_hash_ != nullptr) {
-        symbol = find_by_sysv_hash(function);
+        return find_by_gnu_hash(function);
     }
-    return symbol == nullptr ? nullptr : reinterpret_cast<void*>(load_bias_ + symbol->st_value);
+    return sysv_hash_ == nullptr ? nullptr : find_by_sysv_hash(function);
+}
+
+void* ElfImage::address_of(const ElfW(Sym) & symbol) const noexcept {
+    return reinterpret_cast<void*>(load_bias_ + symbol.st_value);
+}
+
+void* ElfImage::definition_of(const char* function) const noexcept {
+    const ElfW(Sym)* const symbol = find(function);
+    return symbol == nullptr || symbol->st_shndx == SHN_UNDEF ? nullptr : address_of(*symbol);
+}
+
+// ELF's supplements for the processors: an undefined symbol with a value.
+void* ElfImage::stand_in_for(const char* function) const noexcept {
+    const ElfW(Sym)* const symbol = find(function);
+    return symbol == nullptr || symbol->st_shndx != SHN_UNDEF || symbol->st_value == 0 ? nullptr : address_of(*symbol);
 }
 
 bool ElfImage::needs(const char* library) const noexcept {

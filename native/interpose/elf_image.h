@@ -43,6 +43,9 @@ public:
 
     // The image's own function of that name, null if it has none.
     void* definition_of(const char* function) const noexcept;
+    // Where a program of fixed addresses lets every image find a function that another one defines: the entry in its
+    // own table of calls, so that all images see the function at one address. Null if it has none.
+    void* stand_in_for(const char* function) const noexcept;
     // Whether the image is linked to a library of that name.
     bool needs(const char* library) const noexcept;
 
@@ -67,9 +70,12 @@ private:
     }
     // The symbol whose address a relocation puts into a slot; null for relocations of other kinds.
     const ElfW(Sym) * symbol_of(const Relocation& relocation) const noexcept;
-    bool defines(const ElfW(Sym) & symbol, const char* function) const noexcept;
+    bool is_function(const ElfW(Sym) & symbol, const char* function) const noexcept;
+    // What other images can find; null if it has none.
+    const ElfW(Sym) * find(const char* function) const noexcept;
     const ElfW(Sym) * find_by_gnu_hash(const char* function) const noexcept;
     const ElfW(Sym) * find_by_sysv_hash(const char* function) const noexcept;
+    void* address_of(const ElfW(Sym) & symbol) const noexcept;
     void read_dynamic(const ElfW(Dyn) * entry) noexcept;
     void read_notes(const unsigned char* notes, std::size_t bytes) noexcept;
     std::uint64_t absolute(std::uint64_t address) const noexcept;

@@ -78,9 +78,28 @@ int look_for_definition(dl_phdr_info* info, std::size_t, void* argument) noexcep
     return 0;
 }
 
-// The function that a slot leads to: what the loader has stored there, or what it will store when the slot is a lazy
-// one that leads into the image's own table still. Null if there is none, or where it cannot be known.
-void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
+// Is this only the program's stand-in for a function of that name? The program is the first image of the list.
+bool is_stand_in(const void* place, const char* function) noexcept {
+    struct Question {
+        const void* place;
+        const char* function;
+        bool is_stand_in;
+    } question{place, function, false};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* argument) {
+            auto& asked = *static_cast<Question*>(argument);
+            const ElfImage program(*info);
+            asked.is_stand_in = program.contains(reinterpret_cast<std::uint64_t>(asked.place)) &&
+                                program.stand_in_for(asked.function) == asked.place;
+            return 1;
+        },
+        &question);
+    return question.is_stand_in;
+}
+
+// What the loader has stored in a slot, or what it will store when the slot is a lazy one that leads into the image's
+// own table still. Null if there is none, or where it cannot be known.
+void* stored_or_searched(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
     void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
     if (!image.contains(reinterpret_cast<std::uint64_t>(held)) || held == slot.own) {
         return held;
@@ -100,6 +119,13 @@ void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcep
     return search.needed != nullptr || !search.is_clear ? search.needed : search.any;
 }
 
+// The function that a slot leads to; null as above. A stand-in leads to the slot of the program itself: taken for the
+// function, it would be called by the hook that stands in that slot, and would call that hook again.
+void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
+    void* const place = stored_or_searched(image, slot);
+    return place != nullptr && is_stand_in(place, slot.symbol) ? find_function(slot.symbol) : place;
+}
+
 enum class Redirected { kNo, kYes, kRefused };
 
 // The entry that leads to a function; null if all of them lead elsewhere.
@@ -115,10 +141,16 @@ void* entry_to(HookEntries& entries, void* function) noexcept {
     return nullptr;
 }
 
-Redirected redirect(const ElfImage& image, const ElfImage::Slot& slot, HookEntries& entries) noexcept {
+Redirected redirect(const ElfImage& image, const ElfImage::Slot& slot, const Hook& hook) noexcept {
+    HookEntries& entries = *hook.entries;
     void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
     if (std::find(std::begin(entries.replacement), std::end(entries.replacement), held) !=
         std::end(entries.replacement)) {
+        return Redirected::kYes;
+    }
+    // The program's stand-in leads to the hook by itself. Left as it is, the function has one address for all still.
+    if (hook.library == nullptr && !image.contains(reinterpret_cast<std::uint64_t>(held)) &&
+        is_stand_in(held, slot.symbol)) {
         return Redirected::kYes;
     }
     // A weak symbol that nothing defines stays null: the program looks whether it is.
@@ -196,7 +228,7 @@ void patch_image(const ElfImage& image) noexcept {
                     (hook.library != nullptr && !is_named_by(image, hook.library))) {
                     continue;
                 }
-                const Redirected result = redirect(image, slot, *hook.entries);
+                const Redirected result = redirect(image, slot, hook);
                 outcomes[number].found |= std::uint64_t{result != Redirected::kNo} << index;
                 outcomes[number].refused |= std::uint64_t{result == Redirected::kRefused} << index;
             }

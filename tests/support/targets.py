@@ -86,7 +86,7 @@ class Builder:
             after = ("-rdynamic", *after)
         return self._compile(command, source, name, after)
 
-    def part(self, source: str, name: str, *options: str) -> Path:
+    def part(self, source: str, name: str, *options: str | Path) -> Path:
         """Build one part of a program of several: a library, unless an option says otherwise.
 
         Args:
@@ -94,9 +94,9 @@ class Builder:
             name: What the file is called.
             options: Of the compiler and the linker; libraries stand at the end.
         """
-        kind = () if "-pie" in options else ("-shared", "-fPIC")
+        kind = () if {"-pie", "-no-pie"} & {*options} else ("-shared", "-fPIC")
         compiler = ("g++", "-std=c++17") if source.endswith(".cpp") else ("gcc", "-std=gnu11")
-        return self._compile((*compiler, *FLAGS, *kind), SOURCES / source, name, options)
+        return self._compile((*compiler, *FLAGS, *kind), SOURCES / source, name, tuple(map(str, options)))
 
     def _compile(self, command: tuple[str, ...], source: Path, name: str, after: tuple[str, ...] = ()) -> Path:
         digest = hashlib.sha256(repr((command, after, name)).encode())

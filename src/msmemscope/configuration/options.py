@@ -159,7 +159,7 @@ OPTIONS: tuple[Option, ...] = (
         "off: no function of the C library is redirected for it.",
         "MODE",
         " or ".join(values.HOST_SAMPLINGS),
-        "off",
+        "sampled",
         values.parse_host,
     ),
     Option(

@@ -213,7 +213,7 @@ class Config:
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
-    host: HostSampling = HostSampling.OFF
+    host: HostSampling = HostSampling.SAMPLED
     """Whether host memory besides tensors is sampled, so that what grows has a line."""
     watch: str = ""
     """Memory that is watched, as `configuration.watching` writes it; empty: none but what the program names itself."""
