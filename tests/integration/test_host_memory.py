@@ -79,9 +79,7 @@ HEALTHY: Final = (
 def _served(folder: Path, work: tuple[str, ...], *options: str) -> tool.ToolRun:
     program, output = folder / "server.py", folder / "out"
     program.write_text(SERVER.format(work="\n".join(f"    {line}" for line in work), calls=CALLS))
-    return tool.run(
-        [*tool.TOOL, f"--output={output}", *options, "--", sys.executable, program], output=output
-    )
+    return tool.run([*tool.TOOL, f"--output={output}", *options, "--", sys.executable, program], output=output)
 
 
 @pytest.mark.parametrize("case", GROWING.values(), ids=GROWING.keys())

@@ -1,6 +1,6 @@
-// A program of fixed addresses that takes addresses of functions: the linker makes an entry of its own table of calls the
-// one address that such a function has for all. Keeps 64 MiB by malloc and 64 MiB by mmap, half of each through addresses
-// that were taken, here and in a library. Compilers are such programs.
+// A program of fixed addresses that takes addresses of functions: the linker makes an entry of its own table of calls
+// the one address that such a function has for all. Keeps 64 MiB by malloc and 64 MiB by mmap, half of each through
+// addresses that were taken, here and in a library. Compilers are such programs.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
