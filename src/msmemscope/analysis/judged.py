@@ -62,6 +62,20 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
     """
     if not found.coverage.is_answered:
         return tuple(NotJudged(LEAKS, line) for line in found.coverage.missing)
+    return (*_of_tensors(found), *_of_host_memory(found))
+
+
+def _of_host_memory(found: LeakOverview) -> Iterator[NotJudged]:
+    from msmemscope.analysis.leaks.host_growth import LEAST_STEPS_OF_HOST_GROWTH
+    from msmemscope.units import format_bytes
+
+    if found.host_rise_bytes:
+        rise, ended = format_bytes(found.host_rise_bytes), found.step_leaks.steps_ended
+        reason = f"host memory outside of tensors rose by {rise} over {ended} steps, at least {LEAST_STEPS_OF_HOST_GROWTH} are needed"
+        yield NotJudged(GROWTH, reason)
+
+
+def _of_tensors(found: LeakOverview) -> tuple[NotJudged, ...]:
     ended = found.step_leaks.steps_ended
     if not found.step_leaks.remarks:
         if not found.slow_leaks.remarks or found.is_growth_ruled_out:

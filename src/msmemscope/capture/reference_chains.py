@@ -12,7 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.model.holders import BOUNDED_INDEX
+from msmemscope.capture.bounds import bound_of, bound_of_cache
+from msmemscope.model.holders import BEFORE_BOUND, bound_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +108,7 @@ def _step(path: Sequence[Any], place: int) -> tuple[str, int]:
     if _is(parent, dict):
         return _step_of_dictionary(path, place)
     if _is(parent, list, tuple, deque):
-        return f"[{_index_in(parent, child)}]", 1
+        return f"[{_index_in(parent, child)}{_bound_text(path, place)}]", 1
     if _is(parent, set, frozenset):
         return "{...}", 1
     if _is(parent, types.CellType):
@@ -133,7 +134,8 @@ def _step_of_dictionary(path: Sequence[Any], place: int) -> tuple[str, int]:
     key = next((key for key, value in _items(parent) if value is child), _NAMELESS)
     if place == 0 and type(key) is str:
         return f".{key}", 1  # the globals of a module
-    return _index_text(key), 1
+    text = _index_text(key)
+    return f"{text[:-1]}{_bound_text(path, place)}]", 1
 
 
 def _step_of_function(path: Sequence[Any], place: int) -> tuple[str, int]:
@@ -158,6 +160,10 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     """An attribute, whether its object has a dictionary that was met, one that it keeps inside, or slots."""
     parent, child = path[place], path[place + 1]
     own = _attributes_of(parent)
+    if _is(parent, BaseException) and _is(child, BaseException):
+        for name in ("__cause__", "__context__"):
+            if vars(BaseException)[name].__get__(parent) is child:
+                return f".{name}", 1
     if _is(child, types.TracebackType):
         return (".__traceback__" if place else ""), 1
     if _is(parent, type) and type(child) is dict:
@@ -176,7 +182,8 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     if type(parent).__module__ == "numpy":
         return ".base", 1
     if type(parent).__name__ == "_lru_cache_wrapper":
-        return "(cache)", 1
+        remembered = bound_of_cache(parent)
+        return "(cache)" + ("" if remembered is None else f"[{bound_text(*remembered)}]"), 1
     return " -> ", 1
 
 
@@ -203,8 +210,12 @@ def _items(mapping: Any) -> list[tuple[Any, Any]]:
 
 def _index_in(values: Any, wanted: Any) -> str:
     kind = next(kind for kind in (list, tuple, deque) if _is(values, kind))
-    place = str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
-    return f"{place}{BOUNDED_INDEX}{values.maxlen}" if kind is deque and values.maxlen is not None else place
+    return str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
+
+
+def _bound_text(path: Sequence[Any], place: int) -> str:
+    bound = bound_of(path, place)
+    return "" if bound is None else f"{BEFORE_BOUND}{bound_text(*bound)}"
 
 
 def _index_text(key: Any) -> str:

@@ -31,6 +31,7 @@ from msmemscope.launch.ledger import (
     read_ledger,
     remove_launch_directory,
 )
+from msmemscope.launch.left_behind import left_behind
 from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.proceedings import tell_begin, tell_end
@@ -39,7 +40,7 @@ from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from msmemscope.analysis.judged import NotJudged
     from msmemscope.capture.output_root import OutputRoot
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT_CLEANERS = frozenset({"sudo", "doas", "pkexec"})
 """Programs that start others under another user, without the variables that could make them load something."""
+_WRONG_USAGE = 2
+"""Exit status of programs that were called with other arguments than they take."""
 _SETTLE_SECONDS = 0.5
 """How long processes that the program left behind may take to end before they are called running."""
 _POLL_SECONDS = 0.02
@@ -191,6 +194,7 @@ def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
+    left = [] if exported.process_ids else left_behind(config.session)
     lost = {path: process for path, process in ledger.captures.items() if not has_event_log(path)}
     recorded = {*exported.process_ids.values(), *lost.values()}
     unrecorded = {start.process_id: start.executable for start in ledger.started if start.process_id not in recorded}
@@ -200,7 +204,7 @@ def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
         not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
-        nothing_recorded=() if recorded else _why_nothing(config, arguments, ledger, end),
+        nothing_recorded=() if recorded else tuple(_why_nothing(config, arguments, ledger, end, left)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
@@ -209,7 +213,7 @@ def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
     if messages.are_printed(LogLevel.WARN):
         render_run(summary, sys.stderr)
     _report_to_enclosing_launch(exported.process_ids)
-    return not exported.has_running
+    return not exported.has_running and not left
 
 
 def _as_shown(processes: Iterable[ProcessSummary]) -> tuple[ProcessSummary, ...]:
@@ -340,8 +344,18 @@ def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> It
         yield f"{path.name} was removed or moved while the program ran"
 
 
-def _why_nothing(config: Config, arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd) -> tuple[str, ...]:
-    """Why not a single process recorded anything, as far as the settings and the processes say."""
+def _why_nothing(
+    config: Config, arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd, left: Sequence[int]
+) -> Iterator[str]:
+    """Why not a single process recorded anything, as far as the settings and the processes say.
+
+    Args:
+        config: What was asked for.
+        arguments: The command line of the program.
+        ledger: What its processes said.
+        end: How it ended.
+        left: Processes that it left behind.
+    """
     from msmemscope.analysis.coverage import summary_limits
     from msmemscope.analysis.recorded import Recorded
 
@@ -351,24 +365,28 @@ def _why_nothing(config: Config, arguments: tuple[str, ...], ledger: Ledger, end
         if value
     ]
     if chosen:
-        return (f"only processes of some ranks are observed ({', '.join(chosen)})",)
+        yield f"only processes of some ranks are observed ({', '.join(chosen)})"
+        return
     settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
     known = {**ledger.facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
-    return (*summary_limits(Recorded({}, known)), *_without_memory(arguments, ledger, end))
+    yield from summary_limits(Recorded({}, known))
+    if left:
+        who = f"process{'' if len(left) == 1 else 'es'} {', '.join(map(str, left))}"
+        yield f"not yet: the program left {who} running; what is recorded later is in msmemscope summary {_shown(config.output)}"
+        return
+    yield from _without_memory(arguments, ledger, end)
 
 
 def _without_memory(arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
     """Why programs that would have been recorded had nothing to record."""
+    is_loaded = any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES))
     if end.exit_status != 0:
-        ended = f"the program ended with status {end.exit_status}"
-        # Some programs look at LD_PRELOAD, and end where it is set.
-        from_inside = (
-            "one that does not run with LD_PRELOAD set is observed from inside: import msmemscope; msmemscope.start()"
-        )
-        yield f"{ended}; {from_inside}" if _is_there(arguments) else f"{ended} before it used memory that is recorded"
+        yield f"the program ended with status {end.exit_status} before it used memory that is recorded"
+        if end.exit_status != _WRONG_USAGE and _is_there(arguments):
+            yield "if that is because LD_PRELOAD is set, observe it from inside: import msmemscope; msmemscope.start()"
     elif not ledger.started:
         return
-    elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
+    elif is_loaded:
         yield "torch or CANN was loaded, and no tensor was allocated"
     else:
         yield "neither torch nor CANN was loaded; memory of NumPy and of Python alone is not recorded"
@@ -382,7 +400,7 @@ def _is_there(arguments: tuple[str, ...]) -> bool:
     if "-c" in arguments:
         return True
     if "-m" in arguments:
-        module = script.partition(".")[0]
+        module = script.replace(".", "/")
         return any((Path(folder) / name).exists() for folder in ("", *sys.path) for name in (module, f"{module}.py"))
     return Path(script).exists()
 

@@ -17,4 +17,16 @@ HELD_BY_C: Final = "C++: no Python variable leads to it"
 OF_MODULE: Final = "parameter |buffer "
 """Begin of a chain, either word: the block is a tensor that a module of torch has registered, or the gradient of one."""
 BOUNDED_INDEX: Final = " of at most "
-"""Within the brackets of an index: `[4 of at most 6]` in a container that drops what is too much, and may not be full yet."""
+"""Within the brackets of an index, of a container that says how much it takes, and may not be full yet: `[3; 4 of at most 6]`."""
+BEFORE_BOUND: Final = "; "
+"""Between an index and how many entries its container has. Logs of older versions have the index alone there."""
+
+
+def bound_text(entries: int, most: int) -> str:
+    """Return what stands in the brackets behind the index: `4 of at most 6`.
+
+    Args:
+        entries: That a container has.
+        most: That it takes.
+    """
+    return f"{entries}{BOUNDED_INDEX}{most}"

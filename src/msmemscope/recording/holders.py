@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from msmemscope.model.events import EventKind
-from msmemscope.model.holders import BOUNDED_INDEX
+from msmemscope.model.holders import BEFORE_BOUND, BOUNDED_INDEX
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +48,26 @@ def container_text(chain: str) -> str:
     return re.sub(r"\d+", "#", re.sub(_BRACKETS, "[...]", chain))
 
 
-def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
-    """Tell which blocks lie in a container that drops what is too much, and that has not got so much yet.
+@dataclasses.dataclass(frozen=True)
+class Filling:
+    """A container that has fewer entries than it takes."""
 
-    Its entries can be tuples or dictionaries of a few blocks each.
+    held_by: str
+    """The container: `main.last`."""
+    entries: int
+    most: int
+    size_bytes: int
+
+    @property
+    def text(self) -> str:
+        """`filling, 8 of 10: 1.00 MiB held by main.last`."""
+        return f"filling, {self.entries} of {self.most}: {format_bytes(self.size_bytes)} held by {self.held_by}"
+
+
+def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
+    """Tell which blocks lie in a container that says how much it takes, and that has not got more.
+
+    Its entries can be tuples, dictionaries or objects of a few blocks each.
 
     Args:
         blocks: `held_by`; blocks of one container are counted in them.
@@ -57,16 +75,57 @@ def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
     Returns:
         One boolean per block.
     """
-    # Of the object itself, not of what holds it.
-    found = pl.col("held_by").str.extract_groups(
-        rf"^(?<place>[^,]*)\[\d+{re.escape(BOUNDED_INDEX)}(?<most>\d+)\](?<field>(?:\[[^\[\],]*\])?)(?<rest>,.*)?$"
+    return _entries(blocks)["is_filling"]
+
+
+def filling_containers(blocks: pl.DataFrame) -> tuple[Filling, ...]:
+    """Return the containers that are not full yet, the largest first.
+
+    Args:
+        blocks: `held_by` and `size` of all that may be in one.
+    """
+    entries = _entries(blocks)
+    found = (
+        pl.concat([blocks.select("size"), entries], how="horizontal")
+        .drop_nulls("container")
+        .group_by("container", maintain_order=True)
+        .agg(pl.col("shown", "is_filling").last(), pl.col("entries", "count", "most").max(), pl.col("size").sum())
+        .with_columns(pl.max_horizontal("entries", "count").alias("entries"))
+        .filter("is_filling", pl.col("entries") < pl.col("most"))
+        .sort("size", descending=True)
     )
-    chains = blocks.select(found.alias("found")).unnest("found")
-    container = [container_of(pl.col(name)) for name in ("place", "rest")]
-    is_filling = pl.len().over(*container, "field") <= pl.col("most").cast(pl.Int64, strict=False)
-    # What has more of them is a container by itself, that may grow.
-    is_entry = pl.col("field").n_unique().over(*container) <= _MOST_FIELDS
-    return chains.select((is_filling & is_entry).fill_null(value=False)).to_series()
+    return tuple(Filling(*row) for row in found.select("shown", "entries", "most", "size").iter_rows())
+
+
+def _entries(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return for each block: container, shown, entries, most, count (of the entries among these blocks), is_filling."""
+    bound = rf"\[(?:[^\[\]]*{BEFORE_BOUND})?(?<entries>\d+){re.escape(BOUNDED_INDEX)}(?<most>\d+)\]"
+    # Of the entry itself, or of an object that is the entry; not of what that holds in turn.
+    itself = rf"^(?<place>[^,]*?){bound}(?<field>(?:\[[^\[\],]*\])?)(?<rest>,.*)?$"
+    in_object = rf"^(?<field>\w+(?:\.\w+|\[[^\[\],]*\])), from (?<place>[^,]*){bound}$"
+    chains = blocks.select(
+        pl.col("held_by").str.extract_groups(itself).alias("itself"),
+        pl.col("held_by").str.extract_groups(in_object).alias("in_object"),
+    )
+    parts = {
+        name: pl.coalesce(pl.col("itself").struct.field(name), pl.col("in_object").struct.field(name))
+        for name in ("place", "entries", "most", "field")
+    }
+    rest = pl.col("itself").struct.field("rest").fill_null("")
+    named = chains.select(
+        container=container_of(parts["place"] + rest),
+        shown=parts["place"] + rest,
+        field=parts["field"],
+        **{name: parts[name].cast(pl.Int64, strict=False) for name in ("entries", "most")},
+    )
+    counted = named.with_columns(
+        count=pl.len().over("container", "field"), fields=pl.col("field").n_unique().over("container")
+    )
+    # What has more fields is a container by itself, that may grow.
+    is_filling = (pl.col("count") <= pl.col("most")) & (pl.col("fields") <= _MOST_FIELDS)
+    return counted.select(
+        "container", "shown", "entries", "most", "count", is_filling=is_filling.fill_null(value=False)
+    )
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from msmemscope.reports.run_summary import ProcessSummary
 
 _MOST_NOT_JUDGED: Final = 3
+_MOST_EXPLAINED: Final = 2
 
 
 def not_judged(
@@ -58,6 +59,12 @@ def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]
     more = [f"and {len(unknown) - _MOST_NOT_JUDGED} more"] if len(unknown) > _MOST_NOT_JUDGED else []
     unknown = [*unknown[:_MOST_NOT_JUDGED], *more]
     return f"{'; '.join(unknown)}{f'; otherwise {looked}' if looked else ''} ({events} of {of})"
+
+
+def grown_and_no_leak(processes: Sequence[ProcessSummary]) -> tuple[str, ...]:
+    """Return what grew in some processes and is no leak, as where its backward pass has not run: one sentence each."""
+    found = [one for process in processes if process.leaks for one in process.leaks.explained]
+    return tuple(dict.fromkeys(found))[:_MOST_EXPLAINED]
 
 
 def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:

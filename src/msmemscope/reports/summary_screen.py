@@ -151,13 +151,14 @@ class _Screen:
         return ["", *head, *(line for section in sections for line in _after_blank(section))]
 
     def _verdicts(self, summary: RunSummary, found: Sequence[Verdict], limits: _Limits) -> list[str]:
-        from msmemscope.reports.first_line import not_judged, without_findings
+        from msmemscope.reports.first_line import grown_and_no_leak, not_judged, without_findings
         from msmemscope.reports.verdict import VerdictKind
 
         processes = summary.processes
         unknown = not_judged(processes, summary.not_observed)
         if not found:
-            return self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
+            lines = self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
+            return [*lines, *(line for text in grown_and_no_leak(processes) for line in self._sentence(f"  {text}", 4))]
         lines = []
         for number, verdict in enumerate(found[: limits.verdicts]):
             sentence = verdict.sentence(names_process=len(processes) > 1)
@@ -344,11 +345,15 @@ class _Screen:
         decomposed = [(one, one.decomposition) for one in processes if one.decomposition is not None]
         texts += _grouped("decompose", [(process, found.coverage.limits) for process, found in decomposed])
         texts += _grouped("", [(process, process.analysis_remarks) for process in processes])
-        # Without a finding the first line says it.
-        texts += judgement if found else ()
-        lines = [line for text in dict.fromkeys(texts) for line in self._sentence(f"  {text}", indent=4)]
-        if len(lines) > room - 1:
-            lines = [*lines[: room - 2], *self._line(f"  and more in {self._rest}", QUIET)]
+        # Without a grave finding the first lines say it.
+        is_said = not found or found[0].kind in {VerdictKind.RESERVED, VerdictKind.INEFFICIENT}
+        texts += () if is_said else judgement
+        sentences = [self._sentence(f"  {text}", indent=4) for text in dict.fromkeys(texts)]
+        if sum(map(len, sentences)) > room - 1:
+            while len(sentences) > 1 and sum(map(len, sentences)) > room - 2:
+                sentences.pop()  # none ends in the middle
+            sentences.append(self._line(f"  and more in {self._rest}", QUIET))
+        lines = [line for sentence in sentences for line in sentence]
         return [*self._line("Coverage", HEADING), *lines] if lines else []
 
     def _running(self, summary: RunSummary) -> list[str]:

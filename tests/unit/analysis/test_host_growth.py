@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.leaks.host_growth import LEAST_HOST_GROWTH_BYTES, HostGrowth, find_host_growth
+from msmemscope.analysis.leaks.host_growth import (
+    LEAST_HOST_GROWTH_BYTES,
+    HostGrowth,
+    find_host_growth,
+    rise_over_few_steps,
+)
 from msmemscope.analysis.leaks.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
@@ -160,3 +165,30 @@ def test_without_steps_a_line_that_goes_on_is_growth(last: int) -> None:
 def test_without_steps_a_set_up_is_none(lines: Callable[[int], str]) -> None:
     """What is loaded once, however large, is none; nor is what many lines or imports take."""
     assert run_of(lines) is None
+
+
+@pytest.mark.parametrize(
+    ("resident", "rise"),
+    [
+        (lambda step: 8 * step * MEBIBYTE, (80 * MEBIBYTE, 12)),
+        (lambda step: 80 * MEBIBYTE * (step > 3), (0, 0)),
+        (lambda step: step * MEBIBYTE, (0, 0)),
+    ],
+    ids=["steady", "once", "little"],
+)
+def test_a_rise_over_few_steps_is_mentioned(resident: Callable[[int], int], rise: tuple[int, int]) -> None:
+    """Twelve steps are too few to call it growth, and too many to be silent about it."""
+    trace = Trace()
+    for step in range(1, 13):
+        trace.add(EventKind.STEP, size=step, extra=BASE + resident(step))
+    recording = trace.recording()
+    assert find_host_growth(recording) is None
+    assert rise_over_few_steps(recording) == rise
+
+
+def test_enough_steps_are_judged_and_not_mentioned() -> None:
+    """A verdict says more."""
+    trace = Trace()
+    for step in range(1, 41):
+        trace.add(EventKind.STEP, size=step, extra=BASE + 8 * step * MEBIBYTE)
+    assert rise_over_few_steps(trace.recording()) == (0, 0)

@@ -105,6 +105,13 @@ FIELDS = [f"main.window[{entry} of at most 4][{field}]" for entry in range(3) fo
         ([f"main.window[0 of at most 100][{field}]" for field in range(9)], False),
         (["main.window[0 of at most 4].history[3]"], False),
         (["main.history[3], from main.window[0 of at most 4]"], False),
+        (["Transition[0], from main.memory[0 of at most 4]", "Transition[1], from main.memory[0 of at most 4]"], True),
+        ([f"Sample.x, from main.memory[{entry} of at most 2]" for entry in range(2)], True),
+        ([f"Sample.x, from main.memory[{entry} of at most 2]" for entry in range(3)], False),
+        ([f"History[{field}], from main.memory[0 of at most 9]" for field in range(6)], False),
+        ([f"main.cache['{key}'; 3 of at most 3]" for key in "abc"], True),
+        ([f"main.cache['{key}'; 4 of at most 3]" for key in "abcd"], False),
+        (["main.embedded(cache)[5 of at most 8]"] * 5, True),
     ],
 )
 def test_entries_of_a_bounded_container(chains: list[str], expected: bool) -> None:  # noqa: FBT001

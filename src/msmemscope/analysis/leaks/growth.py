@@ -39,7 +39,13 @@ from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.holders import HELD_BY_C, OF_MODULE
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before, main_holders
+from msmemscope.recording.holders import (
+    block_holders,
+    filling_blocks,
+    filling_containers,
+    held_now_or_before,
+    main_holders,
+)
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.units import SIZE_FORMS, format_bytes
@@ -249,7 +255,9 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
     holders = block_holders(recording)
     held = held_now_or_before(alive, grows, holders, _GROWN_KEY)
     named = alive.join(holders, on="malloc_sequence", maintain_order="left")
-    filling = named.filter(filling_blocks(named)).select(_GROWN_KEY).unique()
+    in_containers = named.filter(filling_blocks(named))
+    texts = tuple(f"{one.text}, which is no leak." for one in filling_containers(in_containers))
+    filling = in_containers.select(_GROWN_KEY).unique()
     grown = grown.join(filling, on=_GROWN_KEY, how="anti", maintain_order="left")
     alive = alive.join(filling, on=_GROWN_KEY, how="anti", maintain_order="left")
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
@@ -259,7 +267,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
         .select(GROWTH_SCHEMA.names())
         .sort(order, descending=[True, True, False, False, False])
     )
-    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"])
+    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"], explained=texts)
 
 
 def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Coverage, least: int) -> SlowLeaks:

@@ -37,6 +37,7 @@ LEAST_HOST_GROWTH_BYTES: Final = 16 << 20
 _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
+LEAST_STEPS_OF_HOST_GROWTH: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
 _LEAST_RISE: Final = 0.1
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
 _LEAST_EXPLAINED: Final = 1 / 3
@@ -96,14 +97,37 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     return _growth_of_the_run(recording, samples) if over_steps is None else over_steps
 
 
-def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+def rise_over_few_steps(recording: Recording) -> tuple[int, int]:
+    """Return by how much host memory rose over steps that are too few to judge it, and how many they are.
+
+    Args:
+        recording: As `find_host_growth` takes it.
+
+    Returns:
+        Bytes and steps; 0 and 0 where steps are enough, or where it did not rise in both halves by enough to mention it.
+    """
+    figures = _figures(recording)
+    if not _LEAST_FIGURES <= figures.height < _STRETCHES * _LEAST_FIGURES:
+        return 0, 0
+    other = figures["anonymous"].to_numpy() - _known_bytes(recording, figures["sequence"].to_numpy())
+    rise, of_first_half = int(other[-1] - other[0]), int(other[len(other) // 2] - other[0])
+    is_steady = rise >= 2 * LEAST_HOST_GROWTH_BYTES and rise <= 4 * min(of_first_half, rise - of_first_half)
+    return (rise, int(figures["number"][-1])) if is_steady else (0, 0)
+
+
+def _figures(recording: Recording) -> pl.DataFrame:
+    """What of the process belonged to no file at the end of steps behind the warm-up: sequence, anonymous, number."""
     steps = recording.steps.select("number", sequence="end_sequence")
-    figures = (
+    return (
         recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
         .select("sequence", anonymous=pl.col("extra").cast(pl.Int64))
         .join(steps, on="sequence", maintain_order="left")
         .filter(pl.col("number") > WARM_UP_STEPS)
     )
+
+
+def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+    figures = _figures(recording)
     if figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
     anonymous = figures["anonymous"].to_numpy()

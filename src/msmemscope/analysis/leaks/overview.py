@@ -13,7 +13,7 @@ from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
-from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth
+from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth, rise_over_few_steps
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
@@ -60,6 +60,8 @@ class LeakOverview:
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
+    host_rise_bytes: int
+    """By which that memory rose over steps that are too few to judge it; 0 where it is judged, or hardly rose."""
     is_growth_ruled_out: bool
     """Whether the run holds no more in the end than early in it, which can be said of short ones, too."""
     pinned_growth: PinnedGrowth | None
@@ -71,6 +73,12 @@ class LeakOverview:
     def step_source(self) -> StepSource:
         """Where the steps were taken from."""
         return self.step_leaks.step_source
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """What grows and is no leak, one sentence each."""
+        filling = (f"{one.text}, which is no leak." for one in self.step_leaks.filling)
+        return tuple(dict.fromkeys((*filling, *self.slow_leaks.explained)))
 
     @property
     def leaked_sequences(self) -> pl.Series:
@@ -93,6 +101,7 @@ def find_leaks(
         options: How strictly leaks over steps are judged.
         growth: What counts as a slow leak.
     """
+    host_growth = find_host_growth(recording)
     return LeakOverview(
         recording.process_id,
         recording.source,
@@ -102,7 +111,8 @@ def find_leaks(
         find_growth_outside_steps(recording, growth),
         find_waiting_cycles(recording),
         find_driver_leaks(recording),
-        find_host_growth(recording),
+        host_growth,
+        0 if host_growth is not None else rise_over_few_steps(recording)[0],
         rules_out_growth(recording),
         find_pinned_growth(recording),
         coverage_of(SUBJECT, recording),

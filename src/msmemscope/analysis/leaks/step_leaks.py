@@ -37,8 +37,15 @@ from msmemscope.analysis.leaks.sites import (
     with_pinned_sizes_apart,
 )
 from msmemscope.model.events import EventKind
+from msmemscope.model.holders import BOUNDED_INDEX
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before
+from msmemscope.recording.holders import (
+    Filling,
+    block_holders,
+    filling_blocks,
+    filling_containers,
+    held_now_or_before,
+)
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import segments_at_end
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
@@ -200,6 +207,8 @@ class StepLeaks:
     """Pools that leaked, by device and pool."""
     remarks: tuple[str, ...]
     """What could not be judged, one line each."""
+    filling: tuple[Filling, ...] = ()
+    """Containers with a bound that are not full yet: what they hold is no leak."""
 
     @property
     def leaked(self) -> pl.DataFrame:
@@ -237,8 +246,10 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     judged = _judged(blocks, options, bounds.ended, steps_are_marked=not recording.step_source.is_implied)
     holders = block_holders(recording)
     judged = judged.join(holders, on="malloc_sequence", how="left", maintain_order="left")
+    filling: tuple[Filling, ...] = ()
     if options.judges_sites:
-        is_filling = filling_blocks(judged) & (judged["fate"] == Fate.LEAKED.value)
+        is_filling = _fill_containers(judged) & (judged["fate"] == Fate.LEAKED.value)
+        filling = filling_containers(_seen_last(judged.filter(is_filling)))
         judged = judged.with_columns(
             fate=pl.when(is_filling).then(pl.lit(Fate.EXPECTED.value, FATE_TYPE)).otherwise("fate")
         )
@@ -256,7 +267,36 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
         _as(sites, LEAK_SITE_SCHEMA),
         pools,
         (),
+        filling,
     )
+
+
+def _seen_last(filling: pl.DataFrame) -> pl.DataFrame:
+    """Leave out call sites of whose newest block the container is not known: how full that has become is not, either."""
+    newest = pl.col("held_by").sort_by("malloc_sequence").last().over(SITE_KEY)
+    return filling.filter(newest.str.contains(BOUNDED_INDEX, literal=True))
+
+
+def _fill_containers(judged: pl.DataFrame) -> pl.Series:
+    """Tell which blocks are in a container with a bound, of which it has not got more.
+
+    When what holds blocks was looked for, some were not there yet. Those of a call site whose others are all in such a
+    container are taken for its entries too, but for the newest, which a variable may hold as well.
+    """
+    is_known = filling_blocks(judged)
+    of_site = judged.select(*SITE_KEY, "held_by").with_columns(
+        is_filling=is_known,
+        is_other=~is_known & judged["held_by"].is_not_null(),
+        most=judged["held_by"].str.extract(rf"{BOUNDED_INDEX}(\d+)\]").cast(pl.Int64, strict=False),
+    )
+    return of_site.select(
+        pl.col("is_filling")
+        | (
+            (pl.col("is_filling").sum().over(SITE_KEY) > 1)
+            & (pl.col("is_other").sum().over(SITE_KEY) <= 1)
+            & (pl.len().over(SITE_KEY) <= pl.col("most").max().over(SITE_KEY))
+        ).fill_null(value=False)
+    ).to_series()
 
 
 def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:

@@ -1,0 +1,96 @@
+"""How many entries a container of the program will ever have, where the program says so.
+
+It says so by a limit of the container itself, by an attribute of the object that keeps it, or by places that it made
+beforehand. As in chains of references, no code of the program runs.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_NAMES = re.compile(r"(?:max_?size|maxlen|max_(?:entries|items)|capacity|buffer_size|cache_size)$")
+"""Ends of the names by which programs call such a limit. Lengths are left out: `max_length` is one of texts, as a rule."""
+_PLAIN = (dict, list, tuple, deque, types.FrameType, types.ModuleType, types.FunctionType)
+"""What has no attributes of its own that could be a limit."""
+_OF_MODULE = "_parameters"
+"""An attribute that modules of torch have."""
+_LEAST_EMPTY = 2
+"""Places at the end of a list that must be empty: one is as often a result that is missing."""
+_CACHE_OF_FUNCTION = "_lru_cache_wrapper"
+
+
+def bound_of(path: Sequence[Any], place: int) -> tuple[int, int] | None:
+    """Return how many entries a container has, and the most that it takes; None where nothing says so.
+
+    Args:
+        path: Objects, each referring to the next.
+        place: Of the container in it.
+    """
+    values = path[place]
+    kind = type(values)
+    if issubclass(kind, deque) and values.maxlen is not None:
+        return deque.__len__(values), int(values.maxlen)
+    if kind is list and (filled := _filled_places(values)):
+        return filled, len(values)
+    if not issubclass(kind, (list, dict, deque)):
+        return None
+    limits = [limit for owner in (values, _owner(path, place)) for limit in _limits(owner)]
+    count = next(plain.__len__(values) for plain in (list, dict, deque) if issubclass(kind, plain))
+    return (count, min(limits)) if limits else None
+
+
+def bound_of_cache(cache: Any) -> tuple[int, int] | None:
+    """Return how many results a function remembers, and the most it will; None of what is no such function, or has no bound."""
+    if type(cache).__name__ != _CACHE_OF_FUNCTION:
+        return None
+    found = type(cache).cache_info(cache)
+    return (found.currsize, found.maxsize) if type(found.maxsize) is int else None
+
+
+def _owner(path: Sequence[Any], place: int) -> Any:
+    """The object that has a container as an attribute; None if none has."""
+    if place and type(path[place - 1]) is not dict:
+        return path[place - 1]
+    if place > 1 and _attributes(path[place - 2]) is path[place - 1]:
+        return path[place - 2]
+    return None
+
+
+def _filled_places(values: list[Any]) -> int:
+    """How many places are filled of a list that was made with all of them, from the first on; 0 of any other list."""
+    if len(values) <= _LEAST_EMPTY or values[0] is None or any(value is not None for value in values[-_LEAST_EMPTY:]):
+        return 0
+    filled = sum(value is not None for value in values)
+    return filled if all(value is None for value in values[filled:]) else 0
+
+
+def _limits(owner: Any) -> Iterator[int]:
+    """Whole numbers above 0 that the attributes of an object call a limit; those of its classes if it has none itself."""
+    if owner is None or type(owner) in _PLAIN:
+        return
+    own = _attributes(owner)
+    if _OF_MODULE in own:
+        return  # parameters are no entries, and the capacity of a layer is another
+    for names in (own, *(vars(kind) for kind in type(owner).__mro__)):
+        found = [
+            value
+            for name, value in list(dict.items(names) if type(names) is dict else names.items())
+            if type(name) is str and type(value) is int and value > 0 and _NAMES.search(name.lower())
+        ]
+        yield from found
+        if found:
+            return
+
+
+def _attributes(owner: Any) -> dict[Any, Any]:
+    try:
+        own = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return own if type(own) is dict else {}
