@@ -29,12 +29,12 @@ _VARYING: Final = (
     (re.compile(r"\(process \d+\)"), "(process PID)"),
     (re.compile(r"memscope_dump_\d+"), "memscope_dump_TIME"),
     (re.compile(r"python3\.\d+"), "python3.X"),
-    (re.compile(r"[\d,]+ (event|row)s?\b"), r"N \1s"),
+    (re.compile(r"[\d,]+(\s+)(event|row)s?\b"), r"N\1\2s"),
     (re.compile(r"\d+\.\d+ s\b"), "T s"),
     (re.compile(r"\b\d+ ms\b"), "T ms"),
 )
 """What differs from run to run, and what stands for it."""
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) (KiB|MiB|GiB|%)")
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)(\s+)(KiB|MiB|GiB|%)")
 _SIGNIFICANT: Final = 2
 _TITLE: Final = "msmemscope: "
 _OF_THE_TOOL: Final = (_TITLE, "hint: ")
@@ -74,9 +74,9 @@ def of_the_tool(text: str) -> str:
 
 
 def _rounded(size: re.Match[str]) -> str:
-    if size[2] == "%":
-        return f"{round(float(size[1]))} %"
-    return f"{float(f'{float(size[1]):.{_SIGNIFICANT}g}'):g} {size[2]}"
+    number = float(size[1])
+    text = str(round(number)) if size[3] == "%" else f"{float(f'{number:.{_SIGNIFICANT}g}'):g}"
+    return f"{text}{size[2]}{size[3]}"
 
 
 def first_line(text: str) -> str:

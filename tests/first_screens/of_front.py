@@ -157,7 +157,6 @@ FRONT: Final = (
         "front/deferred_alone",
         ("deferred.py",),
         "without the launcher: collection between start() and stop(), which were called; the results are in the default folder",
-        variables=(("MSMEMSCOPE_OUTPUT", "out"),),
         way=Way.ALONE,
         never=(r"never called", NO_LEAK_NAMED),
     ),
@@ -167,7 +166,8 @@ FRONT: Final = (
             ("config_output.py",),
             "the program chose the folder `chosen` and databases; nobody chose others",
             options=options,
-            says=(r"chosen",),
+            names_output=False,
+            says=(r"Files in chosen/", r"\.db"),
             never=(r"the command line has chosen", NO_LEAK_NAMED),
         )
         for options in ((), ("--collect-mode=deferred",))

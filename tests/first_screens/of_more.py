@@ -118,6 +118,11 @@ MORE: Final = (
         (_LEAK, r"start_stop_start\.py\(6\)", r"held by .*kept"), way=Way.ALONE,
     ),
     Screen(
+        "more/output_after_events", ("output_after_events.py",), "the folder is chosen after the first tensor: it stays the first one",
+        (r"nothing found|not judged",), says=(r"output stays .* before anything is recorded", r"Files in memscopeDumpResults/"),
+        never=(NO_LEAK_NAMED,), names_output=False,
+    ),
+    Screen(
         "more/events_alloc", ("never_freed_events.py",), "healthy; --events=alloc brings free, as the documents say",
         (r"nothing found|not judged",), never=(NO_LEAK_NAMED,), options=("--events=alloc",),
     ),

@@ -186,7 +186,7 @@ REPORTS: Final = (
             (
                 "snapshot_total_loss",
                 "`total = total + loss` keeps the graph of each step: 1.08 GiB of 1.22 at ooms.py(65)",
-                (r"^out of memory", r"ooms\.py\(65\)"), (r"fragmentation",),
+                (r"^out of memory(?!.*fragmentation)", r"ooms\.py\(65\)"), (),
             ),
             (
                 "snapshot_forward",

@@ -48,7 +48,8 @@ def screen_of(screen: Screen, folder: Path) -> str:
     shutil.copytree(screen.folder, folder, dirs_exist_ok=True)
     if screen.way is Way.ALONE:
         run = tool.run([sys.executable, *screen.words], output=folder, folder=folder, variables=_variables(screen))
-        return f"{run.stderr}{_asked('summary', 'out', folder=folder)}"
+        output = "out" if (folder / "out").exists() else "memscopeDumpResults"
+        return f"{run.stderr}{_asked('summary', output, folder=folder)}"
     if screen.requests or screen.way in {Way.INTERRUPTED, Way.TERMINATED, Way.RUNNING}:
         return _while_it_runs(screen, folder)
     run = tool.run(_command(screen), output=folder, folder=folder, variables=_variables(screen), timeout_s=400)
@@ -67,7 +68,8 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _command(screen: Screen, *more: str) -> list[str]:
-    return [*tool.TOOL, "--output=out", *screen.options, sys.executable, *screen.words, *more]
+    output = ["--output=out"] if screen.names_output else []
+    return [*tool.TOOL, *output, *screen.options, sys.executable, *screen.words, *more]
 
 
 def _variables(screen: Screen) -> dict[str, str]:
@@ -77,7 +79,7 @@ def _variables(screen: Screen) -> dict[str, str]:
         variables |= virtual_npu_environment(with_torch=True) | {"VNPU_DEVICES": str(screen.devices)}
     if screen.memory:
         variables["VNPU_MEMORY"] = screen.memory
-    return variables | dict(screen.variables)
+    return variables
 
 
 def _asked(*words: str, folder: Path) -> str:
@@ -159,7 +161,10 @@ def _cut(content: bytearray) -> bytearray:
 
 
 def _zeroed(content: bytearray) -> bytearray:
-    used = max(place for place in range(len(content)) if content[place])
-    begin = used // 2 // _PAGE * _PAGE
-    content[begin : begin + _PAGE] = bytes(_PAGE)
+    pages = range(_PAGE, len(content), _PAGE)
+    full = [page for page in pages if content[page : page + _PAGE].count(0) < _PAGE // 2] or [
+        page for page in pages if any(content[page : page + _PAGE])
+    ]
+    page = full[len(full) // 2]
+    content[page : page + _PAGE] = bytes(_PAGE)
     return content

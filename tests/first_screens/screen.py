@@ -47,7 +47,8 @@ class Screen:
     """Patterns that the screen has nowhere."""
     options: tuple[str, ...] = ()
     """Of the tool."""
-    variables: tuple[tuple[str, str], ...] = ()
+    names_output: bool = True
+    """Whether `--output=out` is typed."""
     npu: bool = False
     """Whether it runs on the virtual NPU."""
     memory: str = ""

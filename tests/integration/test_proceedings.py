@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import tool
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import BuildTarget, RunUnderTool
 
 
@@ -45,3 +49,24 @@ def test_a_deferred_run_says_when_it_begins(run_under_tool: RunUnderTool) -> Non
     run = run_under_tool([sys.executable, "-c", "pass"], "--verbose", "--collect-mode=deferred", "--steps=2,3")
     assert "; collection begins when it calls msmemscope.start()" in run.stderr
     assert "msmemscope: steps: 2, 3" in run.stderr
+
+
+@pytest.mark.torch
+def test_a_program_without_a_launcher_says_as_much(tmp_path: Path) -> None:
+    """At its end: what was to be observed, what was, and where it lies; with `error` not even the summary."""
+    said = {}
+    for level in ("error", "warn", "info"):
+        program = (
+            f"import torch, msmemscope\nmsmemscope.config(output={str(tmp_path / level)!r}, log_level={level!r}, device='cpu')\n"
+            "msmemscope.start()\nkept = torch.ones(1000)\nmsmemscope.stop()\n"
+        )
+        run = tool.run([sys.executable, "-c", program], output=tmp_path / level)
+        assert run.returncode == 0, run.stderr
+        assert run.captures
+        said[level] = run.stderr
+    assert said["error"] == ""
+    assert "\nmsmemscope: leaks not judged: " in said["warn"]
+    for words in ("observed devices: cpu; events: ", ": observed ", "event log in /"):
+        assert words in said["info"], words
+        assert words not in said["warn"], words
+    assert "\nmsmemscope: leaks not judged: " in said["info"]

@@ -30,14 +30,23 @@ def tell_begin(program: str, config: Config, library: Path, variables: Mapping[s
     messages.information(f"preloaded into the program: {variables.get('LD_PRELOAD') or 'nothing'}")
     if any(device.startswith("npu") for device in config.devices):
         messages.information(f"CANN: {cann_directory() or 'none is set up here'}")
+    tell_settings(config)
     begin = "at its start" if config.collect_mode is CollectMode.IMMEDIATE else "when it calls msmemscope.start()"
+    messages.information(f"runs {program}; collection begins {begin}")
+
+
+def tell_settings(config: Config) -> None:
+    """Say what was to be observed.
+
+    Args:
+        config: What was asked for.
+    """
     items = values_of(item for item in CollectionItem if item in config.events)
     messages.information(f"observed devices: {', '.join(config.devices)}; events: {items or 'none'}")
     levels, analyses = (", ".join(sorted(one.value for one in chosen)) for chosen in (config.level, config.analysis))
     messages.information(f"level: {levels or 'none'}; analyses: {analyses or 'none'}")
     if config.steps:
         messages.information(f"steps: {', '.join(map(str, config.steps))}")
-    messages.information(f"runs {program}; collection begins {begin}")
 
 
 def tell_end(processes: Iterable[ProcessSummary]) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from msmemscope.cli.chosen_input import chosen_input
 from msmemscope.cli.patient_stream import make_stderr_patient
-from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, with_options
+from msmemscope.configuration import OPTION_BY_SPELLING, Config, GivenOption, LogLevel, with_options
 from msmemscope.errors import EXIT_STATUS_FAILURE, UsageError
 from msmemscope.launch.ledger import LAUNCH_DIRECTORY_PREFIX, remove_launch_directory
 
 if TYPE_CHECKING:
     import argparse
+
+    from msmemscope.reports.run_summary import RunSummary
 
 _OVERRIDES = ("--data-format", "--call-stack")
 
@@ -100,10 +102,27 @@ class RecoverCommand:
             processes=processes,
             recover_command=f"msmemscope recover {directory}",
         )
-        render_run(summary, sys.stderr)
+        if session is None:
+            render_run(summary, sys.stderr)
+        else:
+            _tell(summary, next(iter(settings.values()), Config()))
         if not is_single and session is None:
             _remove_stale_launches(directory, running=len(ended) < len(captures))
         return EXIT_STATUS_FAILURE if finished.unwritten else 0
+
+
+def _tell(summary: RunSummary, config: Config) -> None:
+    """Print what the end of a program that runs without a launcher prints, as much of it as its settings ask for."""
+    from msmemscope.launch import messages
+    from msmemscope.launch.proceedings import tell_end, tell_settings
+    from msmemscope.reports.terminal import render_run
+
+    with messages.printed_from(config.log_level):
+        if messages.are_printed(LogLevel.INFO):
+            tell_settings(config)
+            tell_end(summary.processes)
+        if messages.are_printed(LogLevel.WARN):
+            render_run(summary, sys.stderr)
 
 
 def _restored(directory: Path) -> Path:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from msmemscope import _native
+from msmemscope.formats.event_log.block_chain import lost_records
 from msmemscope.formats.event_log.event_frame import devices_of
 from msmemscope.formats.event_log.layout import FIRST_VERSION_WITH_KINDS, RECORD, in_byte_order
 from msmemscope.formats.event_log.record_arrays import joined
@@ -305,7 +306,7 @@ def _unpacked_slots(file: SegmentFile, rows: int, check: _Check | None) -> Itera
                 check.damaged += found.damaged
             yield from _parts(found.records, rows)
     if check is not None:
-        check.damaged += file.damaged_in_tail
+        check.damaged += file.damaged_in_tail + lost_records(file)
     yield from _parts(decoded_records(file.tail or b"", file), rows)
 
 

@@ -10,13 +10,14 @@ import pytest
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.debug_lines import DebugLines
 from msmemscope.formats.event_log.definitions import Module
-from msmemscope.formats.event_log.layout import LineTableFormat
+from msmemscope.formats.event_log.layout import PACKED_BLOCK_ALIGNMENT, PACKED_BLOCKS_OFFSET, LineTableFormat
 from msmemscope.formats.event_log.line_tables import line_of_offset
 from msmemscope.formats.event_log.symbols import Symbolizer
 from tests.fakes.event_log_builder import DEVICE_USAGE, MALLOC, RESERVED, Event, EventLogBuilder
 from tests.support.limited import run_limited
 from tests.support.nightly import NIGHT
 
+DAMAGED = "damaged and left out: a checksum, time, number or size that cannot be"
 OOM = 54
 IMPOSSIBLE = {
     "a number": {"sequence": 2**63},
@@ -138,3 +139,43 @@ def test_damaged_debug_information_of_any_kind(tmp_path: Path) -> None:
         lines = DebugLines(damaged)
         for address in range(0x1000, 0x1200, 32):
             lines.line_at(address)
+
+
+@pytest.mark.parametrize(
+    ("lost", "zeroed", "missing"),
+    [([], 0, 0), ([0], 64, 50), ([1], 64, 50), ([1, 2], 64, 100), ([3], 64, 1), ([1], 4096, 50)],
+    ids=["nothing", "first", "second", "two", "last", "a whole one"],
+)
+def test_a_block_without_its_beginning_is_missed(lost: list[int], zeroed: int, missing: int, tmp_path: Path) -> None:
+    """Blocks say how many records stand before them. Of the last one nobody knows how many it had."""
+    builder = EventLogBuilder(tmp_path, tail_records=50)
+    for number in range(220):
+        builder.malloc(0x1000 + 64 * number, 64)
+    builder.write()
+    (segment,) = builder.log.glob("events_*.segment")
+    content = bytearray(segment.read_bytes())
+    for block in lost:
+        begin = PACKED_BLOCKS_OFFSET + block * PACKED_BLOCK_ALIGNMENT
+        content[begin : begin + zeroed] = bytes(zeroed)
+    segment.write_bytes(content)
+    capture = Capture(builder.directory)
+    assert capture.event_count() == 220 - 50 * len(lost)
+    said = [line for line in capture.problems if "damaged and left out" in line]
+    assert said == ([] if not lost else [f"{missing} record{' is' if missing == 1 else 's are'} {DAMAGED}"])
+
+
+def test_what_the_flight_recorder_gave_back_is_not_missed(tmp_path: Path) -> None:
+    """The oldest blocks, all zeros."""
+    builder = EventLogBuilder(tmp_path, tail_records=50, header_fields={"maximum_log_bytes": 1 << 20})
+    for number in range(220):
+        builder.malloc(0x1000 + 64 * number, 64)
+    builder.write()
+    (segment,) = builder.log.glob("events_*.segment")
+    content = bytearray(segment.read_bytes())
+    content[PACKED_BLOCKS_OFFSET : PACKED_BLOCKS_OFFSET + 2 * PACKED_BLOCK_ALIGNMENT] = bytes(
+        2 * PACKED_BLOCK_ALIGNMENT
+    )
+    segment.write_bytes(content)
+    capture = Capture(builder.directory)
+    assert capture.event_count() == 120
+    assert [line for line in capture.problems if "damaged and left out" in line] == []
