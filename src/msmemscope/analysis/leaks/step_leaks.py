@@ -48,11 +48,11 @@ from msmemscope.recording.holders import (
 )
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import segments_at_end
+from msmemscope.recording.recording import StepSource
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
-    from msmemscope.recording.recording import StepSource
 
 __all__ = [
     "LEAK_BLOCK_SCHEMA",
@@ -68,6 +68,8 @@ __all__ = [
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _LEAST_STEPS: Final = WARM_UP_STEPS + 2
 """Steps that must have ended before a block can leak: the warm-up, that of the block, and the next."""
+_LEAST_CALLS: Final = WARM_UP_STEPS + 4
+"""Likewise, where calls of a model are taken for steps: two or three results that are kept are what it was called for."""
 
 
 class Fate(str, Enum):
@@ -237,9 +239,10 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     """
     options = options or StepLeakOptions()
     bounds = process_steps(recording)
-    if bounds.ended < _LEAST_STEPS:
+    least = _LEAST_CALLS if recording.step_source is StepSource.MODULE else _LEAST_STEPS
+    if bounds.ended < least:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
-        remark = f"leaks over steps: not judged, {counted} ended, at least {_LEAST_STEPS} are needed"
+        remark = f"leaks over steps: not judged, {counted} ended, at least {least} are needed"
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)
