@@ -239,6 +239,7 @@ CHINESE_TEXTS: Final = {
     "tensors": "张量",
     "the pools": "内存池",
     "the machine": "机器",
+    "the pool": "内存池",
     "the device": "设备",
     "the allocator": "分配器",
     "(no Python stack)": "(没有 Python 调用栈)",
