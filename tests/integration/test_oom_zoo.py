@@ -53,5 +53,5 @@ def test_the_screen_has_one_sum_with_the_limit(tmp_path: Path) -> None:
     assert round(in_use + rest + free, 1) == limit
     assert limit == pytest.approx(int(run.stdout) / (1 << 20), abs=0.06)
     assert free < 48
-    for word in ("were free", "reserved by the framework", "alive then", "of the pools in full"):
+    for word in ("of the device were free", "reserved by the framework", "alive then", "of the pools in full"):
         assert word not in screen

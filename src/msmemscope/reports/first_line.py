@@ -60,6 +60,12 @@ def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]
     return f"{'; '.join(unknown)}{f'; otherwise {looked}' if looked else ''} ({events} of {of})"
 
 
+def grown_and_no_leak(processes: Sequence[ProcessSummary]) -> tuple[str, ...]:
+    """Return what grew in some processes and is no leak, as where its backward pass has not run: one sentence each."""
+    found = [one for process in processes if process.leaks for one in process.leaks.slow_leaks.explained]
+    return tuple(dict.fromkeys(found))
+
+
 def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:
     """What was looked for in some processes in which nothing was found."""
     looked = []

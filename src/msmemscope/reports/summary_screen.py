@@ -61,6 +61,8 @@ _CURVE_OF_PROCESS: Final = 20
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _CAPTURE: Final = "event log"
 """The form of what lies in a folder of ours, which has a report beside it."""
+_SNAPSHOT: Final = "torch snapshot"
+"""The form of a snapshot of torch, which has one pool, and of the driver's memory the pool's segments alone."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,13 +153,14 @@ class _Screen:
         return ["", *head, *(line for section in sections for line in _after_blank(section))]
 
     def _verdicts(self, summary: RunSummary, found: Sequence[Verdict], limits: _Limits) -> list[str]:
-        from msmemscope.reports.first_line import not_judged, without_findings
+        from msmemscope.reports.first_line import grown_and_no_leak, not_judged, without_findings
         from msmemscope.reports.verdict import VerdictKind
 
         processes = summary.processes
         unknown = not_judged(processes, summary.not_observed)
         if not found:
-            return self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
+            lines = self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
+            return [*lines, *(line for text in grown_and_no_leak(processes) for line in self._sentence(f"  {text}", 4))]
         lines = []
         for number, verdict in enumerate(found[: limits.verdicts]):
             sentence = verdict.sentence(names_process=len(processes) > 1)
@@ -178,9 +181,10 @@ class _Screen:
         if process.overview is None:
             return []
         peaks = sorted(process.overview.peaks, key=_order_of_peaks)
+        peaks, reserves = _without_segments(process.form, peaks)
         parts: list[list[str]] = []
         for number, peak in enumerate(peaks[:_MOST_POOLS]):
-            heading = place_of_peak(peak, process, "" if is_one else _name(process))
+            heading = place_of_peak(peak, process, "" if is_one else _name(process), reserves.get(peak.device))
             parts.append([*self._line(heading, HEADING), *(self._curve(peak) if number < _MOST_CURVES else [])])
         more = len(peaks) - len(parts)
         rest = self._line(f"and {more} more pools in {self._rest}", QUIET) if more > 0 else []
@@ -408,6 +412,19 @@ def _gravest_first(processes: Sequence[ProcessSummary], found: Sequence[Verdict]
 def _order_of_peaks(peak: PoolPeak) -> tuple[bool, int, int, int]:
     """Pools of frameworks before the driver's, which they lie in; the fullest first."""
     return peak.pool == Pool.HAL, -peak.peak_bytes, peak.device, peak.pool
+
+
+def _without_segments(form: str, peaks: list[PoolPeak]) -> tuple[list[PoolPeak], dict[int, int]]:
+    """Take the driver's memory out of the peaks of a snapshot: it is the segments of the one pool, and adds what that reserved.
+
+    Returns:
+        The other peaks, and the bytes of the segments at their peak, by device.
+    """
+    pools = {peak.device for peak in peaks if peak.pool != Pool.HAL}
+    if form != _SNAPSHOT or not pools:
+        return peaks, {}
+    segments = {peak.device: peak.peak_bytes for peak in peaks if peak.pool == Pool.HAL and peak.device in pools}
+    return [peak for peak in peaks if peak.pool != Pool.HAL or peak.device not in segments], segments
 
 
 def _title(process: ProcessSummary) -> str:

@@ -39,10 +39,11 @@ def test_the_limit_of_the_process() -> None:
     """Of the host, the limit is the whole, and not the machine."""
     figures = MemoryFigures(
         DEVICE_CPU, "posix_memalign", 24 * MIB, 744 * MIB, capacity_bytes=1525 * MIB, device_used_bytes=1517 * MIB,
-        process_bytes=1517 * MIB, limit="RLIMIT_AS",
+        process_bytes=1517 * MIB, limit="RLIMIT_AS", machine_free_bytes=2048 * MIB,
     )  # fmt: skip
     assert sum_sentence(figures) == (
-        "24.0 MiB asked for; 744.0 MiB in use + 773.0 MiB of the rest of the process + 8.0 MiB free = 1525.0 MiB of RLIMIT_AS"
+        "24.0 MiB asked for; 744.0 MiB in use + 773.0 MiB of the rest of the process + 8.0 MiB free = 1525.0 MiB of RLIMIT_AS; "
+        "2.00 GiB of the machine were free"
     )
 
 

@@ -280,7 +280,7 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     line = line_of_one_pass(recording, placed.join(grown, on=_GROWN_KEY, how="semi")["malloc_sequence"])
     if line:
         size = format_bytes(int((grown["last_bytes"] - grown["first_bytes"]).sum()))
-        explained = f"{size} within one forward pass, at {line}: what it keeps for its backward pass is no leak."
+        explained = f"{size} grew within one forward pass, at {line}: its backward pass has not run, and frees it."
         return dataclasses.replace(nothing, judged_sites=judged, explained=(explained,))
     # Those allocated in the last part are alive, too, and of the same sites.
     return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))

@@ -47,6 +47,8 @@ class MemoryFigures:
     """Of the device; of the host, what the limit leaves where that has less room than the machine."""
     limit: str = ""
     """The limit of the process that the host's capacity is: `RLIMIT_AS`; empty if it is the machine's."""
+    machine_free_bytes: int | None = None
+    """Free on the machine where the capacity is that of a limit."""
     device_used_bytes: int | None = None
     """In use on the device by anybody, without granted pieces of this request."""
     process_bytes: int | None = None
@@ -178,8 +180,9 @@ def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigur
     if limit is None or used is None or (figures.free_bytes is not None and limit - used > figures.free_bytes):
         return figures
     return dataclasses.replace(
-        figures, limit=state.limit, capacity_bytes=limit, device_used_bytes=used, process_bytes=used
-    )
+        figures, limit=state.limit, capacity_bytes=limit, device_used_bytes=used, process_bytes=used,
+        machine_free_bytes=figures.free_bytes,
+    )  # fmt: skip
 
 
 def _with_reserve(

@@ -75,6 +75,8 @@ def _refused(figures: MemoryFigures) -> str:
         reserved = figures.reserved_bytes
         less = f", which is less than {format_bytes(reserved + figures.request_bytes)}" if reserved is not None else ""
         return f"; a limit of torch refused it (set_per_process_memory_fraction){less}"
+    if figures.machine_free_bytes is not None:
+        return f"; {format_bytes(figures.machine_free_bytes)} of the machine were free"
     free = figures.reported_free_bytes
     if free is None:
         return ""

@@ -171,6 +171,7 @@ CHINESE_FORMS: Final = {
     "a limit of torch refused it (set_per_process_memory_fraction)[, which is less than {size}]": (
         "被 torch 自身的上限拒绝 (set_per_process_memory_fraction)[, 该上限小于 {size}]"
     ),
+    "{size} of the machine were free": "机器空闲 {size}",
     "{size} of the device were free, so a limit refused it (of torch, or a quota)": (
         "设备空闲 {size}, 因此是被上限拒绝的 (torch 的上限或配额)"
     ),

@@ -176,7 +176,13 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         dataclasses.replace(known, function="halMemCreate", outside_site="", reserved_bytes=3 * size + 1),
         dataclasses.replace(known, capacity_bytes=None, process_bytes=None, reported_free_bytes=size),
         dataclasses.replace(known, capacity_bytes=9 * size, function="torch.npu"),
-        dataclasses.replace(known, capacity_bytes=9 * size, pinned_bytes=0, limit="RLIMIT_AS" if device < 0 else ""),
+        dataclasses.replace(
+            known,
+            capacity_bytes=9 * size,
+            pinned_bytes=0,
+            limit="RLIMIT_AS" if device < 0 else "",
+            machine_free_bytes=size if device < 0 else None,
+        ),
     ]
     candidates = [
         Candidate(cause, size, site, block_count=count, held_by=held_by, is_enough=is_enough, setting=setting)
