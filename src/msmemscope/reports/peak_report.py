@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplanation
 from msmemscope.model.devices import device_name
+from msmemscope.model.owners import is_known_owner
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.recording.failed_allocations import is_in_pieces
@@ -102,6 +103,8 @@ def _pools(writer: ReportWriter, device: DevicePeak) -> None:
 
 
 def _owners(writer: ReportWriter, device: DevicePeak) -> None:
+    if not any(map(is_known_owner, device.owners["owner"])):
+        return  # the call sites, which follow, say who it was
     rows = [
         (
             format_bytes(row["size_bytes"]),
@@ -143,16 +146,18 @@ def _recent(writer: ReportWriter, device: DevicePeak) -> None:
     since = f"in step {device.step}" if device.step else f"since event {device.recent_since}"
     writer.line()
     writer.line(f"Last: {size} of it allocated {since}", HEADING)
+    has_operators = device.recent["operator"].null_count() < device.recent.height
     rows = [
         (
             format_bytes(row["size_bytes"]),
             format_count(row["block_count"]),
-            _operator(row["operator"]),
+            *([_operator(row["operator"])] if has_operators else []),
             row["site"],
         )
         for row in device.recent.head(MOST_ROWS).iter_rows(named=True)
     ]
-    writer.table(("size", "blocks", "operator", "call site"), rows, labels=2)
+    operator = ["operator"] if has_operators else []
+    writer.table(("size", "blocks", *operator, "call site"), rows, labels=1 + len(operator))
     _more(writer, device.recent.height)
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from msmemscope.model.devices import device_name
+from msmemscope.model.owners import is_known_owner
 from msmemscope.model.place import Place
 from msmemscope.model.pools import Pool
 from msmemscope.reports.html import HTML_REPORT_FILE
@@ -215,7 +216,8 @@ class _Screen:
             from msmemscope.reports.decomposition_section import owner_ranking
 
             for pool in process.decomposition.pools:
-                if (pool.device, pool.pool) == (peak.device, peak.pool):
+                is_said = any(map(is_known_owner, pool.nodes["node"]))
+                if (pool.device, pool.pool) == (peak.device, peak.pool) and is_said:
                     rankings[0] = ("by owner", owner_ranking(pool))
         return rankings
 

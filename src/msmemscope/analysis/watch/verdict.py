@@ -25,7 +25,7 @@ from msmemscope.analysis.watch.sentences import (
     window_sentences,
 )
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
-from msmemscope.recording.call_sites import UNKNOWN_SITES, STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import STACK_COLUMNS, UNKNOWN_SITES, call_sites
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 
 if TYPE_CHECKING:
