@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 8
 """Rows of a table that are listed."""
+COMMAND_OF_PEAK: Final = "msmemscope analyze peak"
+"""What this report is an answer to."""
 _PERCENT: Final = 100
 
 
@@ -48,14 +50,21 @@ def _device(writer: ReportWriter, device: DevicePeak) -> None:
         for other in device.cause.others:
             writer.sentence(other, indent=2)
         writer.sentence(device.cause.advice, indent=2, style=QUIET)
-        if device.cause.next_command:
-            writer.sentence(f"next: {device.cause.next_command}", indent=2)
+        following = command_behind_peak(device)
+        if following:
+            writer.sentence(f"next: {following}", indent=2)
     _pools(writer, device)
     _owners(writer, device)
     _sites(writer, device)
     _recent(writer, device)
     _growth(writer, device)
     _fragmentation(writer, device)
+
+
+def command_behind_peak(device: DevicePeak) -> str:
+    """Return what the cause of a failure says to type next; empty where that is the question about the peak itself."""
+    command = "" if device.cause is None else device.cause.next_command
+    return "" if command == COMMAND_OF_PEAK else command
 
 
 def _heading(writer: ReportWriter, device: DevicePeak) -> None:
