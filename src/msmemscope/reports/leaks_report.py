@@ -285,7 +285,7 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
 def _steps(found: StepLeaks) -> str:
     """How many steps were judged; where the program did not say so, what they were taken for."""
     steps = counted(found.steps_ended, "step")
-    return f"{steps} (taken from {found.step_source.value})" if found.step_source.is_implied else steps
+    return f"{steps} ({found.step_source.words})" if found.step_source.is_implied else steps
 
 
 def _held_by(writer: ReportWriter, sites: pl.DataFrame) -> None:

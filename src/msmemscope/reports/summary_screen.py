@@ -160,15 +160,20 @@ class _Screen:
         processes = summary.processes
         unknown = not_judged(processes, summary.not_observed)
         if not found:
-            lines = self._sentence(f"msmemscope: {without_findings(processes, unknown)}", indent=2, style=HEADING)
-            return [*lines, *(line for text in grown_and_no_leak(processes) for line in self._sentence(f"  {text}", 4))]
-        lines = []
+            sentence = without_findings(processes, unknown)
+            lines = self._sentence(f"msmemscope: {sentence}", indent=2, style=HEADING)
+            below = [*_steps_of(processes, [sentence]), *grown_and_no_leak(processes)]
+            return [*lines, *(line for text in below for line in self._sentence(f"  {text}", 4))]
+        lines, sentences = [], []
         for number, verdict in enumerate(found[: limits.verdicts]):
             sentence = verdict.sentence(names_process=len(processes) > 1)
+            sentences.append(sentence)
             style = ALARM if number == 0 else ""
             lines += self._sentence(f"msmemscope: {sentence}" if number == 0 else f"  also {sentence}", 4, style)
         if len(found) > limits.verdicts:
             lines += self._line(f"  and {format_count(len(found) - limits.verdicts)} more findings", QUIET)
+        for text in _steps_of(processes, sentences):
+            lines += self._line(f"  {text}")
         if found[0].remedy:
             lines += self._sentence(f"  {found[0].remedy}", 4)
         if found[0].kind in {VerdictKind.RESERVED, VerdictKind.INEFFICIENT}:
@@ -381,6 +386,14 @@ class _Screen:
         with self._terminal.console.capture() as captured:
             self._terminal.console.print(content)
         return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def _steps_of(processes: Sequence[ProcessSummary], sentences: Sequence[str]) -> list[str]:
+    """What is called a step, where the sentences speak of steps and that is not plain."""
+    from msmemscope.reports.first_line import what_steps_are
+
+    said = what_steps_are(processes) if any(" step" in sentence for sentence in sentences) else ""
+    return [said] if said else []
 
 
 def _after_blank(section: list[str]) -> list[str]:
