@@ -244,7 +244,7 @@ def _gap_row(writer: ReportWriter, name: str, *cells: str) -> None:
 def _sites(writer: ReportWriter, found: StepLeaks) -> None:
     writer.gap()
     for remark in found.remarks:
-        writer.sentence(remark, indent=0)
+        writer.sentence(remark.sentence, indent=0)
     if found.remarks:
         return
     leaking = found.leaking_sites
@@ -365,7 +365,7 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
     elif found.remarks and not steps.remarks:
         writer.gap()
         for remark in found.remarks:
-            writer.sentence(remark, indent=0)
+            writer.sentence(remark.sentence, indent=0)
 
 
 def _outside_steps(writer: ReportWriter, sites: pl.DataFrame) -> None:
