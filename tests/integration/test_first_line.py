@@ -57,6 +57,7 @@ def _said(text: str) -> str:
         (("-c", "import torch"), "torch or CANN was loaded, and no tensor was allocated"),
         (("missing.py",), "the program ended with status 2 before it used memory that is recorded"),
         (("-m", "no_such_module"), "the program ended with status 1 before it used memory that is recorded"),
+        (("-W", "ignore", "missing.py"), "the program ended with status 2 before it used memory that is recorded"),
     ],
 )
 def test_why_nothing_was_recorded(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
@@ -64,6 +65,15 @@ def test_why_nothing_was_recorded(words: tuple[str, ...], reason: str, tmp_path:
     said = _said(_run(tmp_path, *words).stderr)
     assert f"msmemscope: nothing was recorded {reason}" in said
     assert "LD_PRELOAD" not in said
+
+
+@pytest.mark.parametrize("words", [(), ("-W", "ignore"), ("-X", "dev", "-u")], ids=["plain", "warnings", "development"])
+def test_a_program_that_began_is_told_of_preloading(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Whatever options of Python stand before it: Python itself says whether it got as far as the program."""
+    program = _program(tmp_path, "import sys\nsys.exit(3)\n")
+    said = _said(_run(tmp_path, *words, program).stderr)
+    assert "the program ended with status 3 before it used memory that is recorded" in said
+    assert "one that does not run with LD_PRELOAD set is observed from inside" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.capture.attach import was_not_chosen
+from msmemscope.capture.launched import NEVER_BEGAN
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.configuration import (
     CANN_VARIABLES,
@@ -127,7 +128,7 @@ def _observe(
         end = run_program(program, arguments, preload.variables, ahead.begin)
         with _survivable(config):
             ahead.end()
-            is_settled = _finish(program, arguments, end, config, root, since_ns, destination, writes_page=writes_page)
+            is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:
@@ -163,9 +164,8 @@ def _survivable(config: Config) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
+def _finish(  # noqa: PLR0913 - what a run was asked to do
     program: str,
-    arguments: tuple[str, ...],
     end: ProgramEnd,
     config: Config,
     root: OutputRoot,
@@ -204,7 +204,7 @@ def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
         not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
-        nothing_recorded=() if recorded else tuple(_why_nothing(config, arguments, ledger, end, left)),
+        nothing_recorded=() if recorded else tuple(_why_nothing(config, ledger, end, left)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
@@ -344,14 +344,11 @@ def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> It
         yield f"{path.name} was removed or moved while the program ran"
 
 
-def _why_nothing(
-    config: Config, arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd, left: Sequence[int]
-) -> Iterator[str]:
+def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd, left: Sequence[int]) -> Iterator[str]:
     """Why not a single process recorded anything, as far as the settings and the processes say.
 
     Args:
         config: What was asked for.
-        arguments: The command line of the program.
         ledger: What its processes said.
         end: How it ended.
         left: Processes that it left behind.
@@ -374,35 +371,22 @@ def _why_nothing(
         who = f"process{'' if len(left) == 1 else 'es'} {', '.join(map(str, left))}"
         yield f"not yet: the program left {who} running; what is recorded later is in msmemscope summary {_shown(config.output)}"
         return
-    yield from _without_memory(arguments, ledger, end)
+    yield from _without_memory(ledger, end)
 
 
-def _without_memory(arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
+def _without_memory(ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
     """Why programs that would have been recorded had nothing to record."""
-    is_loaded = any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES))
     if end.exit_status != 0:
         yield f"the program ended with status {end.exit_status} before it used memory that is recorded"
-        if end.exit_status != _WRONG_USAGE and _is_there(arguments):
-            yield "if that is because LD_PRELOAD is set, observe it from inside: import msmemscope; msmemscope.start()"
+        if end.exit_status != _WRONG_USAGE and NEVER_BEGAN not in ledger.facts:
+            # Some programs look at LD_PRELOAD, and end where it is set.
+            yield "one that does not run with LD_PRELOAD set is observed from inside: import msmemscope; msmemscope.start()"
     elif not ledger.started:
         return
-    elif is_loaded:
+    elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
         yield "torch or CANN was loaded, and no tensor was allocated"
     else:
         yield "neither torch nor CANN was loaded; memory of NumPy and of Python alone is not recorded"
-
-
-def _is_there(arguments: tuple[str, ...]) -> bool:
-    """Whether what a Python was to run is there; of other programs the launch has found that already."""
-    if not Path(arguments[0]).name.startswith("python"):
-        return True
-    script = next((word for word in arguments[1:] if not word.startswith("-")), "")
-    if "-c" in arguments:
-        return True
-    if "-m" in arguments:
-        module = script.replace(".", "/")
-        return any((Path(folder) / name).exists() for folder in ("", *sys.path) for name in (module, f"{module}.py"))
-    return Path(script).exists()
 
 
 def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:

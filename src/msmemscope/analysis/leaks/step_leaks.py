@@ -36,6 +36,7 @@ from msmemscope.analysis.leaks.sites import (
     with_odd_ones_apart,
     with_pinned_sizes_apart,
 )
+from msmemscope.analysis.remark import Remark
 from msmemscope.model.events import EventKind
 from msmemscope.model.holders import BOUNDED_INDEX
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -207,8 +208,8 @@ class StepLeaks:
     """LEAK_SITE_SCHEMA."""
     pools: tuple[PoolLeaks, ...]
     """Pools that leaked, by device and pool."""
-    remarks: tuple[str, ...]
-    """What could not be judged, one line each."""
+    remarks: tuple[Remark, ...]
+    """What could not be judged."""
     filling: tuple[Filling, ...] = ()
     """Containers with a bound that are not full yet: what they hold is no leak."""
 
@@ -242,7 +243,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     least = _LEAST_CALLS if recording.step_source is StepSource.MODULE else _LEAST_STEPS
     if bounds.ended < least:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
-        remark = f"leaks over steps: not judged, {counted} ended, at least {least} are needed"
+        remark = Remark("leaks over steps", f"{counted} ended, at least {least} are needed")
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)

@@ -239,9 +239,11 @@ CHINESE_TEXTS: Final = {
     "tensors": "张量",
     "the pools": "内存池",
     "the machine": "机器",
+    "the pool": "内存池",
     "the device": "设备",
     "the allocator": "分配器",
     "(no Python stack)": "(没有 Python 调用栈)",
+    "(allocated before recording began)": "(记录开始前已分配)",
     "(no call site)": "(没有调用点)",
     ".": "。",
     "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.": (
