@@ -161,9 +161,9 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     parent, child = path[place], path[place + 1]
     own = _attributes_of(parent)
     if _is(parent, BaseException) and _is(child, BaseException):
-        for name in ("__cause__", "__context__"):
-            if vars(BaseException)[name].__get__(parent) is child:
-                return f".{name}", 1
+        for of_error in ("__cause__", "__context__"):
+            if vars(BaseException)[of_error].__get__(parent) is child:
+                return f".{of_error}", 1
     if _is(child, types.TracebackType):
         return (".__traceback__" if place else ""), 1
     if _is(parent, type) and type(child) is dict:

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msmemscope.formats.event_log.segment_file import (
-    PACKED_BLOCK_ALIGNMENT,
-    opened_for_reading,
-    read_block_header,
-    read_from,
-)
+from msmemscope.formats.event_log.layout import PACKED_BLOCK_ALIGNMENT
+from msmemscope.formats.event_log.segment_file import opened_for_reading, read_block_header, read_from
 
 if TYPE_CHECKING:
     from msmemscope.formats.event_log.segment_file import SegmentFile
