@@ -198,5 +198,6 @@ FRONT: Final = (
         npu=True,
         says=(r"early|ineff3\.py\(6\)",),
         never=(NO_LEAK_NAMED,),
+        wrong="it names `big` of line 3, which is freed late and is larger; that `h` is early stands in analyze inefficient alone",
     ),
 )

@@ -8,6 +8,7 @@ from tests.first_screens.screen import NO_LEAK_NAMED, NOTHING_FOUND, Screen, Way
 
 _SILENT: Final = (NO_LEAK_NAMED, r"out of memory: ", r"host memory: ", r"overwritten: ")
 """What a healthy or mended program must not be called."""
+_BY_DAY: Final = ("snapshot_eval_keeps_logits", "snapshot_forward")
 _HOST_VARIES: Final = "how much resident memory grows depends on the machine"
 
 
@@ -163,7 +164,7 @@ REPORTS: Final = (
         (r"leak: ", r"worker_memo\.py\(9\)", r"seen"), repair="ok",
     ),
     *(
-        Screen(f"reports/{name}", (f"{name}.pickle.xz",), truth, first, never=never, way=Way.SNAPSHOT, by_day=True)
+        Screen(f"reports/{name}", (f"{name}.pickle.xz",), truth, first, never=never, way=Way.SNAPSHOT, by_day=name in _BY_DAY)
         for name, truth, first, never in (
             ("graph", "healthy: a captured graph has a private pool", (r"nothing found|not judged|reserved",), (NO_LEAK_NAMED,)),
             ("leak_mlp", "26 to 31 blocks of a small network leak", (r"leak: ",), (r"cause.*unknown",)),

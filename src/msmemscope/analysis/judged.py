@@ -66,13 +66,8 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
 
 
 def _of_host_memory(found: LeakOverview) -> Iterator[NotJudged]:
-    from msmemscope.analysis.leaks.host_growth import LEAST_STEPS_OF_HOST_GROWTH
-    from msmemscope.units import format_bytes
-
-    if found.host_rise_bytes:
-        rise, ended = format_bytes(found.host_rise_bytes), found.step_leaks.steps_ended
-        reason = f"host memory outside of tensors rose by {rise} over {ended} steps, at least {LEAST_STEPS_OF_HOST_GROWTH} are needed"
-        yield NotJudged(GROWTH, reason)
+    if found.host_rise is not None:
+        yield NotJudged(GROWTH, found.host_rise.reason)
 
 
 def _of_tensors(found: LeakOverview) -> tuple[NotJudged, ...]:

@@ -9,6 +9,7 @@ import pytest
 from msmemscope.analysis.leaks.host_growth import (
     LEAST_HOST_GROWTH_BYTES,
     HostGrowth,
+    HostRise,
     find_host_growth,
     rise_over_few_steps,
 )
@@ -170,13 +171,13 @@ def test_without_steps_a_set_up_is_none(lines: Callable[[int], str]) -> None:
 @pytest.mark.parametrize(
     ("resident", "rise"),
     [
-        (lambda step: 8 * step * MEBIBYTE, (80 * MEBIBYTE, 12)),
-        (lambda step: 80 * MEBIBYTE * (step > 3), (0, 0)),
-        (lambda step: step * MEBIBYTE, (0, 0)),
+        (lambda step: 8 * step * MEBIBYTE, HostRise(80 * MEBIBYTE, 12, "")),
+        (lambda step: 80 * MEBIBYTE * (step > 3), None),
+        (lambda step: step * MEBIBYTE, None),
     ],
     ids=["steady", "once", "little"],
 )
-def test_a_rise_over_few_steps_is_mentioned(resident: Callable[[int], int], rise: tuple[int, int]) -> None:
+def test_a_rise_over_few_steps_is_mentioned(resident: Callable[[int], int], rise: HostRise | None) -> None:
     """Twelve steps are too few to call it growth, and too many to be silent about it."""
     trace = Trace()
     for step in range(1, 13):
@@ -191,4 +192,4 @@ def test_enough_steps_are_judged_and_not_mentioned() -> None:
     trace = Trace()
     for step in range(1, 41):
         trace.add(EventKind.STEP, size=step, extra=BASE + 8 * step * MEBIBYTE)
-    assert rise_over_few_steps(trace.recording()) == (0, 0)
+    assert rise_over_few_steps(trace.recording()) is None

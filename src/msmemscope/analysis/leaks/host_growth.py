@@ -22,8 +22,10 @@ from msmemscope.analysis.leaks.host_samples import HostSamples, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.recording.source_lines import line_and_library
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
 from msmemscope.recording.timeline import MemoryUse
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -37,7 +39,7 @@ LEAST_HOST_GROWTH_BYTES: Final = 16 << 20
 _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
-LEAST_STEPS_OF_HOST_GROWTH: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
+_LEAST_STEPS: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
 _LEAST_RISE: Final = 0.1
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
 _LEAST_EXPLAINED: Final = 1 / 3
@@ -83,6 +85,26 @@ class HostGrowth:
         return round(self.growth_bytes / max(self.last_step - self.first_step, 1)) if self.is_over_steps else 0
 
 
+@dataclasses.dataclass(frozen=True)
+class HostRise:
+    """What is known of host memory where steps are too few to judge it."""
+
+    rise_bytes: int
+    steps: int
+    site: str
+    """The line that made most of it; empty where samples do not say."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not judged, and what is known all the same."""
+        line, _ = line_and_library(self.site)
+        at = f", most of it at {line.rpartition('/')[2]}" if line else ""
+        return (
+            f"host memory outside of tensors rose by {format_bytes(self.rise_bytes)} over {self.steps} steps{at}; "
+            f"at least {_LEAST_STEPS} are needed"
+        )
+
+
 def find_host_growth(recording: Recording) -> HostGrowth | None:
     """Judge the host memory of a process.
 
@@ -97,22 +119,26 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     return _growth_of_the_run(recording, samples) if over_steps is None else over_steps
 
 
-def rise_over_few_steps(recording: Recording) -> tuple[int, int]:
-    """Return by how much host memory rose over steps that are too few to judge it, and how many they are.
+def rise_over_few_steps(recording: Recording) -> HostRise | None:
+    """Return by how much host memory rose over steps that are too few to judge it.
 
     Args:
         recording: As `find_host_growth` takes it.
 
     Returns:
-        Bytes and steps; 0 and 0 where steps are enough, or where it did not rise in both halves by enough to mention it.
+        None where steps are enough, or where it did not rise in both halves by enough to mention it.
     """
     figures = _figures(recording)
     if not _LEAST_FIGURES <= figures.height < _STRETCHES * _LEAST_FIGURES:
-        return 0, 0
-    other = figures["anonymous"].to_numpy() - _known_bytes(recording, figures["sequence"].to_numpy())
+        return None
+    sequences = figures["sequence"].to_numpy()
+    other = figures["anonymous"].to_numpy() - _known_bytes(recording, sequences)
     rise, of_first_half = int(other[-1] - other[0]), int(other[len(other) // 2] - other[0])
-    is_steady = rise >= 2 * LEAST_HOST_GROWTH_BYTES and rise <= 4 * min(of_first_half, rise - of_first_half)
-    return (rise, int(figures["number"][-1])) if is_steady else (0, 0)
+    if rise < 2 * LEAST_HOST_GROWTH_BYTES or rise > 4 * min(of_first_half, rise - of_first_half):
+        return None
+    live = HostSamples.of(recording).alive(int(sequences[0]), int(sequences[-1]))
+    site = None if live.rows.is_empty() else _line_of(recording, live, rise)
+    return HostRise(rise, int(figures["number"][-1]), "" if site is None else site.site)
 
 
 def _figures(recording: Recording) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
-from msmemscope.analysis.leaks.host_growth import HostGrowth, find_host_growth, rise_over_few_steps
+from msmemscope.analysis.leaks.host_growth import HostGrowth, HostRise, find_host_growth, rise_over_few_steps
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
@@ -60,8 +60,8 @@ class LeakOverview:
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
-    host_rise_bytes: int
-    """By which that memory rose over steps that are too few to judge it; 0 where it is judged, or hardly rose."""
+    host_rise: HostRise | None
+    """How that memory rose over steps that are too few to judge it; None where it is judged, or hardly rose."""
     is_growth_ruled_out: bool
     """Whether the run holds no more in the end than early in it, which can be said of short ones, too."""
     pinned_growth: PinnedGrowth | None
@@ -112,7 +112,7 @@ def find_leaks(
         find_waiting_cycles(recording),
         find_driver_leaks(recording),
         host_growth,
-        0 if host_growth is not None else rise_over_few_steps(recording)[0],
+        None if host_growth is not None else rise_over_few_steps(recording),
         rules_out_growth(recording),
         find_pinned_growth(recording),
         coverage_of(SUBJECT, recording),

@@ -110,8 +110,8 @@ CHINESE_FORMS: Final = {
     "{device} not observed: {reason}": "未观察 {device}: {reason}",
     "{option} leaves [it][them] out": "{option} 没有选择它",
     "{name} step[s] ha[s][ve] ended, at least {more} are needed": "结束了 {name} 步, 至少需要 {more} 步",
-    "host memory outside of tensors rose by {size} over {count} step[s], at least {more} are needed": (
-        "张量之外的主机内存在 {count} 步内增长 {size}, 至少需要 {more} 步"
+    "host memory outside of tensors rose by {size} over {count} step[s][, most of it at {site}]; at least {more} are needed": (
+        "张量之外的主机内存在 {count} 步内增长 {size}[, 大部分位于 {site}]; 至少需要 {more} 步"
     ),
     "there are too few steps and {count} allocations; without steps, at least {more} are needed": (
         "步数太少, 且只有 {count} 次分配; 没有步时至少需要 {more} 次"
