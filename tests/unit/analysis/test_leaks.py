@@ -364,7 +364,7 @@ def test_too_few_steps_are_said(steps: int) -> None:
         trace.step()
     found = find_step_leaks(trace.recording())
     assert found.blocks.is_empty()
-    assert "at least 3 are needed" in found.remarks[0]
+    assert "at least 3 are needed" in found.remarks[0].sentence
 
 
 def test_the_reserve_of_a_pool_is_no_leak_of_the_driver() -> None:

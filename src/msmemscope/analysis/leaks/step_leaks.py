@@ -36,6 +36,7 @@ from msmemscope.analysis.leaks.sites import (
     with_odd_ones_apart,
     with_pinned_sizes_apart,
 )
+from msmemscope.analysis.remark import Remark
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before
@@ -198,8 +199,8 @@ class StepLeaks:
     """LEAK_SITE_SCHEMA."""
     pools: tuple[PoolLeaks, ...]
     """Pools that leaked, by device and pool."""
-    remarks: tuple[str, ...]
-    """What could not be judged, one line each."""
+    remarks: tuple[Remark, ...]
+    """What could not be judged."""
 
     @property
     def leaked(self) -> pl.DataFrame:
@@ -230,7 +231,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     bounds = process_steps(recording)
     if bounds.ended < _LEAST_STEPS:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
-        remark = f"leaks over steps: not judged, {counted} ended, at least {_LEAST_STEPS} are needed"
+        remark = Remark("leaks over steps", f"{counted} ended, at least {_LEAST_STEPS} are needed")
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)

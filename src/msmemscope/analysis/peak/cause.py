@@ -268,4 +268,6 @@ def _rest(figures: MemoryFigures, step: FailingStep) -> Candidate:
         return Candidate(Cause.LIMIT, 0, step.site)
     if missing is None or free is None or free >= figures.request_bytes:
         return Candidate(Cause.UNKNOWN, 0, step.site)
+    if (figures.machine_free_bytes or 0) >= figures.request_bytes:
+        return Candidate(Cause.LIMIT, 0, step.site)
     return Candidate(Cause.REAL_SHORTAGE, 0, step.site)

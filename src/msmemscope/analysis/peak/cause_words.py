@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.peak.memory_sum import least_of
 from msmemscope.model.devices import device_name, names_of
 from msmemscope.model.holders import AUTOGRAD_GRAPH
 from msmemscope.recording.failed_allocations import is_in_pieces
@@ -108,7 +109,7 @@ def verdict_of(
     where = f" at {shown_site(figures.request_site)}" if is_elsewhere else ""
     return (
         f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{at}{held} "
-        f"({_least(figures)}{format_bytes(figures.request_bytes)} refused{where})"
+        f"({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where})"
     )
 
 
@@ -204,6 +205,10 @@ def next_command_of(first: Candidate, figures: MemoryFigures) -> str:
 
 
 def _limit(figures: MemoryFigures) -> str:
+    if figures.limit:
+        return (
+            f"A configured limit: the process may have {format_bytes(figures.capacity_bytes or 0)} ({figures.limit})."
+        )
     free = "" if figures.free_bytes is None else f", while {format_bytes(figures.free_bytes)} of the device were free"
     holds = format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes)
     return (
@@ -247,7 +252,7 @@ def _shortage(figures: MemoryFigures) -> str:
     return (
         f"Real shortage: {format_bytes(figures.in_use_bytes)} in use {what}{beside}, and {_request(figures)} exceed the "
         f"{format_bytes(figures.capacity_bytes or 0)} of {_place(figures)} by "
-        f"{_least(figures)}{format_bytes(figures.missing_bytes or 0)}."
+        f"{least_of(figures)}{format_bytes(figures.missing_bytes or 0)}."
     )
 
 
@@ -327,31 +332,26 @@ def _outside_pool(figures: MemoryFigures) -> str:
 
 
 def _needed(figures: MemoryFigures) -> str:
-    missing = figures.missing_bytes
+    missing, need = figures.missing_bytes, figures.need_bytes
+    if need <= figures.in_use_bytes + figures.request_bytes:
+        return ""  # what is in use and what was asked for stands in the sum
     short = f", {format_bytes(missing)} more than there is" if missing is not None and missing > 0 else ""
-    return f"; the step needs about {format_bytes(max(figures.need_bytes, figures.in_use_bytes + figures.request_bytes))} of the pools in full{short}"
+    return f"; the step needs about {format_bytes(need)} of the pools in full{short}"
 
 
 def _request(figures: MemoryFigures) -> str:
-    return f"{_least(figures)}the {format_bytes(figures.request_bytes)} asked for"
-
-
-def _least(figures: MemoryFigures) -> str:
-    # How much more would have been asked for after the piece that failed, nobody knows.
-    return "at least " if is_in_pieces(figures.function) else ""
+    return f"{least_of(figures)}the {format_bytes(figures.request_bytes)} asked for"
 
 
 def _lacking(figures: MemoryFigures) -> str:
     missing = figures.missing_bytes or 0
     if missing <= 0:  # the room is there, in gaps that nothing closes
         missing = figures.request_bytes - (figures.free_bytes or 0)
-    return (
-        f"{_least(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
-    )
+    return f"{least_of(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
 
 
 def _place(figures: MemoryFigures) -> str:
-    return "the machine" if figures.device < 0 else "the device"
+    return figures.limit or ("the machine" if figures.device < 0 else "the device")
 
 
 def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:

@@ -44,7 +44,11 @@ class MemoryFigures:
     pinned_bytes: int = 0
     """Pinned memory of the host that is alive; of a host."""
     capacity_bytes: int | None = None
-    """Of the device."""
+    """Of the device; of the host, what the limit leaves where that has less room than the machine."""
+    limit: str = ""
+    """The limit of the process that the host's capacity is: `RLIMIT_AS`; empty if it is the machine's."""
+    machine_free_bytes: int | None = None
+    """Free on the machine where the capacity is that of a limit."""
     device_used_bytes: int | None = None
     """In use on the device by anybody, without granted pieces of this request."""
     process_bytes: int | None = None
@@ -163,11 +167,22 @@ def memory_figures(
         process_bytes=known_driver if used_by_process is None else max(used_by_process - pending, 0),
     )
     if device < 0:
-        return figures
+        return _within_limit(figures, state)
     if not has_blocks:
         return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
     known_gaps = find_fragmentation(recording, sequence, device=device) if gaps is None else gaps
     return _with_reserve(figures, recording, known_gaps, (on_device, driver))
+
+
+def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigures:
+    """Puts the limit of the process in the place of the machine, if it leaves less room."""
+    limit, used = state.limit_bytes, state.limit_used_bytes
+    if limit is None or used is None or (figures.free_bytes is not None and limit - used > figures.free_bytes):
+        return figures
+    return dataclasses.replace(
+        figures, limit=state.limit, capacity_bytes=limit, device_used_bytes=used, process_bytes=used,
+        machine_free_bytes=figures.free_bytes,
+    )  # fmt: skip
 
 
 def _with_reserve(
