@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from msmemscope.launch.ended_by import EndedBy, note_end
 from tests.support import tool
 from tests.support.targets import environment
 
@@ -142,3 +143,32 @@ def test_damage_stands_in_the_first_line(damage: Callable[[bytearray], bytearray
     assert summary.returncode == int("(0 events of 1 process)" in said)
     leaks = tool.run([*tool.TOOL, "analyze", "leaks", run.output], output=run.output)
     assert "Leaks: not known the event log is damaged" in _said(leaks.stdout)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [(256 << 20, "its control group may have 256 MiB"), (0, "the machine had no more"), (None, None)],
+    ids=["group", "machine", "somebody"],
+)
+def test_the_kernel_ended_it(limit: int | None, why: str | None, tmp_path: Path) -> None:
+    """First line and the command that shows what filled memory; not where anybody sent the same signal.
+
+    The note is what a run leaves beside the log where the count of its group grew.
+    """
+    program = _program(
+        tmp_path,
+        "import os, signal, torch\nkept = [torch.ones(1 << 20) for _ in range(5)]\nos.kill(os.getpid(), signal.SIGKILL)\n",
+    )
+    run = _run(tmp_path, program)
+    assert "out of memory" not in run.stderr
+    note_end(run.capture.directory, EndedBy("SIGKILL", limit))
+    said = tool.run([*tool.TOOL, "summary", tmp_path / "out"], output=tmp_path / "out").stdout
+    if why is None:
+        assert "out of memory" not in said
+    else:
+        first = (
+            f"msmemscope: out of memory on cpu: the kernel ended the process, {why}; CPU tensors had 20.0 MiB at most"
+        )
+        assert first in _said(said)
+        assert "next: msmemscope analyze peak " in said
+    assert "SIGKILL ended the process; all it had recorded is here" in _said(said)

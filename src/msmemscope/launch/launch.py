@@ -25,6 +25,7 @@ from msmemscope.configuration import (
 from msmemscope.errors import MsmemscopeError
 from msmemscope.launch import messages
 from msmemscope.launch.capture_folders import captures_since, has_event_log
+from msmemscope.launch.ended_by import EndedBy, limit_of_kill, memory_group, note_end
 from msmemscope.launch.executable import MUSL, find_program, why_not_observable
 from msmemscope.launch.ledger import (
     append_captures,
@@ -125,7 +126,9 @@ def _observe(
         ahead = LoadAhead(
             lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
         )
+        group = memory_group()
         end = run_program(program, arguments, preload.variables, ahead.begin)
+        end = dataclasses.replace(end, limit_bytes=limit_of_kill(end.signal_number, group, memory_group()))
         with _survivable(config):
             ahead.end()
             is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
@@ -241,7 +244,6 @@ def _export_captures(
         captures_of_session,
         finish,
         has_finished_dump,
-        note_signal,
         open_captures,
         settings_of,
     )
@@ -259,7 +261,7 @@ def _export_captures(
     if end.signal_number:
         for capture in captures:
             if capture.header.process_id == end.process_id:
-                note_signal(capture.directory, end.signal_number)
+                note_end(capture.directory, EndedBy(signal.Signals(end.signal_number).name, end.limit_bytes))
     if destination is not None:
         from msmemscope.capture.launcher_environment import node_name
         from msmemscope.launch.gather import gather

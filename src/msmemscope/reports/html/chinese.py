@@ -38,6 +38,7 @@ CHINESE: Final = {
     "failed": "分配失败",
     "peak": "峰值",
     "owners_at_peak": "峰值时的归属",
+    "lines_at_peak": "峰值时的调用点",
     "by_stack": "按调用栈",
     "tree_peak": "峰值时使用中",
     "tree_leaked": "已泄漏",

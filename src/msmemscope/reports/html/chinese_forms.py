@@ -174,6 +174,12 @@ CHINESE_FORMS: Final = {
     "a limit of torch refused it (set_per_process_memory_fraction)[, which is less than {size}]": (
         "被 torch 自身的上限拒绝 (set_per_process_memory_fraction)[, 该上限小于 {size}]"
     ),
+    "out of memory on {device}: the kernel ended the process, its control group may have {size}; CPU tensors had {other} at most[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 其控制组最多可用 {size}; CPU 张量最多占用 {other}[ ({who})]"
+    ),
+    "out of memory on {device}: the kernel ended the process, the machine had no more; CPU tensors had {other} at most[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 机器已没有更多内存; CPU 张量最多占用 {other}[ ({who})]"
+    ),
     "{size} of the machine were free": "机器空闲 {size}",
     "{size} of the device were free, so a limit refused it (of torch, or a quota)": (
         "设备空闲 {size}, 因此是被上限拒绝的 (torch 的上限或配额)"
