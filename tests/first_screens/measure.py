@@ -40,18 +40,19 @@ _TITLE: Final = "msmemscope: "
 _OF_THE_TOOL: Final = (_TITLE, "hint: ")
 
 
-def normalised(text: str, folder: Path) -> str:
+def normalised(text: str, folder: Path, *, is_exact: bool = False) -> str:
     """Return a screen without what differs from run to run: paths, times, processes, and sizes to two digits.
 
     Args:
         text: What stood on the terminal.
         folder: In which it ran.
+        is_exact: Whether to keep sizes as they are.
     """
     text = of_the_tool(text).replace(f"{folder}/", "").replace(str(folder), "HERE").replace(sys.prefix, "VENV")
     text = _CURVE.sub("  [curve] T s", text)
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)
-    text = _SIZE.sub(_rounded, text)
+    text = text if is_exact else _SIZE.sub(_rounded, text)
     # Columns are as wide as what stands in them, which is shorter now.
     lines = [re.sub(r"(?<=\S) {2,}", "  ", line.rstrip()) for line in text.splitlines()]
     shown = [line for line in lines if "running as root" not in line]
@@ -123,7 +124,7 @@ def as_golden(screen: Screen, text: str, folder: Path) -> str:
     head += [f"How: {screen.way.value}"] if screen.way not in {Way.ENDED, Way.ALONE, Way.SNAPSHOT} else []
     head += [f"Wrong: {screen.wrong}"] if screen.wrong else []
     head += [f"Varies: {screen.varies}"] if screen.varies else []
-    return "\n".join(head) + "\n" + "-" * 80 + "\n" + normalised(text, folder)
+    return "\n".join(head) + "\n" + "-" * 80 + "\n" + normalised(text, folder, is_exact=screen.way is Way.SNAPSHOT)
 
 
 def main() -> int:
