@@ -112,11 +112,14 @@ def is_of_program(site: str) -> bool:
     return "(" in site and site != NO_CALL_SITE and not is_library_frame(site)
 
 
-def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
-    """Return the call site of an allocation that failed, None without any stack: the name of its event is no operator's."""
+def failing_call_site(recording: Recording, failure: Mapping[str, Any]) -> tuple[str, str]:
+    """Return `site` and `site_path` of an allocation that failed; `site` is empty without any stack.
+
+    The name of its event is no operator's.
+    """
     stacks = pl.DataFrame([{name: failure[name] for name in STACK_COLUMNS} | {"name_id": 0}], _STACK_SCHEMA)
-    site: str = call_sites(recording, stacks)["site"][0]
-    return None if site == NO_CALL_SITE else site
+    site, path = call_sites(recording, stacks).select("site", "site_path").row(0)
+    return ("" if site == NO_CALL_SITE else site), path
 
 
 def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tuple[str, str] | None]) -> pl.DataFrame:

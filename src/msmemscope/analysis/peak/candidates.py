@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import main_holder
 from msmemscope.recording.timeline import blocks_in_use
@@ -79,16 +80,6 @@ class Candidate:
     allocations cannot be replayed."""
 
 
-def largest_site(blocks: pl.DataFrame) -> str:
-    """Return the call site that most bytes of some blocks have; empty for none.
-
-    Args:
-        blocks: `site` and `size`.
-    """
-    sites = blocks.drop_nulls("site").group_by("site").agg(pl.col("size").sum())
-    return str(sites.sort("size", "site", descending=[True, False])["site"][0]) if len(sites) else ""
-
-
 def is_of_stack(step: FailingStep, pattern: re.Pattern[str]) -> pl.Expr:
     """Tell which blocks were allocated below a Python stack that a pattern is found in."""
     ids = [key for key, text in step.texts.items() if text and pattern.search(text)]
@@ -129,7 +120,7 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
     need = step.least_need_bytes
     if is_request:
         need = max(need, step.in_use_bytes + _missing_copies(step, now))
-    site = step.site if is_request else largest_site(now)
+    site = step.site if is_request else most_of(now, "site")
     found = Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
     loaded = now.filter(is_of_stack(step, _LOADING))
     if cause is Cause.CHECKPOINT and not is_request and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
@@ -188,7 +179,7 @@ def _model(step: FailingStep) -> Candidate | None:
         size = int(own["size"].sum()) + (step.request_bytes if is_request else 0)
         if size < _LEAST_MODEL_SHARE * (int(models["size"].sum()) + step.request_bytes) or own.height == models.height:
             return None
-        site = largest_site(own) or step.site
+        site = most_of(own, "site") or step.site
         return Candidate(Cause.SECOND_MODEL, size, site, step.least_need_bytes, own.height, main_holder(own))
     if not is_request:
         return None
@@ -197,7 +188,7 @@ def _model(step: FailingStep) -> Candidate | None:
     earlier_bytes = int(earlier["size"].sum())
     if min(earlier_bytes, size - earlier_bytes) >= _LEAST_MODEL_SHARE * size:
         held_by = main_holder(earlier)
-        site = largest_site(earlier)
+        site = most_of(earlier, "site")
         return Candidate(Cause.SECOND_MODEL, earlier_bytes, site, step.least_need_bytes, earlier.height, held_by)
     return Candidate(Cause.MODEL_TOO_LARGE, size, step.site, step.least_need_bytes, models.height)
 
@@ -212,11 +203,11 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
         grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
-        return Candidate(Cause.BATCH_JUMP, grown, largest_site(step.own) or step.site, comparison.need_bytes)
+        return Candidate(Cause.BATCH_JUMP, grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual.own_bytes or own < LEAST_JUMP * usual.own_bytes:
         return None
-    site = step.site if step.request_bytes >= own / 2 else largest_site(step.own) or step.site
+    site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
     return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes)
 
 

@@ -54,7 +54,7 @@ class Cause(str, Enum):
     remedy: Remedy
     question: str
 
-    def __new__(cls, word: str, remedy: Remedy, question: str = "peak") -> Self:
+    def __new__(cls, word: str, remedy: Remedy = Remedy.RECORD_MORE, question: str = "peak") -> Self:
         """Make a cause whose value is its word."""
         cause = str.__new__(cls, word)
         cause._value_, cause.remedy, cause.question = word, remedy, question
@@ -82,7 +82,7 @@ class Cause(str, Enum):
     OUTSIDE_POOL = "memory outside of the pool", Remedy.FREE_DEVICE
     PINNED_HOST = "pinned host memory", Remedy.REUSE_PINNED
     REAL_SHORTAGE = "real shortage", Remedy.USE_LESS
-    UNKNOWN = "unknown", Remedy.RECORD_MORE
+    UNKNOWN = "unknown"
 
 
 FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)

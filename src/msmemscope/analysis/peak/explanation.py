@@ -24,7 +24,7 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.owners import without_module
-from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_call_site
 from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import reported_reserves
@@ -262,7 +262,6 @@ class _DeviceMemory:
 
     def __init__(self, recording: Recording, blocks: pl.DataFrame, device: int, steps: StepBounds) -> None:
         self._recording = recording
-        self._all_blocks = blocks
         self._device = device
         self._steps = steps
         counted = framework_blocks(blocks.select(_COLUMNS).filter(pl.col("device") == device))
@@ -293,7 +292,7 @@ class _DeviceMemory:
         has_segments = self._device >= 0
         gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
         is_failure_itself = sequence in attempts["sequence"]
-        cause = find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None
+        cause = find_cause(self._recording, sequence, gaps) if is_failure_itself else None
         return DevicePeak(
             device=self._device,
             moment=moment,
@@ -329,7 +328,7 @@ class _DeviceMemory:
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
         if event["kind"][0] == EventKind.OOM:
-            site = failing_site(self._recording, event.row(0, named=True)) or NO_CALL_SITE
+            site = failing_call_site(self._recording, event.row(0, named=True))[0] or NO_CALL_SITE
         else:
             site = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]

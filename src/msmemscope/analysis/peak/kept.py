@@ -26,9 +26,9 @@ from msmemscope.analysis.peak.candidates import (
     Candidate,
     is_of_model,
     is_of_optimizer,
-    largest_site,
 )
 from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
 from msmemscope.recording.holders import container_of, filling_blocks, main_holder
 from msmemscope.recording.timeline import MemoryUse
@@ -84,7 +84,7 @@ def _of_blocks(cause: Cause, blocks: pl.DataFrame, step: FailingStep, less_bytes
     return Candidate(
         cause,
         int(blocks["size"].sum()) - less_bytes,
-        largest_site(blocks),
+        most_of(blocks, "site"),
         step.least_need_bytes,
         blocks.height,
         main_holder(blocks),
@@ -96,12 +96,10 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     ended = step.ended
     if ended < _FEWEST_STEPS:
         return
-    born = step.bounds.ends_before(step.blocks["malloc_sequence"].to_numpy()) + 1
-    freed = step.blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
-    died = np.minimum(step.bounds.ends_before(freed), ended)
-    outliving = step.blocks.with_columns(first_end=pl.Series(born), last_end=pl.Series(died))
-    outliving = outliving.filter(pl.col("last_end") >= pl.col("first_end")).with_columns(
-        group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1
+    outliving = (
+        step.blocks.with_columns(pl.col("last_end").clip(upper_bound=ended))
+        .filter(pl.col("last_end") >= pl.col("first_end"))
+        .with_columns(group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1)
     )
     if outliving.is_empty():
         return

@@ -14,7 +14,7 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import ACCESS_KINDS, OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, WATCH_KINDS, EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
-from msmemscope.recording.call_sites import failing_site
+from msmemscope.recording.call_sites import failing_call_site
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
 from msmemscope.recording.source_lines import source_lines
@@ -176,10 +176,8 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
 
 
 def _failed_calls(recording: Recording) -> pl.DataFrame:
-    """Returns the last attempt at each allocation that failed, with how many `attempts` there were."""
-    failed = failed_attempts(recording).filter(~pl.col("is_served"))
-    grouped = failed.group_by("call", maintain_order=True)
-    return grouped.agg(pl.all().last(), attempts=pl.len().cast(pl.Int64))
+    """Returns the last attempt at each allocation that failed."""
+    return failed_attempts(recording).filter(~pl.col("is_served")).unique("call", keep="last", maintain_order=True)
 
 
 def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
@@ -200,7 +198,7 @@ def _describe(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"] + int(granted["size"].sum()),
         was_given_up=failure["given_up_at"] is not None,
-        source_line=failing_site(recording, failure) or NO_PYTHON_STACK,
+        source_line=failing_call_site(recording, failure)[0] or NO_PYTHON_STACK,
         state=SnapshotFigures.of_failure(recording, failure).by_name,
         alive=tuple(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
