@@ -110,10 +110,10 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.SECOND_MODEL: "Second model: another model beside this one has {size}{needed}.",
     **dict.fromkeys(
         (Cause.SPLIT, Cause.PINNED_SEGMENTS),
-        "Fragmentation: {slack} of the {reserved} that the pool held were free, {room}enough for {request}, but {largest_gap}.",
+        "Fragmentation: {slack} of the {reserved} that the pool held were free, {room}enough for {request}, but {largest}.",
     ),
     Cause.OTHER_STREAM: (
-        "Memory of another stream: a gap of {gap} in the pool's reserve would have held {request}, but was not used: gaps "
+        "Memory of another stream: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: gaps "
         "serve the stream, or the private pool, that has them alone."
     ),
     Cause.NOT_SEARCHED: (
@@ -133,10 +133,10 @@ _SENTENCES: Final[dict[Cause, str]] = {
         "Another process: {other} of the {capacity} of the device were not this process's, and {lacking}."
     ),
     Cause.OUTSIDE_FRAMEWORK: (
-        "Growth outside the framework: {outside_growth} of the driver's memory were no pool's{mostly}, and {lacking}."
+        "Growth outside the framework: {outside_growth} of the driver's memory were no pool's{owner}{at_site}, and {lacking}."
     ),
     Cause.OUTSIDE_POOL: (
-        "Memory outside of the pool: {of_device} of the device were neither free ({reported_free}) nor the "
+        "Memory outside of the pool: {at_least}{unattributed} of the {of_device} were neither free ({not_used}) nor the "
         "pool's ({reserved}): another process, or what this one took from the driver itself."
     ),
     Cause.PINNED_HOST: "Pinned host memory: {pinned} of the host were pinned, and {function} refused {request}.",
@@ -148,16 +148,14 @@ _SENTENCES: Final[dict[Cause, str]] = {
         "The cause is unknown: {request} failed with {in_use} in use by the pools, and nothing says how much the device had."
     ),
 }
-_JUMP_BEHIND_STEP: Final = (
-    "Batch jump: behind step {good_step} the program had asked for {size} more than that step ever had{needed}."
-)
+_JUMP_BEHIND_STEP: Final = "Batch jump: behind step {comparison.good_step} the program had asked for {size} more than that step ever had{needed}."
 _JUMP_AT_OPERATOR: Final = (
-    "Batch jump: step {failing_step} had asked for {failing_own} at the operator where step {good_step} had {good_own}, "
-    "{ratio:.1f} times as much{needed}."
+    "Batch jump: step {comparison.failing_step} had asked for {failing_own} at the operator where step {comparison.good_step} had {good}, "
+    "{comparison.ratio:.1f} times as much{needed}."
 )
 _LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
 _UNUSED_GAP: Final = (
-    "The cause is unknown: a gap of {gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
+    "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
     "another stream, or to segments for other sizes."
 )
 _REFUSED_ROOM: Final = (
@@ -307,55 +305,34 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         sentence = _UNUSED_GAP
     elif first.cause is Cause.UNKNOWN and figures.free_bytes is not None:
         sentence = _REFUSED_ROOM
-    phrases = {"size": format_bytes(first.freed_bytes), "blocks": _blocks(first), "share": _share(first, figures)}
-    return sentence.format(**phrases, **_amounts(figures), **_clauses(figures), **_steps(comparison))
+    phrases = {**_amounts(comparison), **_amounts(figures), **_clauses(first, figures)}
+    return sentence.format(**phrases, comparison=comparison)
 
 
-def _steps(comparison: StepComparison | None) -> dict[str, object]:
-    if comparison is None:
-        return {}
-    return {
-        "failing_step": comparison.failing_step,
-        "good_step": comparison.good_step,
-        "failing_own": format_bytes(comparison.failing_own_bytes),
-        "good_own": format_bytes(comparison.own_bytes + comparison.request_bytes),
-        "ratio": comparison.ratio,
-    }
+def _amounts(source: MemoryFigures | StepComparison | None) -> dict[str, str]:
+    """Returns everything that is in bytes: `slack_bytes` is `slack`; 0 where it is not known."""
+    names = [name for name in dir(source) if name.endswith("_bytes")]
+    return {name.removesuffix("_bytes"): format_bytes(getattr(source, name) or 0) for name in names}
 
 
-def _amounts(figures: MemoryFigures) -> dict[str, str]:
-    """Returns figures for sentences; 0 for those that are not known, which no sentence has that is chosen then."""
-    known = {
-        "in_use": figures.in_use_bytes,
-        "pinned": figures.pinned_bytes,
-        "overlooked": figures.overlooked_bytes,
-        "capacity": figures.capacity_bytes,
-        "reserved": figures.reserved_bytes,
-        "held": figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes,
-        "slack": figures.slack_bytes,
-        "gap": figures.largest_gap_bytes,
-        "free": figures.free_bytes,
-        "reported_free": figures.reported_free_bytes if figures.capacity_bytes is None else figures.free_bytes,
-        "other": figures.other_bytes,
-        "outside_growth": figures.outside_growth_bytes,
-        "missing": figures.missing_bytes,
-    }
-    return {name: format_bytes(size or 0) for name, size in known.items()}
-
-
-def _clauses(figures: MemoryFigures) -> dict[str, str]:
+def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
     """Returns the parts of sentences that depend on what is known."""
-    request, free, gap = figures.request_bytes, figures.free_bytes, figures.largest_gap_bytes
-    missing = figures.missing_bytes or 0
-    least, known_free, asked = _least(figures), format_bytes(free or 0), f"the {format_bytes(request)} asked for"
+    request, gap, missing = figures.request_bytes, figures.largest_gap_bytes, figures.missing_bytes or 0
+    least, free, asked = (
+        _least(figures),
+        format_bytes(figures.free_bytes or 0),
+        f"the {format_bytes(request)} asked for",
+    )
     # Where the room is there, in gaps that nothing closes, the device lacks what the request exceeds.
-    lacking = missing if missing > 0 else request - (free or 0)
+    lacking = missing if missing > 0 else request - (figures.free_bytes or 0)
     beside = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
     need = max(figures.need_bytes, figures.in_use_bytes + request)
     short = f", {format_bytes(missing)} more than there is" if missing > 0 else ""
-    is_known = figures.capacity_bytes is not None
-    unattributed = format_bytes(figures.unattributed_bytes or 0)
+    has_size = figures.capacity_bytes is not None
     return {
+        "size": format_bytes(first.freed_bytes),
+        "blocks": _blocks(first),
+        "share": _share(first, figures),
         "least": least,
         "request": f"{least}{asked}",
         "needed": f"; the step needs about {format_bytes(need)} of the pools in full{short}",
@@ -363,15 +340,16 @@ def _clauses(figures: MemoryFigures) -> dict[str, str]:
         "function": figures.function or "the allocator",
         "place": "the machine" if figures.device < 0 else "the device",
         "users": "tensors" if figures.device < 0 else "the pools",
+        "held": format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes),
         "beside": f", {format_bytes(beside)} beside them" if beside > 0 else "",
-        "while_free": "" if free is None else f", while {known_free} of the device were free",
-        "room": "" if (figures.slack_bytes or 0) >= request else f"with the {known_free} free on the device ",
-        "largest_gap": "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}",
-        "mostly": (f", mostly {figures.outside_owner}" if figures.outside_owner else "")
-        + _at(figures.outside_site, _as_it_is),
-        "of_device": f"{unattributed} of the {format_bytes(figures.capacity_bytes or 0)}"
-        if is_known
-        else f"at least {unattributed}",
+        "while_free": "" if figures.free_bytes is None else f", while {free} of the device were free",
+        "room": "" if (figures.slack_bytes or 0) >= request else f"with the {free} free on the device ",
+        "largest": "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}",
+        "owner": f", mostly {figures.outside_owner}" if figures.outside_owner else "",
+        "at_site": _at(figures.outside_site, _as_it_is),
+        "at_least": "" if has_size else "at least ",
+        "of_device": f"{format_bytes(figures.capacity_bytes or 0)} of the device" if has_size else "device",
+        "not_used": free if has_size else format_bytes(figures.reported_free_bytes or 0),
     }
 
 

@@ -55,10 +55,14 @@ class StepComparison:
     """The most that the failing step would have had in use, estimated."""
 
     @property
+    def good_bytes(self) -> int:
+        """What the good step had allocated up to here, the request included."""
+        return self.own_bytes + self.request_bytes
+
+    @property
     def ratio(self) -> float:
-        """How many times as much as the good step the failing step has allocated up to here, the request included."""
-        before = self.own_bytes + self.request_bytes
-        return (self.failing_own_bytes) / before if before > 0 else 1.0
+        """How many times as much as that the failing step has allocated."""
+        return self.failing_own_bytes / self.good_bytes if self.good_bytes > 0 else 1.0
 
 
 def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:

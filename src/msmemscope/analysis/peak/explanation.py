@@ -289,10 +289,9 @@ class _DeviceMemory:
         operator, site, request = self._allocation(event, sequence)
         since = self._recent_since(sequence)
         step_peaks = self._step_peaks()
-        has_segments = self._device >= 0
-        gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
-        is_failure_itself = sequence in attempts["sequence"]
-        cause = find_cause(self._recording, sequence, gaps) if is_failure_itself else None
+        gaps = find_fragmentation(self._recording, sequence, device=self._device) if self._device >= 0 else None
+        is_failure = sequence in attempts["sequence"]
+        cause = find_cause(self._recording, sequence, gaps) if is_failure else None
         return DevicePeak(
             device=self._device,
             moment=moment,
@@ -337,9 +336,9 @@ class _DeviceMemory:
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
         reported = reported_reserves(self._recording.events, self._device, sequence)
-        used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
-            used.join(reported, on="pool", how="full", coalesce=True)
+            _summed(in_use, "pool")
+            .join(reported, on="pool", how="full", coalesce=True)
             .with_columns(pl.col("size_bytes", "block_count").fill_null(0), device=pl.lit(self._device))
             .filter((pl.col("size_bytes") > 0) | (pl.col("reserved_bytes") > 0))
             .select(POOL_SCHEMA.names())
@@ -350,14 +349,7 @@ class _DeviceMemory:
     def _sites(self, in_use: pl.DataFrame, timestamp_ns: int) -> pl.DataFrame:
         keys = ["device", "pool", "site_id"]
         sites = (
-            in_use.group_by(keys)
-            .agg(
-                size_bytes=pl.col("size").sum(),
-                block_count=pl.len(),
-                largest_bytes=pl.col("size").max(),
-                oldest_sequence=pl.col("malloc_sequence").min(),
-                oldest_ns=pl.col("allocated_ns").min(),
-            )
+            _summed(in_use, *keys)
             .join(self._site_texts, on="site_id")
             .sort("size_bytes", "site_path", "pool", descending=[True, False, False])
             .with_row_index("group")
@@ -365,18 +357,14 @@ class _DeviceMemory:
         chosen = sites.head(MOST_SAVINGS).select(*keys, pl.col("group").cast(pl.Int64))
         lives = self._blocks.select("malloc_sequence", "free_sequence", "size", *keys)
         peak, _, without = peaks_without(lives, lives.join(chosen, on=keys))
-        saved = pl.DataFrame({"group": list(without), "peak_without_bytes": list(without.values())})
         step = pl.Series(self._steps.step_of(sites["oldest_sequence"].to_numpy()))
         return (
-            sites.join(saved.cast({"group": pl.UInt32, "peak_without_bytes": pl.Int64}), on="group", how="left")
-            .sort("group")
-            .with_columns(
-                oldest_age_ns=(pl.lit(timestamp_ns) - pl.col("oldest_ns").cast(pl.Int64))
-                if timestamp_ns
-                else pl.lit(None),
+            sites.with_columns(
+                oldest_age_ns=(timestamp_ns or None) - pl.col("oldest_ns").cast(pl.Int64),
                 oldest_step=step if len(self._steps.begins) else pl.lit(None),
-                saved_bytes=peak - pl.col("peak_without_bytes"),
+                peak_without_bytes=pl.col("group").replace_strict(without, default=None, return_dtype=pl.Int64),
             )
+            .with_columns(saved_bytes=peak - pl.col("peak_without_bytes"))
             .select(SITE_SCHEMA.names())
             .cast(SITE_SCHEMA)
         )
@@ -408,17 +396,23 @@ def _check_moment(recording: Recording, at: int | None) -> None:
         raise ValueError(message)
 
 
+def _summed(blocks: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Returns for each group of blocks what the tables of this module have of it."""
+    return blocks.group_by(keys).agg(
+        size_bytes=pl.col("size").sum(),
+        block_count=pl.len(),
+        largest_bytes=pl.col("size").max(),
+        oldest_sequence=pl.col("malloc_sequence").min(),
+        oldest_ns=pl.col("allocated_ns").min(),
+        last_sequence=pl.col("malloc_sequence").max(),
+    )
+
+
 def _owners(in_use: pl.DataFrame) -> pl.DataFrame:
     folded = {owner: without_module(owner) for owner in in_use["owner"].unique()}
     return (
         in_use.with_columns(pl.col("owner").replace(folded))
-        .group_by("device", "pool", "owner")
-        .agg(
-            size_bytes=pl.col("size").sum(),
-            block_count=pl.len(),
-            largest_bytes=pl.col("size").max(),
-            oldest_sequence=pl.col("malloc_sequence").min(),
-        )
+        .pipe(_summed, "device", "pool", "owner")
         .select(OWNER_SCHEMA.names())
         .cast(OWNER_SCHEMA)
         .sort("size_bytes", "owner", "pool", descending=[True, False, False])
@@ -429,13 +423,7 @@ def _recent(blocks: pl.DataFrame, site_texts: pl.DataFrame) -> pl.DataFrame:
     # Blocks that were there when the recording began came at some time before.
     new = blocks.filter(pl.col("flags") & int(EventFlag.SHADOW) == 0)
     return (
-        new.group_by("device", "name", "site_id")
-        .agg(
-            size_bytes=pl.col("size").sum(),
-            block_count=pl.len(),
-            largest_bytes=pl.col("size").max(),
-            last_sequence=pl.col("malloc_sequence").max(),
-        )
+        _summed(new, "device", "name", "site_id")
         .join(site_texts, on="site_id")
         .rename({"name": "operator"})
         .sort("size_bytes", "last_sequence", descending=[True, False])

@@ -54,13 +54,6 @@ FAILURE_SCHEMA: Final = pl.Schema(
 """One row per failed allocation; the columns are fields of `OutOfMemory`, and of its cause."""
 
 
-_OF_CAUSE: Final = ("cause", "remedy", "verdict")
-
-
-def _texts_of(cause: OutOfMemoryCause) -> list[str]:
-    return [cause.cause.value, cause.remedy.value, cause.verdict]
-
-
 @dataclasses.dataclass(frozen=True)
 class OutOfMemoryOptions(QuestionOptions):
     """How much to describe."""
@@ -140,13 +133,13 @@ class OutOfMemoryResult:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns FAILURE_SCHEMA: one row per failure that is described."""
-        of_failure = [name for name in FAILURE_SCHEMA if name not in _OF_CAUSE]
-        rows = [
-            [getattr(failure, name) for name in of_failure]
-            + ([None] * len(_OF_CAUSE) if failure.cause is None else _texts_of(failure.cause))
-            for failure in self.failures
-        ]
-        return pl.DataFrame(rows, schema=FAILURE_SCHEMA, orient="row")
+        rows = []
+        for failure in self.failures:
+            cause = failure.cause
+            texts = {} if cause is None else {**vars(cause), "cause": cause.cause.value, "remedy": cause.remedy.value}
+            values = {**vars(failure), "cause": None, **texts}
+            rows.append([values.get(name) for name in FAILURE_SCHEMA])
+        return pl.DataFrame(rows, FAILURE_SCHEMA, orient="row")
 
 
 def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | None = None) -> OutOfMemoryResult:
@@ -180,20 +173,18 @@ def _failed_calls(recording: Recording) -> pl.DataFrame:
     return failed_attempts(recording).filter(~pl.col("is_served")).unique("call", keep="last", maintain_order=True)
 
 
-def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
-    return blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
-
-
 def _describe(
     recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions, last: Collection[int]
 ) -> OutOfMemory:
-    alive = _alive_at(recording, failure)
-    single = framework_blocks(alive)
+    alive = blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
     granted = granted_pieces(recording, failure, alive.filter(pl.col("pool") == Pool.HAL))
     stacks = alive["python_stack_id"].unique()
     lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
     modules = driver_modules(recording)
-    lines_by_stack = dict(lines.iter_rows())
+    single = framework_blocks(alive).join(
+        lines, left_on="python_stack_id", right_on="id", how="left", maintain_order="left"
+    )
+    alike = single.sort("malloc_sequence").group_by("pool", "size", "name", "text").agg(pl.all().last(), count=pl.len())
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"] + int(granted["size"].sum()),
@@ -204,20 +195,13 @@ def _describe(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
         ),
-        largest=_listed(_largest_alike(single, lines, options.limit), ["size"], lines_by_stack),
-        most_recent=_listed(single.top_k(options.limit, by="malloc_sequence"), [], lines_by_stack),
+        largest=_listed(alike, "size", "malloc_sequence", limit=options.limit),
+        most_recent=_listed(single, "malloc_sequence", limit=options.limit),
         cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in last else None,
     )
 
 
-def _largest_alike(blocks: pl.DataFrame, lines: pl.DataFrame, limit: int) -> pl.DataFrame:
-    """Returns the latest of the blocks that are alike, with their `count`: the largest ones."""
-    named = blocks.join(lines, left_on="python_stack_id", right_on="id", how="left", maintain_order="left")
-    alike = named.sort("malloc_sequence").group_by("pool", "size", "name", "text").agg(pl.all().last(), count=pl.len())
-    return alike.top_k(limit, by=["size", "malloc_sequence"])
-
-
-def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) -> tuple[AliveBlock, ...]:
+def _listed(blocks: pl.DataFrame, *order: str, limit: int) -> tuple[AliveBlock, ...]:
     return tuple(
         AliveBlock(
             pool=row["pool"],
@@ -225,8 +209,8 @@ def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) ->
             size_bytes=row["size"],
             allocated_ns=row["allocated_ns"],
             operator=row["name"] or OUTSIDE_OPERATORS,
-            source_line=lines.get(row["python_stack_id"], NO_PYTHON_STACK),
+            source_line=row["text"] or NO_PYTHON_STACK,
             count=row.get("count", 1),
         )
-        for row in blocks.sort(*order, "malloc_sequence", descending=True).iter_rows(named=True)
+        for row in blocks.sort(order, descending=True).head(limit).iter_rows(named=True)
     )
