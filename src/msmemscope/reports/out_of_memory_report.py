@@ -6,7 +6,7 @@ import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, others_of, sentence_of, verdict_of
-from msmemscope.analysis.peak.refusal_words import refusal_sentences
+from msmemscope.analysis.peak.refusal import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share

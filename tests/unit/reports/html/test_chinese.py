@@ -24,8 +24,7 @@ from msmemscope.analysis.peak.cause_words import (
 )
 from msmemscope.analysis.peak.comparison import StepComparison
 from msmemscope.analysis.peak.figures import MemoryFigures
-from msmemscope.analysis.peak.refusal import Holder, Refusal
-from msmemscope.analysis.peak.refusal_words import refusal_sentences
+from msmemscope.analysis.peak.refusal import Holder, Refusal, refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.analysis.reserved.idle_memory import Cause as IdleCause
 from msmemscope.analysis.reserved.idle_memory import IdleMemory
