@@ -80,6 +80,20 @@ class Candidate:
     allocations cannot be replayed."""
 
 
+def candidate_of(cause: Cause, blocks: pl.DataFrame, step: FailingStep, more_bytes: int = 0) -> Candidate:
+    """Return blocks that are alive as a candidate.
+
+    Args:
+        cause: What it is.
+        blocks: Of `step.alive`.
+        step: The failure.
+        more_bytes: Added to theirs.
+    """
+    size = int(blocks["size"].sum()) + more_bytes
+    site = most_of(blocks, "site") or step.site
+    return Candidate(cause, size, site, step.least_need_bytes, blocks.height, main_holder(blocks))
+
+
 def is_of_stack(step: FailingStep, pattern: re.Pattern[str]) -> pl.Expr:
     """Tell which blocks were allocated below a Python stack that a pattern is found in."""
     ids = [key for key, text in step.texts.items() if text and pattern.search(text)]
@@ -142,9 +156,7 @@ def _copies(step: FailingStep) -> Candidate | None:
         return None
     made = step.own.filter(pl.col("site_path") == step.site_path)
     originals = step.alive.filter(is_of_model(step))
-    if made.height < _FEWEST_COPIES or originals.height < made.height:
-        return None
-    if made["size"].to_list() != originals["size"].to_list()[: made.height]:
+    if made.height < _FEWEST_COPIES or not made["size"].equals(originals["size"].head(made.height)):
         return None
     size = int(made["size"].sum())
     need = max(step.least_need_bytes, step.in_use_bytes + int(originals["size"].sum()) - size)
@@ -173,24 +185,19 @@ def _workspace(step: FailingStep) -> Candidate | None:
 def _model(step: FailingStep) -> Candidate | None:
     """What a model has that is being made or moved to the device, in the failing step or in a first one."""
     models = step.alive.filter(is_of_model(step))
-    own = models.filter(pl.col("malloc_sequence") >= step.begin)
+    model_bytes = int(models["size"].sum()) + step.request_bytes
     is_request = _MODEL.search(step.stack) is not None
     if step.step > 1:
-        size = int(own["size"].sum()) + (step.request_bytes if is_request else 0)
-        if size < _LEAST_MODEL_SHARE * (int(models["size"].sum()) + step.request_bytes) or own.height == models.height:
-            return None
-        site = most_of(own, "site") or step.site
-        return Candidate(Cause.SECOND_MODEL, size, site, step.least_need_bytes, own.height, main_holder(own))
+        own = models.filter(pl.col("malloc_sequence") >= step.begin)
+        second = candidate_of(Cause.SECOND_MODEL, own, step, step.request_bytes if is_request else 0)
+        is_second = second.freed_bytes >= _LEAST_MODEL_SHARE * model_bytes and own.height < models.height
+        return second if is_second else None
     if not is_request:
         return None
-    earlier = models.filter(pl.col("site_path") != step.site_path)
-    size = int(models["size"].sum()) + step.request_bytes
-    earlier_bytes = int(earlier["size"].sum())
-    if min(earlier_bytes, size - earlier_bytes) >= _LEAST_MODEL_SHARE * size:
-        held_by = main_holder(earlier)
-        site = most_of(earlier, "site")
-        return Candidate(Cause.SECOND_MODEL, earlier_bytes, site, step.least_need_bytes, earlier.height, held_by)
-    return Candidate(Cause.MODEL_TOO_LARGE, size, step.site, step.least_need_bytes, models.height)
+    earlier = candidate_of(Cause.SECOND_MODEL, models.filter(pl.col("site_path") != step.site_path), step)
+    if min(earlier.freed_bytes, model_bytes - earlier.freed_bytes) >= _LEAST_MODEL_SHARE * model_bytes:
+        return earlier
+    return Candidate(Cause.MODEL_TOO_LARGE, model_bytes, step.site, step.least_need_bytes, models.height)
 
 
 def _more_than_before(step: FailingStep) -> Candidate | None:

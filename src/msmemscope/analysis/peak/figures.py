@@ -71,21 +71,17 @@ class MemoryFigures:
     @property
     def free_bytes(self) -> int | None:
         """Free on the device."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return max(self.capacity_bytes - self.device_used_bytes, 0)
+        return _difference(self.capacity_bytes, self.device_used_bytes)
 
     @property
     def slack_bytes(self) -> int | None:
         """Free in the reserve of the pools."""
-        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
+        return _difference(self.reserved_bytes, self.in_use_bytes)
 
     @property
     def other_bytes(self) -> int | None:
         """In use on the device by others than this process."""
-        if self.device_used_bytes is None or self.process_bytes is None:
-            return None
-        return max(self.device_used_bytes - self.process_bytes, 0)
+        return _difference(self.device_used_bytes, self.process_bytes)
 
     @property
     def unattributed_bytes(self) -> int | None:
@@ -93,13 +89,9 @@ class MemoryFigures:
 
         Where the size of the device is not known either, the least that it is.
         """
-        if self.reserved_bytes is None:
-            return None
-        if self.device_used_bytes is not None:
-            return None if self.process_bytes is not None else max(self.device_used_bytes - self.reserved_bytes, 0)
-        if self.reported_free_bytes is None:
-            return None
-        return max(LEAST_DEVICE_BYTES - self.reserved_bytes - self.reported_free_bytes, 0)
+        if self.device_used_bytes is None:
+            return _difference(_difference(LEAST_DEVICE_BYTES, self.reported_free_bytes), self.reserved_bytes)
+        return _difference(self.device_used_bytes, self.reserved_bytes) if self.process_bytes is None else None
 
     @property
     def more_bytes(self) -> int:
@@ -138,6 +130,10 @@ class MemoryFigures:
             return self.request_bytes
         # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
         return max(self.missing_bytes or 0, self.request_bytes - (self.free_bytes or 0))
+
+
+def _difference(larger: int | None, smaller: int | None) -> int | None:
+    return None if larger is None or smaller is None else max(larger - smaller, 0)
 
 
 def failure_of(recording: Recording, sequence: int) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from msmemscope.analysis.leaks.trends import live_series
 from msmemscope.analysis.peak.candidates import (
     LEAST_JUMP,
     Candidate,
+    candidate_of,
     is_of_model,
     is_of_optimizer,
 )
 from msmemscope.analysis.peak.cause_words import Cause
-from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
 from msmemscope.recording.holders import container_of, filling_blocks, main_holder
 from msmemscope.recording.timeline import MemoryUse
@@ -73,22 +73,11 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     for cause, is_kind in ((Cause.FAILED_ATTEMPT, is_exception), (Cause.CYCLES, is_cycle)):
         blocks = held.filter(is_kind)
         if not blocks.is_empty():
-            yield _of_blocks(cause, blocks, step)
+            yield candidate_of(cause, blocks, step)
     # What fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     yield from _over_steps(rest, step)
     yield from _within_stretch(rest, step)
-
-
-def _of_blocks(cause: Cause, blocks: pl.DataFrame, step: FailingStep, less_bytes: int = 0) -> Candidate:
-    return Candidate(
-        cause,
-        int(blocks["size"].sum()) - less_bytes,
-        most_of(blocks, "site"),
-        step.least_need_bytes,
-        blocks.height,
-        main_holder(blocks),
-    )
 
 
 def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
@@ -107,34 +96,20 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     groups, steps = int(group.max()) + 1, np.arange(1, ended + 1, dtype=np.int64)
     live = live_series(group, groups, outliving, steps)
     count = live_series(group, groups, outliving.with_columns(size=pl.lit(1)), steps)
-    growing = np.flatnonzero(_is_growing(live))
-    caches = _cache_groups(outliving, step)
-    is_cache = {
-        number: number in caches or (bool(count[number, -1] == count[number, 0]) and _is_joined(outliving, number))
-        for number in growing.tolist()
-    }
-    sites = outliving.select("group", *_SITE).unique("group")
-    for cause, wanted in ((Cause.LEAK, False), (Cause.KV_CACHE, True)):
-        numbers = [number for number, one in is_cache.items() if one is wanted]
-        if numbers:
-            first = int(sum(live[number, 0] for number in numbers))
-            chosen = sites.filter(pl.col("group").is_in(numbers))
-            blocks = held.join(chosen.select(_SITE), on=_SITE, how="semi", maintain_order="left")
-            # What the failing step itself has of these lines is not kept yet.
-            ended_blocks = blocks.filter(pl.col("malloc_sequence") < step.begin)
-            grown = int(ended_blocks["size"].sum()) - first
-            if grown > 0:
-                yield _of_blocks(cause, ended_blocks, step, less_bytes=first)
-
-
-def _cache_groups(outliving: pl.DataFrame, step: FailingStep) -> frozenset[int]:
-    stacks = outliving.select("group", "python_stack_id").unique().iter_rows()
-    return frozenset(group for group, stack in stacks if _CACHE.search(step.texts.get(stack, "")))
-
-
-def _is_joined(outliving: pl.DataFrame, group: int) -> bool:
-    names = outliving.filter(pl.col("group") == group)["name"].drop_nulls().unique()
-    return any(_JOINING.search(name) for name in names)
+    growing = outliving.filter(pl.col("group").is_in(np.flatnonzero(_is_growing(live))))
+    numbers: dict[Cause, list[int]] = {Cause.LEAK: [], Cause.KV_CACHE: []}
+    for number, stacks, names in growing.group_by("group").agg(pl.col("python_stack_id", "name").unique()).iter_rows():
+        is_joined = count[number, -1] == count[number, 0] and any(_JOINING.search(name or "") for name in names)
+        is_cache = is_joined or any(_CACHE.search(step.texts.get(stack, "")) for stack in stacks)
+        numbers[Cause.KV_CACHE if is_cache else Cause.LEAK].append(number)
+    # What the failing step itself has of these lines is not kept yet.
+    ended_blocks = held.filter(pl.col("malloc_sequence") < step.begin)
+    for cause, chosen in numbers.items():
+        sites = growing.filter(pl.col("group").is_in(chosen)).select(_SITE).unique()
+        blocks = ended_blocks.join(sites, on=_SITE, how="semi", maintain_order="left")
+        found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
+        if found.freed_bytes > 0:
+            yield found
 
 
 def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -183,7 +158,7 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
         return
     is_cache = _CACHE.search(main_holder(blocks)) is not None
     cause = Cause.KV_CACHE if is_cache else Cause.KEPT
-    found = _of_blocks(cause, blocks, step)
+    found = candidate_of(cause, blocks, step)
     # That it is more than usual says that it is the cause; all of it would be free.
     if found.freed_bytes > usual_bytes:
         yield found
@@ -202,5 +177,5 @@ def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:
         if len(sizes) >= _FEWEST_JOINED and is_rising.mean() >= _LEAST_RISING and _JOINING.search(block["name"] or ""):
             blocks = own.filter(pl.col("malloc_sequence") == block["malloc_sequence"])
             is_cache = _CACHE.search(step.texts.get(block["python_stack_id"], "")) is not None
-            return _of_blocks(Cause.KV_CACHE if is_cache else Cause.KEPT, blocks, step)
+            return candidate_of(Cause.KV_CACHE if is_cache else Cause.KEPT, blocks, step)
     return None
