@@ -81,14 +81,7 @@ class Candidate:
 
 
 def candidate_of(cause: Cause, blocks: pl.DataFrame, step: FailingStep, more_bytes: int = 0) -> Candidate:
-    """Return blocks that are alive as a candidate.
-
-    Args:
-        cause: What it is.
-        blocks: Of `step.alive`.
-        step: The failure.
-        more_bytes: Added to theirs.
-    """
+    """Return blocks of `step.alive` as a candidate, with so many more bytes than they have."""
     size = int(blocks["size"].sum()) + more_bytes
     site = most_of(blocks, "site") or step.site
     return Candidate(cause, size, site, step.least_need_bytes, blocks.height, main_holder(blocks))

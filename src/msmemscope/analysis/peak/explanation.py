@@ -50,53 +50,36 @@ _COLUMNS: Final = (
     "malloc_sequence", "free_sequence", "size", "device", "pool", "flags", "allocated_ns", "name", "owner", *STACK_COLUMNS,
 )  # fmt: skip
 
-POOL_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "reserved_bytes": pl.Int64(),
-    }
-)
+_TYPES: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int16(),
+    "pool": pl.UInt8(),
+    **dict.fromkeys(("operator", "owner", "site", "site_path"), pl.String()),
+    **dict.fromkeys(("oldest_sequence", "last_sequence"), pl.UInt64()),
+}
+"""Of the columns that are no numbers of bytes, blocks, nanoseconds or steps: these are Int64."""
+
+
+def _schema(columns: str) -> pl.Schema:
+    return pl.Schema({name: _TYPES.get(name, pl.Int64()) for name in columns.split()})
+
+
+POOL_SCHEMA: Final = _schema("device pool size_bytes block_count reserved_bytes")
 """One row per pool with blocks in use, or that held memory of the driver, by device and pool.
 
 size_bytes, block_count: in use.
 reserved_bytes: what the pool said last that it holds of the driver's memory; null if it never did.
 """
 
-OWNER_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "owner": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "oldest_sequence": pl.UInt64(),
-    }
-)
+OWNER_SCHEMA: Final = _schema("device pool owner size_bytes block_count largest_bytes oldest_sequence")
 """One row per pool and owner with blocks in use, by device, largest first.
 
 largest_bytes: of the largest block.
 oldest_sequence: MALLOC of the oldest block.
 """
 
-SITE_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "site": pl.String(),
-        "site_path": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "oldest_sequence": pl.UInt64(),
-        "oldest_age_ns": pl.Int64(),
-        "oldest_step": pl.Int64(),
-        "peak_without_bytes": pl.Int64(),
-        "saved_bytes": pl.Int64(),
-    }
+SITE_SCHEMA: Final = _schema(
+    "device pool site site_path size_bytes block_count largest_bytes oldest_sequence oldest_age_ns oldest_step "
+    "peak_without_bytes saved_bytes"
 )
 """One row per pool and call site with blocks in use, by device, largest first.
 
@@ -106,24 +89,14 @@ peak_without_bytes: the peak of the device if no block of the site had ever been
 saved_bytes: by how much that is lower than the peak. Less than `size_bytes` where another moment is the peak then.
 """
 
-RECENT_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "operator": pl.String(),
-        "site": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "last_sequence": pl.UInt64(),
-    }
-)
+RECENT_SCHEMA: Final = _schema("device operator site size_bytes block_count largest_bytes last_sequence")
 """One row per operator and call site that raised memory last: their blocks in use that the last step allocated.
 
 operator: null outside of operators.
 last_sequence: MALLOC of the latest of them.
 """
 
-STEP_PEAK_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "step": pl.Int64(), "peak_bytes": pl.Int64()})
+STEP_PEAK_SCHEMA: Final = _schema("device step peak_bytes")
 """One row per step that has ended: the most that was in use in it."""
 
 

@@ -150,13 +150,7 @@ def failure_of(recording: Recording, sequence: int) -> dict[str, Any]:
 
 
 def most_of(blocks: pl.DataFrame, column: str, size: str = "size") -> str:
-    """Return the value of a column that most bytes have; empty for none.
-
-    Args:
-        blocks: The column, and their bytes.
-        column: Of texts.
-        size: The column with the bytes.
-    """
+    """Return the text of a column that most bytes have, which are in another one; empty for none."""
     sums = blocks.drop_nulls(column).group_by(column).agg(pl.col(size).sum())
     return str(sums.sort(size, column, descending=[True, False])[column][0]) if len(sums) else ""
 
@@ -205,15 +199,7 @@ def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragm
 def _with_reserve(
     figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: pl.DataFrame, driver: pl.DataFrame
 ) -> MemoryFigures:
-    """Adds what the pools hold, and what of the driver's memory they do not.
-
-    Args:
-        figures: Without it.
-        recording: Of the process.
-        gaps: On the device, at the failure.
-        blocks: All of the device.
-        driver: Those of the driver that are alive.
-    """
+    """Adds what the pools hold of the device with some blocks, and what of the driver's memory that is alive they do not."""
     is_reserve = pool_segments(driver, blocks, recording.events.filter(pl.col("device") == figures.device))
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())

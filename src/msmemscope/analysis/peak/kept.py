@@ -126,7 +126,7 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
     """What has been collected since the last good step, or in a run without steps."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
     own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
-        container=container_of(pl.col("held_by"))
+        key=pl.coalesce(container_of(pl.col("held_by")), "site_path")
     )
     joined = _joined(own, step)
     if joined is not None:
@@ -139,26 +139,19 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
     allocated = step.blocks.filter(pl.col("malloc_sequence") >= step.begin)
     births = allocated["malloc_sequence"]
     groups = (
-        own.with_columns(
-            birth=pl.Series(births.search_sorted(own["malloc_sequence"])),
-            key=pl.coalesce("container", "site_path"),
-        )
+        own.with_columns(birth=pl.Series(births.search_sorted(own["malloc_sequence"])))
         .group_by("key")
         .agg(pl.col("size").sum(), largest=pl.col("size").max(), span=pl.col("birth").max() - pl.col("birth").min())
-        .filter(
-            (pl.col("size") >= _FEWEST_KEPT * pl.col("largest")) & (pl.col("span") >= _LEAST_SPAN * allocated.height)
-        )
+        .filter(pl.col("size") >= _FEWEST_KEPT * pl.col("largest"), pl.col("span") >= _LEAST_SPAN * allocated.height)
         .sort("size", "key", descending=[True, False])
     )
     if groups.is_empty():
         return
-    blocks = own.filter(pl.coalesce("container", "site_path") == groups["key"][0])
+    blocks = own.filter(pl.col("key") == groups["key"][0])
     of_lines = allocated.join(blocks.select("site_path").unique(), on="site_path", how="semi", maintain_order="left")
     if int(blocks["size"].sum()) < _LEAST_OF_MOST * MemoryUse.of(of_lines).peak_bytes:
         return
-    is_cache = _CACHE.search(main_holder(blocks)) is not None
-    cause = Cause.KV_CACHE if is_cache else Cause.KEPT
-    found = candidate_of(cause, blocks, step)
+    found = candidate_of(_kind(main_holder(blocks)), blocks, step)
     # That it is more than usual says that it is the cause; all of it would be free.
     if found.freed_bytes > usual_bytes:
         yield found
@@ -176,6 +169,9 @@ def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:
         is_rising = np.diff(sizes) > 0
         if len(sizes) >= _FEWEST_JOINED and is_rising.mean() >= _LEAST_RISING and _JOINING.search(block["name"] or ""):
             blocks = own.filter(pl.col("malloc_sequence") == block["malloc_sequence"])
-            is_cache = _CACHE.search(step.texts.get(block["python_stack_id"], "")) is not None
-            return candidate_of(Cause.KV_CACHE if is_cache else Cause.KEPT, blocks, step)
+            return candidate_of(_kind(step.texts.get(block["python_stack_id"], "")), blocks, step)
     return None
+
+
+def _kind(text: str) -> Cause:
+    return Cause.KV_CACHE if _CACHE.search(text) else Cause.KEPT

@@ -181,10 +181,10 @@ def _describe(
     stacks = alive["python_stack_id"].unique()
     lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
     modules = driver_modules(recording)
-    single = framework_blocks(alive).join(
-        lines, left_on="python_stack_id", right_on="id", how="left", maintain_order="left"
+    named = (
+        framework_blocks(alive).join(lines, left_on="python_stack_id", right_on="id", how="left").with_columns(count=1)
     )
-    alike = single.sort("malloc_sequence").group_by("pool", "size", "name", "text").agg(pl.all().last(), count=pl.len())
+    alike = named.sort("malloc_sequence").group_by("pool", "size", "name", "text")
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"] + int(granted["size"].sum()),
@@ -195,22 +195,23 @@ def _describe(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
         ),
-        largest=_listed(alike, "size", "malloc_sequence", limit=options.limit),
-        most_recent=_listed(single, "malloc_sequence", limit=options.limit),
+        largest=_listed(
+            alike.agg(pl.exclude("count").last(), count=pl.len()), "size", "malloc_sequence", limit=options.limit
+        ),
+        most_recent=_listed(named, "malloc_sequence", limit=options.limit),
         cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in last else None,
     )
 
 
 def _listed(blocks: pl.DataFrame, *order: str, limit: int) -> tuple[AliveBlock, ...]:
-    return tuple(
-        AliveBlock(
-            pool=row["pool"],
-            address=row["address"],
-            size_bytes=row["size"],
-            allocated_ns=row["allocated_ns"],
-            operator=row["name"] or OUTSIDE_OPERATORS,
-            source_line=row["text"] or NO_PYTHON_STACK,
-            count=row.get("count", 1),
+    rows = (
+        blocks.sort(order, descending=True)
+        .head(limit)
+        .select(
+            *("pool", "address", "allocated_ns", "count"),
+            size_bytes="size",
+            operator=pl.col("name").fill_null(OUTSIDE_OPERATORS),
+            source_line=pl.col("text").fill_null(NO_PYTHON_STACK),
         )
-        for row in blocks.sort(order, descending=True).head(limit).iter_rows(named=True)
     )
+    return tuple(AliveBlock(**row) for row in rows.iter_rows(named=True))
