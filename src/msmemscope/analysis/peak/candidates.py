@@ -195,8 +195,8 @@ def _model(step: FailingStep) -> Candidate | None:
 
 def _more_than_before(step: FailingStep) -> Candidate | None:
     """What the failing step itself needs more than the last good one: at the same operator, else at its most."""
-    comparison, usual = step.comparison, step.usual
-    if comparison is None or usual is None:
+    comparison, (usual_bytes, _) = step.comparison, step.usual
+    if comparison is None:
         return _larger_than_before(step)
     if comparison.is_same_operator:
         if comparison.ratio < LEAST_JUMP:
@@ -205,10 +205,10 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
         return Candidate(Cause.BATCH_JUMP, grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
-    if not usual.own_bytes or own < LEAST_JUMP * usual.own_bytes:
+    if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
     site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
-    return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes)
+    return Candidate(Cause.BATCH_JUMP, own - usual_bytes, site, step.least_need_bytes)
 
 
 def _segment(size: float) -> int:

@@ -29,7 +29,6 @@ from msmemscope.analysis.peak.cause_words import (
     RESTS,
     Cause,
     Remedy,
-    advice_of,
     missing_figures,
     next_command_of,
     others_of,
@@ -120,16 +119,17 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
     candidates = _ranked(step, figures, gaps)
     first = candidates[0]
     figures = _in_full(first, figures)
+    remedy, advice = remedy_of(first, figures)
     return OutOfMemoryCause(
         sequence=sequence,
         cause=first.cause,
         site=first.site,
         candidates=candidates,
-        remedy=remedy_of(first, figures),
+        remedy=remedy,
         verdict=verdict_of(first, figures, step.step),
         sentence=sentence_of(first, figures, comparison),
         others=others_of(candidates, figures),
-        advice=advice_of(first, figures),
+        advice=advice,
         next_command=next_command_of(first, figures),
         figures=figures,
         step=step.step,

@@ -353,33 +353,24 @@ def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
     }
 
 
-def remedy_of(first: Candidate, figures: MemoryFigures) -> Remedy:
-    """Return what to do."""
-    if first.cause in FRAGMENTATION and not _has_setting(first, figures):
-        return Remedy.LONG_LIVED_FIRST
-    if first.cause is Cause.SPLIT and first.setting not in {None, _EXPANDABLE}:
-        return Remedy.ALLOCATOR_SETTING
-    if _is_unexplained(first, figures):
-        return Remedy.FREE_DEVICE
-    return Remedy.RELEASE_LOADED if first.is_loaded else first.cause.remedy
-
-
-def advice_of(first: Candidate, figures: MemoryFigures) -> str:
-    """Write the remedy in one or two sentences."""
-    cause, advice = first.cause, _ADVICE[first.cause]
-    names = names_of(figures.device)
-    if cause in FRAGMENTATION and is_in_pieces(figures.function):
-        advice = _ADVICE_IN_PIECES
+def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
+    """Return what to do, and write it in one or two sentences."""
+    cause, names = first.cause, names_of(figures.device)
+    remedy, advice = cause.remedy, _ADVICE[cause]
+    if cause in FRAGMENTATION and not _has_setting(first, figures):
+        remedy = Remedy.LONG_LIVED_FIRST
+        advice = _ADVICE_IN_PIECES if is_in_pieces(figures.function) else f"{_NO_SETTING} {advice}"
     elif cause in FRAGMENTATION:
-        tried = _SET if first.setting is None else _REPLAYED if first.setting else _NO_SETTING
-        advice = f"{tried} {advice}"
+        is_other = cause is Cause.SPLIT and first.setting not in {None, _EXPANDABLE}
+        remedy = Remedy.ALLOCATOR_SETTING if is_other else remedy
+        advice = f"{_SET if first.setting is None else _REPLAYED} {advice}"
     elif _is_unexplained(first, figures):
-        advice = _ADVICE_UNEXPLAINED
+        remedy, advice = Remedy.FREE_DEVICE, _ADVICE_UNEXPLAINED
     elif cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
         advice = _ADVICE_GRAPH
     elif first.is_loaded:
-        advice = _ADVICE_LOADED
-    return advice.format(names=names, setting=_setting(first, figures))
+        remedy, advice = Remedy.RELEASE_LOADED, _ADVICE_LOADED
+    return remedy, advice.format(names=names, setting=_setting(first, figures))
 
 
 def next_command_of(first: Candidate, figures: MemoryFigures) -> str:

@@ -119,14 +119,6 @@ def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[
     return (names[0] if len(names) else None), int(events["sequence"][begin])
 
 
-@dataclasses.dataclass(frozen=True)
-class UsualStep:
-    """The most that the last good step had in use of its own."""
-
-    own_bytes: int
-    own_blocks: int
-
-
 class FailingStep:
     """One failure on one device, the step that it was in, and the blocks around it.
 
@@ -181,13 +173,11 @@ class FailingStep:
         return self.blocks.filter(pl.col("malloc_sequence").is_between(*stretch))
 
     @cached_property
-    def usual(self) -> UsualStep | None:
-        """What the last good step had of its own when that was the most; None without one."""
-        if self.ended < 1:
-            return None
-        own = self._made_in(self.ended)
+    def usual(self) -> tuple[int, int]:
+        """Bytes and blocks that the last good step had of its own when that was the most; 0 without one."""
+        own = self._made_in(self.ended) if self.ended else self.blocks.clear()
         use = MemoryUse.of(own)
-        return UsualStep(use.peak_bytes, blocks_in_use(own, use.peak_moment).height if len(use.moments) else 0)
+        return use.peak_bytes, blocks_in_use(own, use.peak_moment).height
 
     @cached_property
     def comparison(self) -> StepComparison | None:

@@ -131,8 +131,7 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
     joined = _joined(own, step)
     if joined is not None:
         yield joined
-    usual = step.usual
-    usual_bytes, usual_blocks = (0, 0) if usual is None else (usual.own_bytes, usual.own_blocks)
+    usual_bytes, usual_blocks = step.usual
     size = int(own["size"].sum())
     if size < LEAST_JUMP * usual_bytes or own.height < _LEAST_RATIO * usual_blocks:
         return
