@@ -1,7 +1,7 @@
 """Call sites that grow: how the series of each is judged, whatever a run was divided into.
 
 What is alive of a call site at the end of each step is a series. It grows if Theil and Sen's slope is positive, and Mann and
-Kendall's test significant, in the whole run and in its second half by itself.
+Kendall's test significant, in the whole run and in its second half by itself (`trends`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.leaks.sites import SITE_KEY
-from msmemscope.analysis.leaks.trends import live_series, trends
+from msmemscope.analysis.leaks.trends import growth, live_series, positions
 from msmemscope.analysis.options import Chance, QuestionOptions, Size, option
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
@@ -40,8 +40,6 @@ LEAST_STEPS: Final = WARM_UP_STEPS + 2 * 8 - 1
 """Steps, or parts of a run, that a trend needs: with fewer than 8 ends in the second half, none could be significant."""
 _LEAST_SIZES: Final = 10
 """How often blocks that each step makes anew must have grown to be some that are added to."""
-_MOST_STEPS: Final = 128
-"""Step ends of a series; of a longer run, evenly spaced ones are taken."""
 
 GROWTH_SCHEMA: Final = pl.Schema(
     {
@@ -104,14 +102,13 @@ def growing_sites(
     """
     groups = blocks.group_by(SITE_KEY).agg(pl.col("site", "site_path").first()).sort(SITE_KEY).with_row_index("group")
     group = blocks.join(groups, on=SITE_KEY, how="left", maintain_order="left")["group"].to_numpy().astype(np.int64)
-    steps = np.unique(np.linspace(WARM_UP_STEPS + 1, ended, min(ended - WARM_UP_STEPS, _MOST_STEPS)).astype(np.int64))
+    steps = positions(WARM_UP_STEPS + 1, ended)
     live = live_series(group, groups.height, blocks, steps)
     count = live_series(group, groups.height, blocks.with_columns(size=pl.lit(1)), steps[[0, -1]])
     candidates = np.flatnonzero(live[:, -1] - live[:, 0] >= max(options.minimum_bytes, 1))
     series = live[candidates].astype(np.float64)
-    whole, half = trends(series), trends(series[:, len(steps) // 2 :])
-    significance = np.maximum(whole.significance, half.significance)
-    grows = (significance <= options.significance) & (whole.slope > 0) & (half.slope > 0)
+    trend = growth(series)
+    grows = trend.significance <= options.significance
     middle = len(steps) // 2
     rises = np.diff(series, axis=1) > 0
     grows &= np.minimum(rises[:, :middle].sum(axis=1), rises[:, middle:].sum(axis=1)) >= least_rises
@@ -125,8 +122,8 @@ def growing_sites(
     steps_per_position = (steps[-1] - steps[0]) / (len(steps) - 1)
     rows = candidates[grows]
     found = groups[rows].with_columns(
-        pl.Series("slope_bytes_per_step", whole.slope[grows] / steps_per_position),
-        pl.Series("significance", significance[grows]),
+        pl.Series("slope_bytes_per_step", trend.slope[grows] / steps_per_position),
+        pl.Series("significance", trend.significance[grows]),
         pl.Series("first_bytes", live[rows, 0]),
         pl.Series("last_bytes", live[rows, -1]),
         pl.Series("last_blocks", count[rows, 1]),

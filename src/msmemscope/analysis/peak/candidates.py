@@ -14,6 +14,7 @@ import polars as pl
 
 from msmemscope.analysis.peak.cause_words import Cause
 from msmemscope.analysis.peak.figures import most_of
+from msmemscope.model.caching_allocator import segment_bytes
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import main_holder
 from msmemscope.recording.timeline import blocks_in_use
@@ -47,11 +48,6 @@ LEAST_JUMP: Final = 1.2
 
 _LEAST_STEPLESS_JUMP: Final = 4
 """The same where there are no steps, and by line: what a line asks for differs between the layers of a model."""
-_LARGEST_SMALL: Final = 1 << 20
-"""Blocks up to that share segments of their own, of _SMALL_SEGMENT; those below _LARGEST_SHARED share _LARGE_SEGMENT."""
-_SMALL_SEGMENT: Final = 2 << 20
-_LARGEST_SHARED: Final = 10 << 20
-_LARGE_SEGMENT: Final = 20 << 20
 _FEWEST_EARLIER: Final = 3
 """Blocks that a line must have had before to be compared."""
 
@@ -211,13 +207,6 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     return Candidate(Cause.BATCH_JUMP, own - usual_bytes, site, step.least_need_bytes)
 
 
-def _segment(size: float) -> int:
-    """Returns what the caching allocator asks the driver for if a block of a size fits nowhere."""
-    if size <= _LARGEST_SMALL:
-        return _SMALL_SEGMENT
-    return _LARGE_SEGMENT if size < _LARGEST_SHARED else round(size)
-
-
 def _larger_than_before(step: FailingStep) -> Candidate | None:
     """Without steps: what is far larger than what its line asks for as a rule, the request among it."""
     of_line = step.blocks.with_columns(
@@ -226,14 +215,12 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
     is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
     larger = of_line.filter(is_larger & is_alive)
-    usual = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max()
-    more = step.request_bytes - int(usual) if isinstance(usual, float) else 0
+    usual, request = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max(), step.request_bytes
     # A pool asks for a whole segment, however little of it a block takes.
-    is_request = isinstance(usual, float) and step.request_bytes >= max(
-        _LEAST_STEPLESS_JUMP * usual, _segment(usual) + 1
-    )
-    size = int((larger["size"] - larger["usual"]).sum()) + (more if is_request else 0)
-    if not is_request or size < step.request_bytes / 2:
+    if not isinstance(usual, float) or request < _LEAST_STEPLESS_JUMP * usual or request <= segment_bytes(usual):
+        return None
+    size = int((larger["size"] - larger["usual"]).sum()) + request - int(usual)
+    if size < request / 2:
         return None
     # What the line asks for as a rule did fit.
     return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, is_enough=True)

@@ -15,7 +15,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
-from msmemscope.analysis.leaks.trends import trends
+from msmemscope.analysis.leaks.trends import growth, positions
 from msmemscope.analysis.options import DeviceName, QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
@@ -45,7 +45,6 @@ LEAST_STEPS: Final = 5
 """Steps after the warm-up below which nothing is said about growth."""
 SIGNIFICANCE: Final = 0.02
 """Chance that peaks of steps without a trend are taken for growing ones."""
-_MOST_STEPS: Final = 128
 _COLUMNS: Final = (
     "malloc_sequence", "free_sequence", "size", "device", "pool", "flags", "allocated_ns", "name", "owner", *STACK_COLUMNS,
 )  # fmt: skip
@@ -409,12 +408,8 @@ def _growth(step_peaks: pl.DataFrame) -> PeakGrowth:
     peaks = step_peaks["peak_bytes"].to_numpy()[WARM_UP_STEPS:]
     if len(peaks) < LEAST_STEPS:
         return PeakGrowth(len(peaks), None, None)
-    positions = np.unique(np.linspace(0, len(peaks) - 1, min(len(peaks), _MOST_STEPS)).astype(np.int64))
-    series = peaks[positions].astype(np.float64)[None, :]
-    whole = trends(series)
-    latter = series[:, len(positions) // 2 :]
-    half = trends(latter) if latter.shape[1] >= LEAST_STEPS else whole
-    is_growing = max(whole.significance[0], half.significance[0]) <= SIGNIFICANCE and whole.slope[0] > 0 < half.slope[0]
+    chosen = positions(0, len(peaks) - 1)
+    found = growth(peaks[chosen].astype(np.float64)[None, :], LEAST_STEPS)
     # Of a long run only some steps are in the series: a position is several steps.
-    slope = float(whole.slope[0]) * (len(positions) - 1) / (len(peaks) - 1)
-    return PeakGrowth(len(peaks), slope, bool(is_growing))
+    slope = float(found.slope[0]) * (len(chosen) - 1) / (len(peaks) - 1)
+    return PeakGrowth(len(peaks), slope, bool(found.significance[0] <= SIGNIFICANCE))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.model.caching_allocator import LEAST_OWN_SEGMENT_BYTES, MOST_SMALL_BYTES
 from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
     from msmemscope.recording import Recording
 
-_MOST_SMALL_BYTES: Final = 1 << 20
-_LEAST_LARGE_SEGMENT_BYTES: Final = 10 << 20
-"""A segment that is asked from the driver for a small block is smaller, one for a large block is not."""
 _MOST_HOLDERS: Final = 8
 _NAMED: Final = 3
 """Holders that text names."""
@@ -101,10 +99,10 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
     kind = kind_of(device)
     if kind is None or kind not in CACHING_POOLS or gaps.segments.is_empty():
         return None
-    # Only snapshots of torch say of a failure what was asked for; others what the driver was asked for.
+    # Only snapshots of torch say of a failure what was asked for; others what the driver was asked for: a segment.
     is_rounded = recording.form == "torch snapshot"
     size = int(failure["size"])
-    is_small = size <= _MOST_SMALL_BYTES if is_rounded else size < _LEAST_LARGE_SEGMENT_BYTES
+    is_small = size <= MOST_SMALL_BYTES if is_rounded else size < LEAST_OWN_SEGMENT_BYTES
     held = blocks_held(recording.blocks.filter(pl.col("device") == device), sequence)
     segments = _classified(gaps, held.filter(pl.col("pool") == int(CACHING_POOLS[kind])))
     wanted = recording.attributes.filter(pl.col("attribute_id") == failure["attribute_id"])
@@ -143,7 +141,7 @@ def _classified(gaps: Fragmentation, held: pl.DataFrame) -> pl.DataFrame:
     inside = held.select("address", "size", "stream_id", "pool_id").sort("address")
     placed = inside.join_asof(begins, left_on="address", right_on="segment", strategy="backward")
     shown = placed.group_by("segment").agg(
-        pl.col("stream_id", "pool_id").drop_nulls().first(), is_small=pl.col("size").max() <= _MOST_SMALL_BYTES
+        pl.col("stream_id", "pool_id").drop_nulls().first(), is_small=pl.col("size").max() <= MOST_SMALL_BYTES
     )
     return gaps.segments.join(shown, left_on="address", right_on="segment", how="left", maintain_order="left")
 
