@@ -148,7 +148,8 @@ def _seen(run: _Run, folder: Path) -> str:
             if process.stdout.readline() == "":
                 return process.communicate()[1]
             time.sleep(0.2)
-            return tool.run([*tool.TOOL, "summary", output], output=output).stdout
+            summary = tool.run([*tool.TOOL, "summary", output], output=output)
+            return summary.stdout + summary.stderr
         said = process.communicate(timeout=120)[1]
     if run.end == "damaged":
         for log in output.glob("*/event_log/events*"):
