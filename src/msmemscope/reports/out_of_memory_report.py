@@ -157,7 +157,8 @@ def fullness(failure: OutOfMemory) -> str:
     if figures.total_bytes is None:
         return f"{format_bytes(figures.free_bytes)} of the device were free"
     sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
-    if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
+    # Of the host, what is reserved is what the process has in memory: tensors that nobody has touched are no part of that.
+    if failure.device >= 0 and figures.reserved_bytes is not None and figures.allocated_bytes is not None:
         reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
         sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
     return sentence
