@@ -53,14 +53,15 @@ _SYMBOL: Final = re.compile(
 )
 _RUNTIME: Final = re.compile(
     r"(?:^|\()(?:_?Py[A-Z_]\w*|_?Py(?:Eval|Function|Object|Run|Vectorcall)\w*|THP\w+|pymain_\w+|cfunction_\w+|method_vectorcall\w*"
-    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|pthread_\w+|clone3?|execute_native_thread_routine"
+    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|pthread_\w+|_*clone3?|execute_native_thread_routine"
     r"|<unwind unsupported>|\?\?)(?:\.\w+)*(?:\+0x[0-9a-f]+)?(?:\(.*\))?\)?$"
 )
 """Functions of Python's interpreter, of its bindings and of the start of threads and programs."""
 _UNWINDING: Final = re.compile(
     r"torch::unwind|CapturedTraceback|gather_with_cpp|<unwind unsupported>|CachingAllocator|std::_Function_handler"
+    r"|at::detail::empty_|TensorIteratorBase::|::create_out\(|::set_output_raw_strided\("
 )
-"""What stands innermost in each stack that torch takes itself."""
+"""What stands innermost in each stack that torch takes itself, and between that and the operator."""
 
 
 def is_library_frame(line: str) -> bool:

@@ -11,9 +11,22 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.events import ACCESS_KINDS, OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, WATCH_KINDS, EventKind
+from msmemscope.model.events import (
+    ACCESS_KINDS,
+    OOM_SNAPSHOT_AFTER_NAME,
+    OOM_SNAPSHOT_NAME,
+    WATCH_KINDS,
+    EventFlag,
+    EventKind,
+)
 from msmemscope.model.pools import Pool
-from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
+from msmemscope.recording.block_sets import (
+    BEFORE_RECORDING,
+    NO_PYTHON_STACK,
+    OUTSIDE_OPERATORS,
+    BlockSet,
+    describe_blocks,
+)
 from msmemscope.recording.call_sites import failing_site
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
@@ -227,7 +240,8 @@ def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) ->
             size_bytes=row["size"],
             allocated_ns=row["allocated_ns"],
             operator=row["name"] or OUTSIDE_OPERATORS,
-            source_line=lines.get(row["python_stack_id"], NO_PYTHON_STACK),
+            source_line=lines.get(row["python_stack_id"])
+            or (BEFORE_RECORDING if row["flags"] & EventFlag.SHADOW else NO_PYTHON_STACK),
             count=row.get("count", 1),
         )
         for row in blocks.sort(*order, "malloc_sequence", descending=True).iter_rows(named=True)
