@@ -24,7 +24,7 @@ from msmemscope.analysis.leaks.overview import LeakOverview, LeaksOptions, find_
 from msmemscope.analysis.operators.memory_changes import MemoryChanges, OperatorsOptions, find_memory_changes
 from msmemscope.analysis.options import QuestionOptions, option_words
 from msmemscope.analysis.owners.decomposition import Decomposition, DecompositionOptions, decompose
-from msmemscope.analysis.peak.explanation import DevicePeak, PeakOptions, explain_peak
+from msmemscope.analysis.peak.explanation import PeakOptions, explain_peak
 from msmemscope.analysis.peak.out_of_memory import (
     OutOfMemory,
     OutOfMemoryOptions,
@@ -55,7 +55,7 @@ from msmemscope.reports.inefficient_report import render_inefficient, render_pat
 from msmemscope.reports.leaks_report import render_leaks, render_mark_leaks
 from msmemscope.reports.operators_report import changes_by_name, highest_places, render_memory_changes
 from msmemscope.reports.out_of_memory_report import render_out_of_memory
-from msmemscope.reports.peak_report import render_peak
+from msmemscope.reports.peak_report import command_behind_peak, render_peak
 from msmemscope.reports.report_text import ReportWriter, console_for, counted
 from msmemscope.reports.reserved_report import render_reserved
 from msmemscope.reports.result_table import render_result_table
@@ -237,7 +237,7 @@ def _failure_findings(result: OutOfMemoryResult) -> pl.DataFrame:
     return found_at_sites(failures, kind=pl.lit("failed allocation"), site="source_line", size="size_bytes")
 
 
-def _names_next(explained: Sequence[DevicePeak] | Sequence[OutOfMemory]) -> bool:
+def _names_next(explained: Sequence[OutOfMemory]) -> bool:
     """Whether the cause that a report gives comes with a command."""
     return any(one.cause is not None and one.cause.next_command for one in explained)
 
@@ -308,7 +308,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         lambda recording, options: explain_peak(recording, device=options.device_number, at=options.at),
         lambda result, _, out: render_peak(result, out),
         tables=peak_tables,
-        following=lambda result: "" if _names_next(result.devices) else "tree",
+        following=lambda result: "" if any(map(command_behind_peak, result.devices)) else "tree",
         check=_check_moment,
     ),
     Question(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from msmemscope.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _BINARY_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNIT_FACTOR = 1024
+_LEAST_OF_UNIT = 10
+"""Of a unit that a sum is written in: of less, parts would not be told apart."""
+_LEAST_OF_ONE_DECIMAL = 100
 _TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
 _SIZE_PATTERN = re.compile(r"(?P<number>[0-9]{1,19})(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -40,6 +47,31 @@ def format_bytes(size_bytes: int) -> str:
         exponent += 1
         text = "1.00"
     return f"{sign}{text} {_BINARY_UNITS[exponent]}"
+
+
+def adding_up(sizes_bytes: Sequence[int]) -> tuple[list[str], str]:
+    """Write sizes in one unit, rounded so that what is written adds up.
+
+    Args:
+        sizes_bytes: None of them negative.
+
+    Returns:
+        A text such as `736.0 MiB` for each, and that of their sum.
+    """
+    whole = sum(sizes_bytes)
+    exponent = max(whole.bit_length() - 1, 0) // 10
+    if exponent and whole < _LEAST_OF_UNIT * _UNIT_FACTOR**exponent:
+        exponent -= 1
+    unit = _UNIT_FACTOR**exponent
+    decimals = 0 if exponent == 0 else 1 if whole >= _LEAST_OF_ONE_DECIMAL * unit else 2
+    scale = 10**decimals
+    rounded = [size * scale // unit for size in sizes_bytes]
+    lacking = round(whole * scale / unit) - sum(rounded)
+    by_rest = sorted(range(len(sizes_bytes)), key=lambda place: -(sizes_bytes[place] * scale % unit))
+    for place in by_rest[:lacking]:
+        rounded[place] += 1
+    texts = [f"{number / scale:.{decimals}f} {_BINARY_UNITS[exponent]}" for number in (*rounded, sum(rounded))]
+    return texts[:-1], texts[-1]
 
 
 def _three_digits(number: float) -> str:

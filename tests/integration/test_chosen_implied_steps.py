@@ -67,7 +67,7 @@ def test_they_are_the_steps_of_the_optimizer_until_the_program_marks_its_own(
     """A step of the optimizer begins where the one before ended, so that what stands behind it is of the next."""
     found, summary = _steps_of(tmp_path, steps, *(["marks"] if marks else []))
     assert found == expected
-    assert "leaks not judged: with --steps only some of the steps were collected" in summary
+    assert "leaks and failed allocations not judged: with --steps only some of the steps were collected" in summary
 
 
 def test_a_step_that_never_came_is_named(tmp_path: Path) -> None:
@@ -78,3 +78,37 @@ def test_a_step_that_never_came_is_named(tmp_path: Path) -> None:
     run = tool.run([*tool.TOOL, "--steps=9", f"--output={output}", sys.executable, program], output=output)
     assert "steps 1 to 6 ended, --steps=9 did not happen" in " ".join(run.stderr.split())
     assert "nothing found" not in run.stderr
+
+
+_SERVER = """\
+import sys, torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64))
+kept = []
+for number in range(40):
+    with torch.no_grad():
+        answer = model(torch.ones(32, 64))
+    if "keeps" in sys.argv:
+        kept.append(answer.repeat(1, 64))
+    if "marks" in sys.argv:
+        import msmemscope
+        msmemscope.step()
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["keeps"], ["marks"]], ids=["healthy", "keeps", "marks"])
+def test_what_is_called_a_step_of_a_server_is_said_where_the_screen_speaks_of_steps(
+    words: list[str], tmp_path: Path
+) -> None:
+    """A server has none: calls of its model are taken for them. Where the program marks its own, they need no words."""
+    program = tmp_path / "server.py"
+    program.write_text(_SERVER)
+    output = tmp_path / "out"
+    run = tool.run([*tool.TOOL, f"--output={output}", "--device=cpu", sys.executable, program, *words], output=output)
+    first = run.stderr.split("Peak on")[0].split("next:")[0]
+    assert ("leak: " in first) is ("keeps" in words), run.stderr
+    assert " steps" in first, run.stderr
+    lines = first.strip().splitlines()
+    if "marks" in words:
+        assert "calls of the model" not in run.stderr
+    else:
+        assert lines[-1] == "  steps: 40 calls of the model", run.stderr

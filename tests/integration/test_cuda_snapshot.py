@@ -113,3 +113,56 @@ def test_a_device_is_chosen_by_its_name(path: Path, capsys: pytest.CaptureFixtur
     for other in ("npu:2", "cuda:1"):
         main(["analyze", "peak", str(path), f"--device={other}"])
         assert f"no memory of {other} was recorded" in capsys.readouterr().out
+
+
+OLDER: Final = 0x7E0000000000
+
+
+def test_the_screen_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is older than the history is called so; lines are the program's; no table repeats another.
+
+    A snapshot has no operators, and of the driver's memory the segments of its one pool.
+    """
+    content = cuda_snapshot()
+    content["device_traces"][DEVICE].pop()  # the failure
+    for frames in (FORWARD, LEAK):
+        frames_of_library = {"filename": "site-packages/einops/einops.py", "line": 916, "name": "einsum"}
+        for entry in content["device_traces"][DEVICE]:
+            if entry["frames"] == frames:
+                entry["frames"] = [ALLOCATOR, frames_of_library, *frames[1:]]
+    older = {"address": OLDER, "size": 30 * MIB, "requested_size": 30 * MIB, "state": "active_allocated", "frames": []}
+    content["segments"].append(
+        {**content["segments"][0], "address": OLDER, "total_size": 30 * MIB, "frames": [], "blocks": [older]}
+    )
+    file = tmp_path / "older.pickle"
+    file.write_bytes(pickle.dumps(content))
+    assert main(["summary", str(file)]) == 0
+    screen = capsys.readouterr().out
+    assert re.search(r"\(allocated before recording began\) +30\.0 MiB +1\n", screen), screen
+    assert re.search(r"train\.py\(55\): leak +12\.0 MiB +6\n", screen), screen
+    assert "Peak on cuda:2 (CUDA): 43.0 MiB in 8 blocks, 50.0 MiB reserved\n" in screen
+    for absent in ("(no Python stack)", "outside operators", "einops", "(driver)"):
+        assert absent not in screen, absent
+
+
+def test_the_largest_blocks_at_a_failure_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that is older than the history is called so, too; nothing is said of a function that has no name."""
+    content = cuda_snapshot()
+    older = {"address": OLDER, "size": 30 * MIB, "requested_size": 30 * MIB, "state": "active_allocated", "frames": []}
+    content["segments"].append(
+        {**content["segments"][0], "address": OLDER, "total_size": 30 * MIB, "frames": [], "blocks": [older]}
+    )
+    file = tmp_path / "failed.pickle"
+    file.write_bytes(pickle.dumps(content))
+    assert main(["summary", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "40.0 MiB asked for; 42.00 MiB in use + 8.00 MiB reserved and idle = 50.00 MiB of the pool; 8.00 MiB of the"
+        in said
+    )
+    assert main(["analyze", "oom", str(file)]) == 0
+    report = capsys.readouterr().out
+    assert "  an allocation failed, called from train.py(40): forward\n" in report
+    assert re.search(r"30\.0 MiB +1 +\(allocated before recording began\)\n", report.partition("largest blocks")[2]), (
+        report
+    )

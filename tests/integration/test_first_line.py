@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from msmemscope.launch.ended_by import EndedBy, note_end
 from tests.support import tool
 from tests.support.targets import environment
 
@@ -57,6 +58,7 @@ def _said(text: str) -> str:
         (("-c", "import torch"), "torch or CANN was loaded, and no tensor was allocated"),
         (("missing.py",), "the program ended with status 2 before it used memory that is recorded"),
         (("-m", "no_such_module"), "the program ended with status 1 before it used memory that is recorded"),
+        (("-W", "ignore", "missing.py"), "the program ended with status 2 before it used memory that is recorded"),
     ],
 )
 def test_why_nothing_was_recorded(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
@@ -64,6 +66,15 @@ def test_why_nothing_was_recorded(words: tuple[str, ...], reason: str, tmp_path:
     said = _said(_run(tmp_path, *words).stderr)
     assert f"msmemscope: nothing was recorded {reason}" in said
     assert "LD_PRELOAD" not in said
+
+
+@pytest.mark.parametrize("words", [(), ("-W", "ignore"), ("-X", "dev", "-u")], ids=["plain", "warnings", "development"])
+def test_a_program_that_began_is_told_of_preloading(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Whatever options of Python stand before it: Python itself says whether it got as far as the program."""
+    program = _program(tmp_path, "import sys\nsys.exit(3)\n")
+    said = _said(_run(tmp_path, *words, program).stderr)
+    assert "the program ended with status 3 before it used memory that is recorded" in said
+    assert "one that does not run with LD_PRELOAD set is observed from inside" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -132,3 +143,32 @@ def test_damage_stands_in_the_first_line(damage: Callable[[bytearray], bytearray
     assert summary.returncode == int("(0 events of 1 process)" in said)
     leaks = tool.run([*tool.TOOL, "analyze", "leaks", run.output], output=run.output)
     assert "Leaks: not known the event log is damaged" in _said(leaks.stdout)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [(256 << 20, "its control group may have 256 MiB"), (0, "the machine had no more"), (None, None)],
+    ids=["group", "machine", "somebody"],
+)
+def test_the_kernel_ended_it(limit: int | None, why: str | None, tmp_path: Path) -> None:
+    """First line and the command that shows what filled memory; not where anybody sent the same signal.
+
+    The note is what a run leaves beside the log where the count of its group grew.
+    """
+    program = _program(
+        tmp_path,
+        "import os, signal, torch\nkept = [torch.ones(1 << 20) for _ in range(5)]\nos.kill(os.getpid(), signal.SIGKILL)\n",
+    )
+    run = _run(tmp_path, program)
+    assert "out of memory" not in run.stderr
+    note_end(run.capture.directory, EndedBy("SIGKILL", limit))
+    said = tool.run([*tool.TOOL, "summary", tmp_path / "out"], output=tmp_path / "out").stdout
+    if why is None:
+        assert "out of memory" not in said
+    else:
+        first = (
+            f"msmemscope: out of memory on cpu: the kernel ended the process, {why}; CPU tensors had 20.0 MiB at most"
+        )
+        assert first in _said(said)
+        assert "next: msmemscope analyze peak " in said
+    assert "SIGKILL ended the process; all it had recorded is here" in _said(said)

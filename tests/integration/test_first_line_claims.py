@@ -105,7 +105,7 @@ _RUNS: Final = [
     )
 ]
 _CHOSEN: Final = random.Random(20).sample(_RUNS, 520 if NIGHT else 6)  # noqa: S311 - no secret
-_SAID: Final = {"leak": ("leak:", "slow leak:"), "oom": ("out of memory:",)}
+_SAID: Final = {"leak": ("leak:", "slow leak:"), "oom": ("out of memory on ",)}
 _NOT_JUDGED: Final = {
     "leak": r"(?:leaks|leaks and failed allocations|growth) not judged: |\w+(?::\d)? not observed: |damaged",
     "oom": r"(?:leaks and )?failed allocations not judged: |\w+(?::\d)? not observed: |damaged",
@@ -148,7 +148,8 @@ def _seen(run: _Run, folder: Path) -> str:
             if process.stdout.readline() == "":
                 return process.communicate()[1]
             time.sleep(0.2)
-            return tool.run([*tool.TOOL, "summary", output], output=output).stdout
+            summary = tool.run([*tool.TOOL, "summary", output], output=output)
+            return summary.stdout + summary.stderr
         said = process.communicate(timeout=120)[1]
     if run.end == "damaged":
         for log in output.glob("*/event_log/events*"):

@@ -49,6 +49,7 @@ def test_the_page_and_its_answers(viewer: RunningViewer) -> None:
     session = viewer.content("session")
     (process,) = session["processes"]
     assert process["pools"][0]["name"] == "cpu HOST"
+    assert process["knows_owners"] is True, "what leaks is held by the program"
     verdict = viewer.content("verdicts")[0]
     assert verdict["severity"] == "bad"
     assert verdict["text"].startswith("leak: ")
@@ -68,6 +69,16 @@ def test_the_page_and_its_answers(viewer: RunningViewer) -> None:
     findings = viewer.content("findings")
     (leaks,) = [one for one in findings if one["question"] == "leaks"]
     assert any(KEEPING_LINE.rpartition("/")[2] in (site or "") for table in leaks["tables"] for site in table["sites"])
+
+
+def test_a_run_without_owners_says_so(tmp_path: Path) -> None:
+    """All of it is memory of operators: then the page groups by call site."""
+    write_run(tmp_path, leaks=False, steps=0)
+    with running_viewer(tmp_path / "cache", tmp_path) as viewer:
+        (process,) = viewer.content("session")["processes"]
+        groups = viewer.content("memory?columns=10&by=owner").info["groups"]
+    assert [group["name"] for group in groups] == ["HOST@ops@aten"]
+    assert process["knows_owners"] is False
 
 
 @pytest.mark.parametrize(

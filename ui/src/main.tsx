@@ -8,9 +8,10 @@ import { connectKeys } from './keys';
 import { askJson, ProblemError } from './protocol/ask';
 import type { Session } from './protocol/types';
 import { notify } from './state/hover';
+import { groupedBySite } from './state/fields';
 import { session } from './state/lens';
 import { applyPreferences } from './state/preferences';
-import { connectAddress } from './state/store';
+import { change, connectAddress } from './state/store';
 import { App } from './views/app';
 
 exposeHooks();
@@ -21,6 +22,7 @@ const root = document.getElementById('app');
 if (root) render(<App />, root);
 askJson<Session>({ path: 'session', parameters: {} }).then(
   (answer) => {
+    if (!answer.processes.some((process) => process.knows_owners)) change(groupedBySite(location.hash));
     session.value = answer;
     const first = answer.processes[0];
     document.title = `${first?.name ?? ''} – msmemscope view`;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FIELDS, readState, writeState, type State } from '../src/state/fields';
+import { FIELDS, groupedBySite, readState, writeState, type State } from '../src/state/fields';
 
 const initial = readState('');
 
@@ -21,5 +21,10 @@ describe('the address', () => {
 
   it('is as if empty where it is not understood', () => {
     expect(readState('#view=<script>&process=-x&window=9~3&row=1e99&a=1~2&other.linked=yes&unknown=1')).toEqual(initial);
+  });
+
+  it('groups by call site where no owner is known, but for what it chooses itself', () => {
+    expect(groupedBySite('')).toEqual({ by: 'site', mapColour: 'site', differenceBy: 'site' });
+    expect(groupedBySite('#by=operator&map.colour=age')).toEqual({ differenceBy: 'site' });
   });
 });

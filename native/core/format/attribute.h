@@ -25,6 +25,9 @@ enum class AttributeKey : std::uint16_t {
     kFreeBytes = 18,
     kDeviceRate = 19,
     kReservedRate = 20,
+    kLimit = 21,
+    kLimitBytes = 22,
+    kLimitUsedBytes = 23,
     // Tensors and operators.
     kDtype = 30,
     kFormat = 31,

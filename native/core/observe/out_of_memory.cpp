@@ -47,6 +47,11 @@ void describe_device(const RecordingScope& scope, Attributes& attributes, const 
     const bool has_pool = support.pool_of(device, pool);
     const bool has_memory = support.memory_of(scope, device, memory);
     describe(attributes, has_pool ? &pool : nullptr, has_memory ? &memory : nullptr);
+    MemoryLimit limit{};
+    if (support.limit_of != nullptr && support.limit_of(limit)) {
+        attributes.text(Key::kLimit, limit.name).number(Key::kLimitBytes, limit.bytes);
+        attributes.number(Key::kLimitUsedBytes, limit.used);
+    }
 }
 
 void append_failure(const RecordingScope& scope, const Failure& failure, const CallSite& site) noexcept {

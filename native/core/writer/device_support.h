@@ -18,6 +18,13 @@ struct PoolBytes {
     std::uint64_t allocated;
 };
 
+// A limit that the kernel sets this process.
+struct MemoryLimit {
+    const char* name;  // RLIMIT_AS
+    std::uint64_t bytes;
+    std::uint64_t used;
+};
+
 struct DeviceSupport {
     bool (*has_device)(format::Device device) noexcept;
     // Makes memory_of ready. To be called outside of any scope.
@@ -26,6 +33,8 @@ struct DeviceSupport {
     bool (*memory_of)(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept;
     // What the framework's pool holds on the device; false if no framework has reported one.
     bool (*pool_of)(format::Device device, PoolBytes& bytes) noexcept;
+    // The limit of this process that leaves the least room; false without one. Null where the kernel sets none.
+    bool (*limit_of)(MemoryLimit& limit) noexcept;
     // From device memory into host memory; null where all of it is the host's.
     bool (*copy_to_host)(void* target, std::uint64_t source, std::size_t bytes) noexcept;
     // Writes the figures that hold until they change (RESERVED, DEVICE_USAGE), as they are now, of the devices of which

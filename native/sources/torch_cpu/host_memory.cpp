@@ -1,6 +1,7 @@
 #include "sources/torch_cpu/host_memory.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -53,6 +54,39 @@ bool memory_of(const RecordingScope& scope, format::Device device, MemoryBytes& 
            find_line(text, "MemAvailable:", memory.free);
 }
 
+struct KernelLimit {
+    __rlimit_resource resource;
+    const char* name;
+    // The line of /proc/self/status with what counts against it.
+    const char* used;
+};
+// Those by which the kernel refuses memory; of others it ends the process.
+constexpr KernelLimit kLimits[] = {{RLIMIT_AS, "RLIMIT_AS", "VmSize:"}, {RLIMIT_DATA, "RLIMIT_DATA", "VmData:"}};
+
+bool limit_of(MemoryLimit& limit) noexcept {
+    char text[1536];  // the lines about memory are in its first half
+    bool is_read = false;
+    bool is_found = false;
+    for (const KernelLimit& one : kLimits) {
+        rlimit set{};
+        if (getrlimit(one.resource, &set) != 0 || set.rlim_cur == RLIM_INFINITY) {
+            continue;
+        }
+        is_read = is_read || read_beginning("/proc/self/status", text, sizeof(text)) != 0;
+        std::uint64_t used = 0;
+        if (!is_read || !find_line(text, one.used, used)) {
+            return false;
+        }
+        // A limit can be set below what is in use.
+        const std::uint64_t room = set.rlim_cur > used ? set.rlim_cur - used : 0;
+        if (!is_found || room < limit.bytes - limit.used) {
+            limit = {one.name, set.rlim_cur, set.rlim_cur - room};
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
 bool pool_of(format::Device device, PoolBytes& bytes) noexcept {
     bytes.reserved = resident_bytes();
     bytes.allocated = recorder::live_bytes(format::Pool::kHost, device);
@@ -67,7 +101,7 @@ void record_figures(const RecordingScope& scope) noexcept {
 
 }  // namespace
 
-const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, nullptr, record_figures, nullptr};
+const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, limit_of, nullptr, record_figures, nullptr};
 
 void record_host_usage(const RecordPlace& place) noexcept {
     if (!recorder::is_collecting()) {

@@ -66,12 +66,12 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
     if not found.step_leaks.remarks:
         if not found.slow_leaks.remarks or found.is_growth_ruled_out:
             return ()
-        return (NotJudged(GROWTH, _without_subject(found.slow_leaks.remarks[0])),)
+        return (NotJudged(GROWTH, found.slow_leaks.remarks[0].reason),)
     if not found.slow_leaks.remarks or found.is_growth_ruled_out:
         return ()  # by parts of the run
     if ended == 0:
         return (NotJudged(LEAKS, "no steps were seen", "call msmemscope.step() after each"),)
-    return (NotJudged(LEAKS, _without_subject(found.step_leaks.remarks[0])),)
+    return (NotJudged(LEAKS, found.step_leaks.remarks[0].reason),)
 
 
 def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
@@ -81,7 +81,11 @@ def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
         lines = tuple(f"the event log is damaged, {line}" for line in recorded.damage[:1])
     if not lines and recorded.is_event_log:
         # They are recorded where allocations are.
-        lines = (*recorded.not_chosen(Need.ALLOCATIONS), *recorded.unobserved(Need.FAILURES))
+        lines = (
+            *recorded.not_chosen(Need.ALLOCATIONS),
+            *recorded.unobserved(Need.FAILURES),
+            *recorded.steps_left_out(),
+        )
     return tuple(NotJudged(FAILURES, line) for line in lines)
 
 
@@ -109,8 +113,3 @@ def _in_part(recorded: Recorded) -> Iterator[NotJudged]:
     if "unobserved.pta" in recorded.facts and "observed.ptaCaching" not in recorded.facts:
         reason = "torch_npu had set up its memory pool before msmemscope was there"
         yield NotJudged(_NPU, reason, "import msmemscope before the first NPU tensor", is_device=True)
-
-
-def _without_subject(remark: str) -> str:
-    """`2 steps have ended, at least 3 are needed` of `leaks over steps: not judged, 2 steps ...`."""
-    return remark.partition(": not judged, ")[2] or remark

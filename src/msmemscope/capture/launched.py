@@ -6,6 +6,8 @@ program imports torch, or at once where it traces function calls.
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 
 from msmemscope.capture.import_hook import when_imported
@@ -13,6 +15,9 @@ from msmemscope.capture.import_hook import when_imported
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+NEVER_BEGAN = "unstarted.main"
+"""Fact of a Python that found no program to run; its value is the program as Python names it."""
 
 
 def begin(settings: Mapping[str, str]) -> None:
@@ -24,6 +29,7 @@ def begin(settings: Mapping[str, str]) -> None:
     from msmemscope import _native
 
     _native.note_fact("observed.python", sys.version.partition(" ")[0])
+    atexit.register(_note_what_never_began)
     if settings.get("collect_mode") != "immediate":
         return  # start() begins it
     if "traceback" in settings.get("events", "").split(","):
@@ -33,6 +39,26 @@ def begin(settings: Mapping[str, str]) -> None:
     if settings.get("python_stack_depth", "0") != "0":
         _native.collect_python_stacks(True)
     when_imported("torch", _begin_session)
+
+
+_OF_EVERY_MAIN = frozenset(
+    ("__annotations__", "__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "__cached__")
+)
+"""Names of a main module of which nothing has run."""
+
+
+def _note_what_never_began() -> None:
+    """Note at the end that Python did not get as far as the program: there is no such file or module.
+
+    Where it did, the name of a module (`-m`) has become a path, a file is there, or the program has left names.
+    """
+    named = sys.argv[0] if sys.argv else ""
+    if named in {"", "-", "-c"} or not _OF_EVERY_MAIN.issuperset(vars(sys.modules["__main__"])):
+        return
+    if named == "-m" or not os.path.exists(named):  # noqa: PTH110 - pathlib is not loaded here
+        from msmemscope import _native
+
+        _native.note_fact(NEVER_BEGAN, named)
 
 
 def _begin_session() -> None:

@@ -8,7 +8,6 @@ import errno
 import io
 import os
 import shlex
-import signal
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +35,7 @@ from msmemscope.launch.analyses import (
     find_first,
     kinds_in_memory,
 )
+from msmemscope.launch.ended_by import end_noted
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.model.events import EventKind
 from msmemscope.model.place import Place
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 _FINISHED_DUMPS = ("device_*/dump/memscope_dump_*.csv", "device_*/dump/memscope_dump_*.db")
 _RESULT_FILES = ("config.json", *_FINISHED_DUMPS, "device_*/dump/python_trace_*.csv", REPORT_FILE, HTML_REPORT_FILE)
-_ENDED_BY = "ended_by"
-"""A file beside the log with the name of the signal that ended the process."""
 _OBSERVED = "observed."
 _UNOBSERVED = "unobserved."
 _LIBRARIES_NAMED = 3
@@ -107,27 +105,6 @@ def captures_of_session(directories: Iterable[Path], session: str) -> list[Path]
 def has_finished_dump(directory: Path) -> bool:
     """Whether a capture was exported before."""
     return any(True for pattern in _FINISHED_DUMPS for _ in directory.glob(pattern))
-
-
-def note_signal(directory: Path, number: int) -> None:
-    """Note beside a log which signal ended its process, which the process could not write itself.
-
-    Args:
-        directory: A capture.
-        number: Of the signal.
-    """
-    # Without it the summary says in general what may have happened.
-    with contextlib.suppress(OSError):
-        (directory / _ENDED_BY).write_text(f"{signal.Signals(number).name}\n", encoding="ascii")
-
-
-def _signal_of(directory: Path) -> str:
-    """The name of the signal that ended the process of a capture; empty if it is not known."""
-    try:
-        name = (directory / _ENDED_BY).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
-    return name if name in signal.Signals.__members__ else ""
 
 
 def settings_of(capture: Capture, fallback: Config) -> Config:
@@ -350,6 +327,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
                 capture.restricted_to(SUMMARY_KINDS), leaked=leaked, read=read, out_of_memory=failures_of(capture)
             )
     devices = facts.get("setting.devices", ("",))[-1]
+    ended_by = end_noted(capture.directory)
     return ProcessSummary(
         process_id=header.process_id,
         program=program_text(facts.get("argument", ()), facts.get("executable", ())),
@@ -368,11 +346,10 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         place=Place.from_facts(facts),
         start_ns=header.start_ns,
         is_running=is_running,
+        killed_at_bytes=ended_by.limit_bytes,
         is_damaged=bool(problems),
         remarks=(
-            *_remarks(
-                header, _signal_of(capture.directory), is_running=is_running, was_running=capture.log.was_running
-            ),
+            *_remarks(header, ended_by.signal_name, is_running=is_running, was_running=capture.log.was_running),
             *facts.get("message", ()),
             *problems,
         ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.capture.attach import was_not_chosen
+from msmemscope.capture.launched import NEVER_BEGAN
 from msmemscope.capture.output_root import prepare_output_root, remove_if_empty
 from msmemscope.configuration import (
     CANN_VARIABLES,
@@ -24,6 +25,7 @@ from msmemscope.configuration import (
 from msmemscope.errors import MsmemscopeError
 from msmemscope.launch import messages
 from msmemscope.launch.capture_folders import captures_since, has_event_log
+from msmemscope.launch.ended_by import EndedBy, limit_of_kill, memory_group, note_end
 from msmemscope.launch.executable import MUSL, find_program, why_not_observable
 from msmemscope.launch.ledger import (
     append_captures,
@@ -121,10 +123,12 @@ def _observe(
         ahead = LoadAhead(
             lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
         )
+        group = memory_group()
         end = run_program(program, arguments, preload.variables, ahead.begin)
+        end = dataclasses.replace(end, limit_bytes=limit_of_kill(end.signal_number, group, memory_group()))
         with _survivable(config):
             ahead.end()
-            is_settled = _finish(program, arguments, end, config, root, since_ns, destination, writes_page=writes_page)
+            is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:
@@ -160,9 +164,8 @@ def _survivable(config: Config) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
+def _finish(  # noqa: PLR0913 - what a run was asked to do
     program: str,
-    arguments: tuple[str, ...],
     end: ProgramEnd,
     config: Config,
     root: OutputRoot,
@@ -200,7 +203,7 @@ def _finish(  # noqa: PLR0913, PLR0917 - what a run was asked to do
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
         not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
-        nothing_recorded=() if recorded else _why_nothing(config, arguments, ledger, end),
+        nothing_recorded=() if recorded else _why_nothing(config, ledger, end),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
     )
@@ -237,7 +240,6 @@ def _export_captures(
         captures_of_session,
         finish,
         has_finished_dump,
-        note_signal,
         open_captures,
         settings_of,
     )
@@ -255,7 +257,7 @@ def _export_captures(
     if end.signal_number:
         for capture in captures:
             if capture.header.process_id == end.process_id:
-                note_signal(capture.directory, end.signal_number)
+                note_end(capture.directory, EndedBy(signal.Signals(end.signal_number).name, end.limit_bytes))
     if destination is not None:
         from msmemscope.capture.launcher_environment import node_name
         from msmemscope.launch.gather import gather
@@ -340,7 +342,7 @@ def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> It
         yield f"{path.name} was removed or moved while the program ran"
 
 
-def _why_nothing(config: Config, arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd) -> tuple[str, ...]:
+def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd) -> tuple[str, ...]:
     """Why not a single process recorded anything, as far as the settings and the processes say."""
     from msmemscope.analysis.coverage import summary_limits
     from msmemscope.analysis.recorded import Recorded
@@ -354,37 +356,23 @@ def _why_nothing(config: Config, arguments: tuple[str, ...], ledger: Ledger, end
         return (f"only processes of some ranks are observed ({', '.join(chosen)})",)
     settings = (line.partition("=") for line in config.to_settings_text().split("\n"))
     known = {**ledger.facts, **{f"setting.{name}": (text,) for name, _, text in settings}}
-    return (*summary_limits(Recorded({}, known)), *_without_memory(arguments, ledger, end))
+    return (*summary_limits(Recorded({}, known)), *_without_memory(ledger, end))
 
 
-def _without_memory(arguments: tuple[str, ...], ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
+def _without_memory(ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
     """Why programs that would have been recorded had nothing to record."""
     if end.exit_status != 0:
         ended = f"the program ended with status {end.exit_status}"
-        # Some programs look at LD_PRELOAD, and end where it is set.
-        from_inside = (
-            "one that does not run with LD_PRELOAD set is observed from inside: import msmemscope; msmemscope.start()"
-        )
-        yield f"{ended}; {from_inside}" if _is_there(arguments) else f"{ended} before it used memory that is recorded"
+        yield f"{ended} before it used memory that is recorded"
+        if NEVER_BEGAN not in ledger.facts:
+            # Some programs look at LD_PRELOAD, and end where it is set.
+            yield "one that does not run with LD_PRELOAD set is observed from inside: import msmemscope; msmemscope.start()"
     elif not ledger.started:
         return
     elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
         yield "torch or CANN was loaded, and no tensor was allocated"
     else:
         yield "neither torch nor CANN was loaded; memory of NumPy and of Python alone is not recorded"
-
-
-def _is_there(arguments: tuple[str, ...]) -> bool:
-    """Whether what a Python was to run is there; of other programs the launch has found that already."""
-    if not Path(arguments[0]).name.startswith("python"):
-        return True
-    script = next((word for word in arguments[1:] if not word.startswith("-")), "")
-    if "-c" in arguments:
-        return True
-    if "-m" in arguments:
-        module = script.partition(".")[0]
-        return any((Path(folder) / name).exists() for folder in ("", *sys.path) for name in (module, f"{module}.py"))
-    return Path(script).exists()
 
 
 def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:

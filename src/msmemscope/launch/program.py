@@ -46,6 +46,8 @@ class ProgramEnd:
     signal_number: int = 0
     """The signal that ended it; 0 if it exited."""
     process_id: int = 0
+    limit_bytes: int | None = None
+    """Where the kernel ended it for lack of memory, what its control group may have, 0 without a limit; None elsewhere."""
 
     @property
     def shell_status(self) -> int:

@@ -29,6 +29,9 @@ class AttributeKey(IntEnum):
     FREE_BYTES = 18
     DEVICE_RATE = 19
     RESERVED_RATE = 20
+    LIMIT = 21
+    LIMIT_BYTES = 22
+    LIMIT_USED_BYTES = 23
     DTYPE = 30
     FORMAT = 31
     SHAPE = 32
@@ -134,6 +137,9 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.FREE_BYTES, "free", _NUMBER),
         (AttributeKey.DEVICE_RATE, "device_rate", _PERCENT),
         (AttributeKey.RESERVED_RATE, "reserved_rate", _PERCENT),
+        (AttributeKey.LIMIT, "limit", _TEXT),
+        (AttributeKey.LIMIT_BYTES, "limit_bytes", _NUMBER),
+        (AttributeKey.LIMIT_USED_BYTES, "limit_used", _NUMBER),
         (AttributeKey.DTYPE, "dtype", _TEXT),
         (AttributeKey.FORMAT, "format", _TEXT),
         (AttributeKey.SHAPE, "shape", _TEXT),

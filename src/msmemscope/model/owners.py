@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from msmemscope.model.devices import names_of
+from msmemscope.model.labels import OPS_ATEN
 
 SEPARATOR: Final = "@"
 """Between the parts of an owner."""
@@ -26,6 +27,12 @@ def without_module(owner: str) -> str:
     if parts[1:2] != [_MODEL]:
         return owner
     return SEPARATOR.join(part for part in parts if not (part.startswith("(") and part.endswith(")")))
+
+
+def is_known_owner(owner: str) -> bool:
+    """Whether an owner says more than which pool a block is of, and that operators made it."""
+    _, _, behind = owner.partition(SEPARATOR)
+    return behind not in {"", OPS_ATEN.partition(SEPARATOR)[0], OPS_ATEN}
 
 
 def driver_owner(module: str, device: int) -> str:

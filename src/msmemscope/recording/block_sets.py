@@ -6,9 +6,12 @@ Sums are exact: what is not listed by name is in `other`, and listed and other t
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+
+from msmemscope.model.events import EventFlag
+from msmemscope.recording.source_lines import line_and_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +24,9 @@ UNKNOWN_MODULE = "(unknown module)"
 
 NO_PYTHON_STACK = "(no Python stack)"
 """Label of blocks allocated where no Python stack was taken, such as threads of native libraries."""
+
+BEFORE_RECORDING: Final = "(allocated before recording began)"
+"""Label of blocks without a stack that were there already when recording began."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +73,13 @@ class BlockSet:
     """Memory of the driver: by the module of CANN that asked for it; None for other pools."""
 
     def rankings(self, *, by_operator: bool = True) -> Iterator[tuple[str, Ranking]]:
-        """Yield the rankings worth showing, each with its heading; a driver's block has a module and no operator."""
+        """Yield the rankings worth showing, each with its heading; a driver's block has a module and no operator.
+
+        That by operator is not worth it where no operator is known of any block.
+        """
         if self.by_module is not None:
             yield "by module", self.by_module
-        elif by_operator:
+        elif by_operator and [share.label for share in self.by_operator.lines()] != [OUTSIDE_OPERATORS]:
             yield "by operator", self.by_operator
         yield "by source line", self.by_source_line
 
@@ -78,12 +87,20 @@ class BlockSet:
 def describe_blocks(
     blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
 ) -> BlockSet:
-    """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`."""
+    """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`.
+
+    Lines are those of the program: what they call in libraries is not told apart.
+    """
     operators = _sums(blocks, "name").with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).alias("label"))
+    of_program = source_lines.with_columns(
+        pl.Series("text", [line_and_library(text)[0] for text in source_lines["text"]], pl.String)
+    )
+    is_older = (pl.col("flags") & EventFlag.SHADOW) != 0
+    unknown = pl.when("is_older").then(pl.lit(BEFORE_RECORDING)).otherwise(pl.lit(NO_PYTHON_STACK))
     lines = (
-        _sums(blocks, "python_stack_id")
-        .join(source_lines, left_on="python_stack_id", right_on="id", how="left")
-        .with_columns(pl.col("text").fill_null(NO_PYTHON_STACK).alias("label"))
+        _sums(blocks.with_columns(is_older=is_older), "python_stack_id", "is_older")
+        .join(of_program, left_on="python_stack_id", right_on="id", how="left")
+        .with_columns(pl.coalesce("text", unknown).alias("label"))
     )
     return BlockSet(
         size_bytes=int(blocks.get_column("size").sum()),
@@ -101,8 +118,8 @@ def _by_module(blocks: pl.DataFrame, modules: pl.DataFrame | None, limit: int) -
     return _rank(sums.with_columns(pl.col("text").fill_null(UNKNOWN_MODULE).alias("label")), limit)
 
 
-def _sums(blocks: pl.DataFrame, key: str) -> pl.DataFrame:
-    return blocks.group_by(key).agg(
+def _sums(blocks: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    return blocks.group_by(keys).agg(
         pl.col("size").sum().alias("size_bytes"), pl.len().cast(pl.Int64).alias("block_count")
     )
 

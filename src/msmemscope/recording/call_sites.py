@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.model.events import EventFlag
+from msmemscope.recording.block_sets import BEFORE_RECORDING
 from msmemscope.recording.source_lines import (
     is_foreign_file,
     line_text,
@@ -34,6 +36,8 @@ _STACK_SCHEMA: Final = {name: pl.UInt32() for name in STACK_COLUMNS}
 
 NO_CALL_SITE: Final = "(no call site)"
 """Label of blocks without any stack that no operator allocated."""
+UNKNOWN_SITES: Final = (NO_CALL_SITE, BEFORE_RECORDING)
+"""Labels where no line of the program is known."""
 
 _FOREIGN_MODULE: Final = re.compile(
     r"(?:^|/)(?:lib(?:c10|torch|ascend|msmemscope|runtime|acl|hal|opapi|nnopbase|mstx|ms_tools|python|stdc|c[.]|pthread|atb"
@@ -49,14 +53,15 @@ _SYMBOL: Final = re.compile(
 )
 _RUNTIME: Final = re.compile(
     r"(?:^|\()(?:_?Py[A-Z_]\w*|_?Py(?:Eval|Function|Object|Run|Vectorcall)\w*|THP\w+|pymain_\w+|cfunction_\w+|method_vectorcall\w*"
-    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|clone3?|execute_native_thread_routine"
+    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|pthread_\w+|_*clone3?|execute_native_thread_routine"
     r"|<unwind unsupported>|\?\?)(?:\.\w+)*(?:\+0x[0-9a-f]+)?(?:\(.*\))?\)?$"
 )
 """Functions of Python's interpreter, of its bindings and of the start of threads and programs."""
 _UNWINDING: Final = re.compile(
     r"torch::unwind|CapturedTraceback|gather_with_cpp|<unwind unsupported>|CachingAllocator|std::_Function_handler"
+    r"|at::detail::empty_|TensorIteratorBase::|::create_out\(|::set_output_raw_strided\("
 )
-"""What stands innermost in each stack that torch takes itself."""
+"""What stands innermost in each stack that torch takes itself, and between that and the operator."""
 
 
 def is_library_frame(line: str) -> bool:
@@ -77,7 +82,8 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         recording: Where stacks and names are looked up.
-        blocks: Rows with STACK_COLUMNS.
+        blocks: Rows with STACK_COLUMNS. With `flags`, those of which nothing is known are named by what they are, where all of
+            them were there already when recording began.
 
     Returns:
         One row per different STACK_COLUMNS: these, `site` (the line to show, see `source_lines`), and `site_path`,
@@ -95,13 +101,19 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
         .join(foreign, left_on="native_stack_id", right_on="id", how="left", suffix="_foreign")
         .join(names, on="name_id", how="left")
     )
+    unknown = pl.lit(_label_of_unknown(blocks))
     return found.select(
         *STACK_COLUMNS,
-        pl.coalesce("site", "site_native", "operator", "site_foreign", pl.lit(NO_CALL_SITE)).alias("site"),
-        pl.coalesce("site_path", "site_path_native", "operator", "site_path_foreign", pl.lit(NO_CALL_SITE)).alias(
-            "site_path"
-        ),
+        pl.coalesce("site", "site_native", "operator", "site_foreign", unknown).alias("site"),
+        pl.coalesce("site_path", "site_path_native", "operator", "site_path_foreign", unknown).alias("site_path"),
     )
+
+
+def _label_of_unknown(blocks: pl.DataFrame) -> str:
+    if "flags" not in blocks.columns:
+        return NO_CALL_SITE
+    flags = blocks.filter(pl.all_horizontal(pl.col(STACK_COLUMNS) == 0))["flags"]
+    return BEFORE_RECORDING if len(flags) and bool(((flags & EventFlag.SHADOW) != 0).all()) else NO_CALL_SITE
 
 
 def is_of_program(site: str) -> bool:
@@ -109,7 +121,7 @@ def is_of_program(site: str) -> bool:
     frame = site_frame(site)
     if frame is not None:
         return not is_foreign_file(frame.file)
-    return "(" in site and site != NO_CALL_SITE and not is_library_frame(site)
+    return "(" in site and site not in UNKNOWN_SITES and not is_library_frame(site)
 
 
 def failing_call_site(recording: Recording, failure: Mapping[str, Any]) -> tuple[str, str]:
@@ -119,7 +131,7 @@ def failing_call_site(recording: Recording, failure: Mapping[str, Any]) -> tuple
     """
     stacks = pl.DataFrame([{name: failure[name] for name in STACK_COLUMNS} | {"name_id": 0}], _STACK_SCHEMA)
     site, path = call_sites(recording, stacks).select("site", "site_path").row(0)
-    return ("" if site == NO_CALL_SITE else site), path
+    return ("" if site in UNKNOWN_SITES else site), path
 
 
 def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tuple[str, str] | None]) -> pl.DataFrame:

@@ -24,6 +24,7 @@ _FIGURES: Final = {
     attribute.name: attribute.column
     for attribute in ATTRIBUTES
     if AttributeKey.RESERVED_BYTES <= attribute.key <= AttributeKey.RESERVED_RATE
+    or attribute.key in {AttributeKey.LIMIT_BYTES, AttributeKey.LIMIT_USED_BYTES}
 }
 """Attributes of a snapshot that are figures, by their names in texts: their columns."""
 _OF_DEVICE: Final = frozenset({"total", "free", "device_rate"})
@@ -40,6 +41,8 @@ class SnapshotFigures:
     by_name: Mapping[str, float]
     """Whole numbers are bytes (`reserved`, `allocated`, `total`, `free`), the others percentages (`device_rate`,
     `reserved_rate`); only those that are known."""
+    limit: str = ""
+    """The limit of the process that leaves the least room: `RLIMIT_AS`; empty without one."""
 
     @classmethod
     def of_failure(cls, recording: Recording, failure: Mapping[str, Any]) -> SnapshotFigures:
@@ -55,13 +58,14 @@ class SnapshotFigures:
         if not given_up.by_name:
             return at_failure
         of_device = {key: value for key, value in at_failure.by_name.items() if key in _OF_DEVICE}
-        return cls({**given_up.by_name, **of_device})
+        return cls({**given_up.by_name, **of_device}, at_failure.limit)
 
     @classmethod
     def _of_snapshot(cls, recording: Recording, attribute_id: int) -> SnapshotFigures:
-        figures = recording.attributes.filter(pl.col("attribute_id") == attribute_id).select(**_FIGURES)
-        row = next(figures.iter_rows(named=True), {})
-        return cls({name: value for name, value in row.items() if value is not None})
+        figures = recording.attributes.filter(pl.col("attribute_id") == attribute_id)
+        row = next(figures.select("limit", **_FIGURES).iter_rows(named=True), {})
+        limit = row.pop("limit", None) or ""
+        return cls({name: value for name, value in row.items() if value is not None}, limit)
 
     @property
     def total_bytes(self) -> int | None:
@@ -82,6 +86,16 @@ class SnapshotFigures:
     def allocated_bytes(self) -> int | None:
         """What of that its tensors used."""
         return self._bytes("allocated")
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """What the process may have by that limit."""
+        return self._bytes("limit_bytes")
+
+    @property
+    def limit_used_bytes(self) -> int | None:
+        """What of it the process has."""
+        return self._bytes("limit_used")
 
     def _bytes(self, name: str) -> int | None:
         value = self.by_name.get(name)

@@ -61,6 +61,11 @@ class StepSource(str, Enum):
         """Whether the program said nothing of steps, and they were taken from what it does."""
         return self in {StepSource.OPTIMIZER, StepSource.MODULE}
 
+    @property
+    def words(self) -> str:
+        """What its steps are, for people: a server has none, and yet each call of its model is taken for one."""
+        return "calls of the model" if self is StepSource.MODULE else f"taken from {self.value}"
+
 
 @dataclass(frozen=True, repr=False)
 class Recording:

@@ -27,8 +27,8 @@ _LINE_IN_LIBRARY: Final = re.compile(r"(.*\([0-9]{1,18}\)(?:: [^(),]*)?), in (\S
 # of the library, and what lies in lib/pythonX.Y outside of site-packages.
 _FOREIGN_FILE = re.compile(
     r"""
-      /(?:site|dist)-packages/(?:torch|torch_npu|functorch|msmemscope)/
-    | /torch/(?:nn/(?:modules|functional|parallel|parameter|utils|init|attention|qat|quantized)|autograd/|optim/|_\w+(?:/|[.]py)
+      (?:^|/)(?:site|dist)-packages/(?:torch|torch_npu|functorch|msmemscope)/
+    | (?:^|/)torch/(?:nn/(?:modules|functional|parallel|parameter|utils|init|attention|qat|quantized)|autograd/|optim/|_\w+(?:/|[.]py)
         |utils/(?:data|checkpoint|_\w+)|(?:functional|serialization|storage|overrides|library)[.]py|distributed/|fx/|jit/|ao/|amp/)
     | /torch_npu/(?:__init__[.]py|_init|npu|utils|contrib|distributed|optim|profiler|dynamo|_inductor|_logging|_afd)\b
     | /torchinductor_[^/]+/
@@ -48,7 +48,7 @@ def foreign_part(file: str) -> str | None:
 
 
 # What was installed; and code that it makes from text, as the start of a process by multiprocessing.
-_LIBRARY_FILE = re.compile(r".*/(?:site|dist)-packages/|<string>$")
+_LIBRARY_FILE = re.compile(r"(?:.*/)?(?:site|dist)-packages/|<string>$")
 _COMMAND_FILE = re.compile(r"/bin/[^/.]+$")
 """End of the path of an installed command, whose only line calls the library that it belongs to."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from msmemscope.analysis.remark import Remark
 from msmemscope.model.devices import DEVICE_NONE, device_name
 from msmemscope.model.place import Place
 from msmemscope.model.pools import pool_word
@@ -56,6 +57,8 @@ class _Converter:
             return [self._object(row) for row in value.iter_rows(named=True)]
         if isinstance(value, Place):
             return value.content()
+        if isinstance(value, Remark):
+            return value.sentence
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             # A column by itself is what analyses hand on to each other: it can name every block of a run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.recording.recording import StepSource
 from msmemscope.reports.report_text import counted
 from msmemscope.reports.verdict import LEAST_LEAK_BYTES, LEAST_LEAK_SHARE, named_processes
 
@@ -58,6 +59,29 @@ def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]
     more = [f"and {len(unknown) - _MOST_NOT_JUDGED} more"] if len(unknown) > _MOST_NOT_JUDGED else []
     unknown = [*unknown[:_MOST_NOT_JUDGED], *more]
     return f"{'; '.join(unknown)}{f'; otherwise {looked}' if looked else ''} ({events} of {of})"
+
+
+def what_steps_are(processes: Sequence[ProcessSummary]) -> str:
+    """Return what is called a step where the program has none and calls of its model are taken for them; empty elsewhere.
+
+    Args:
+        processes: All of a run.
+    """
+    of_calls = [
+        process.leaks.step_leaks.steps_ended
+        for process in processes
+        if process.leaks is not None and process.leaks.step_leaks.step_source is StepSource.MODULE
+    ]
+    if not any(of_calls):
+        return ""
+    calls = f"{counted(max(of_calls), 'call')} of the model"
+    return f"steps: {calls}" if len(of_calls) == 1 else f"steps: {calls} at most"
+
+
+def grown_and_no_leak(processes: Sequence[ProcessSummary]) -> tuple[str, ...]:
+    """Return what grew in some processes and is no leak, as where its backward pass has not run: one sentence each."""
+    found = [one for process in processes if process.leaks for one in process.leaks.slow_leaks.explained]
+    return tuple(dict.fromkeys(found))
 
 
 def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:

@@ -29,7 +29,7 @@ def render_slow_leaks(
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     for remark in found.remarks:
-        writer.sentence(remark, indent=0)
+        writer.sentence(remark.sentence, indent=0)
     if found.remarks:
         return
     sites = found.sites

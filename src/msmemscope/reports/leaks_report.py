@@ -1,8 +1,8 @@
 """The report on leaks.
 
-First the lines that scripts of older tools look for, in their exact form: the leaked blocks of each device, the summary,
-and the tables of fluctuation; they are never wrapped. Then what helps to find the cause: call sites with their growth and
-confidence, what is kept and what lives long, slow leaks, and memory of the driver by module.
+First what helps to find the cause: call sites with their growth and confidence, what holds them, what is kept and what lives
+long, slow leaks, and memory of the driver by module. Then the lines that scripts of older tools look for, in their exact
+form: the leaked blocks of each device, the summary, and the tables of fluctuation; they are never wrapped.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ _MEBIBYTE: Final = 1 << 20
 _COLUMN: Final = 25
 """Width of a column of a table of fluctuation."""
 _PERCENT: Final = 100
-MOST_BLOCKS: Final = 100
+MOST_BLOCKS: Final = 10
 """Leaked blocks of a device that are listed one by one."""
+MOST_MARKED_BLOCKS: Final = 100
+"""Likewise, between marks, where they come first."""
 MOST_SITES: Final = 10
 """Call sites that are listed."""
 
@@ -75,9 +77,6 @@ def render_leaks(
         most_blocks: Leaked blocks of a device that are listed one by one; None lists all.
     """
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
-    for _, part in _sorted_parts(found.step_leaks.leaked, "device"):
-        _leaked_blocks(writer, part, part.height if most_blocks is None else most_blocks, "at the call sites below")
-    _fluctuation(writer, found.fluctuation)
     if found.step_leaks.steps_ended or found.slow_leaks.remarks:
         _sites(writer, found.step_leaks)
     _slow_leaks(writer, found.slow_leaks, found.step_leaks)
@@ -86,6 +85,11 @@ def render_leaks(
     _driver(writer, found.driver_leaks)
     write_pinned_growth(writer, found.pinned_growth)
     write_host_growth(writer, found.host_growth)
+    if not found.step_leaks.leaked.is_empty() or found.fluctuation.pools:
+        writer.gap()
+    for _, part in _sorted_parts(found.step_leaks.leaked, "device"):
+        _leaked_blocks(writer, part, part.height if most_blocks is None else most_blocks, "at the call sites above")
+    _fluctuation(writer, found.fluctuation)
 
 
 def render_mark_leaks(
@@ -104,7 +108,7 @@ def render_mark_leaks(
             writer.sentence(f"{allocated} of all pools allocated between A and B; all freed before C.", style=QUIET)
         else:
             _alarm(writer, device.device)
-            for row in blocks.head(MOST_BLOCKS).iter_rows(named=True):
+            for row in blocks.head(MOST_MARKED_BLOCKS).iter_rows(named=True):
                 writer.exact_line(
                     f"Direct {pool_label(row['pool'], row['device'])} leak of {row['size'] / _MEBIBYTE} Mb(s) "
                     f"at 0x{row['address']:016x} in Index {row['malloc_sequence']}."
@@ -134,8 +138,8 @@ def _summary(writer: ReportWriter, size: int, count: int) -> None:
 
 
 def _more_blocks(writer: ReportWriter, count: int) -> None:
-    if count > MOST_BLOCKS:
-        writer.line(f"and {format_count(count - MOST_BLOCKS)} more at the call sites below", QUIET)
+    if count > MOST_MARKED_BLOCKS:
+        writer.line(f"and {format_count(count - MOST_MARKED_BLOCKS)} more at the call sites below", QUIET)
 
 
 def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: str | None) -> None:
@@ -238,9 +242,9 @@ def _gap_row(writer: ReportWriter, name: str, *cells: str) -> None:
 
 
 def _sites(writer: ReportWriter, found: StepLeaks) -> None:
-    writer.line()
+    writer.gap()
     for remark in found.remarks:
-        writer.sentence(remark, indent=0)
+        writer.sentence(remark.sentence, indent=0)
     if found.remarks:
         return
     leaking = found.leaking_sites
@@ -281,7 +285,7 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
 def _steps(found: StepLeaks) -> str:
     """How many steps were judged; where the program did not say so, what they were taken for."""
     steps = counted(found.steps_ended, "step")
-    return f"{steps} (taken from {found.step_source.value})" if found.step_source.is_implied else steps
+    return f"{steps} ({found.step_source.words})" if found.step_source.is_implied else steps
 
 
 def _held_by(writer: ReportWriter, sites: pl.DataFrame) -> None:
@@ -304,7 +308,7 @@ def _harmless(writer: ReportWriter, found: StepLeaks) -> None:
         if sites.is_empty():
             continue
         size, blocks = int(sites[f"{name}_bytes"].sum()), int(sites[f"{name}_blocks"].sum())
-        writer.line()
+        writer.gap()
         writer.line(f"{title}: {format_bytes(size)} in {counted(blocks, 'block')}", HEADING)
         writer.sentence(f"{reason[0].upper()}{reason[1:]}.", style=QUIET)
         rows = [
@@ -331,7 +335,7 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
     sites = found.sites.join(reported, on=["device", "pool", "site_path"], how="anti", maintain_order="left")
     in_parts = found.basis is GrowthBasis.PARTS
     if not sites.is_empty():
-        writer.line()
+        writer.gap()
         if in_parts:
             writer.line("Growth: live memory grows from one part of the run to the next", HEADING)
             writer.sentence("No steps are known: parts of the run with as many allocations each are judged.")
@@ -353,21 +357,21 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
         _more_sites(writer, sites)
         _held_by(writer, sites)
     elif in_parts and not found.remarks:
-        writer.line()
+        writer.gap()
         judged = counted(found.judged_sites, "call site")
         writer.line(f"No growth over the run, of which no steps are known: {judged} judged", HEADING)
         for sentence in found.explained:
             writer.sentence(sentence, style=QUIET)
     elif found.remarks and not steps.remarks:
-        writer.line()
+        writer.gap()
         for remark in found.remarks:
-            writer.sentence(remark, indent=0)
+            writer.sentence(remark.sentence, indent=0)
 
 
 def _outside_steps(writer: ReportWriter, sites: pl.DataFrame) -> None:
     if sites.is_empty():
         return
-    writer.line()
+    writer.gap()
     writer.line("Growth outside of steps: what a phase of the program left is still there in the end", HEADING)
     rows = [
         (format_bytes(row["last_bytes"] - row["first_bytes"]), row["phase"], _where(row), row["site"])
@@ -380,7 +384,7 @@ def _outside_steps(writer: ReportWriter, sites: pl.DataFrame) -> None:
 
 def _waiting_cycles(writer: ReportWriter, found: Sequence[WaitingCycles]) -> None:
     for one in found:
-        writer.line()
+        writer.gap()
         writer.line(
             f"Waiting for the garbage collector: {format_bytes(one.waiting_bytes)} of {_place(one.device, one.pool)}",
             HEADING,
@@ -404,7 +408,7 @@ def _driver(writer: ReportWriter, found: DriverLeaks) -> None:
     modules = found.modules.filter(pl.col("leaked_blocks") > 0)
     reserve = int(found.modules["reserve_bytes"].sum())
     beside = f"; beside {format_bytes(reserve)} that memory pools hold in reserve" if reserve else ""
-    writer.line()
+    writer.gap()
     if modules.is_empty():
         writer.line(f"Memory of the driver: all given back at the end{beside}", HEADING)
         return

@@ -6,11 +6,13 @@ import dataclasses
 from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, others_of, sentence_of, verdict_of
+from msmemscope.analysis.peak.memory_sum import sum_sentence
 from msmemscope.analysis.peak.refusal import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.recording.failed_allocations import SnapshotFigures, is_in_pieces
+from msmemscope.recording.source_lines import line_and_library
 from msmemscope.reports.report_text import HEADING, ReportWriter, counted, short_site
 from msmemscope.units import format_bytes, format_count
 
@@ -108,22 +110,27 @@ def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool =
     Args:
         failure: The failure.
         with_command: Whether to say what to type next.
-        is_short: Whether how the allocator came to refuse is left out where that is not the cause.
+        is_short: Whether what another line says already is left out: who asked, where the cause names that line; how the
+            allocator came to refuse, where that is not the cause; what was alive, where the sum has it.
     """
-    if failure.cause is not None:
-        yield _sentence(failure.cause)
-        yield from others_of(failure.cause.candidates, failure.cause.figures, short_site)
-        yield failure.cause.advice
-        if with_command and failure.cause.next_command:
-            yield f"next: {failure.cause.next_command}"
-    times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
-    yield f"{failure.function} failed{times}, called from {short_site(failure.source_line)}"
-    sentence = fullness(failure)
-    if sentence:
-        yield sentence
     cause = failure.cause
+    in_sum = "" if cause is None else sum_sentence(cause.figures)
+    if in_sum or fullness(failure):
+        yield in_sum or fullness(failure)
+    if cause is not None:
+        yield _sentence(cause)
+        yield from others_of(cause.candidates, cause.figures, short_site)
+        yield cause.advice
+        if with_command and cause.next_command:
+            yield f"next: {cause.next_command}"
+    if cause is None or not is_short or failure.source_line != cause.site:
+        times = "" if failure.attempts == 1 else f" {format_count(failure.attempts)} times"
+        name = failure.function or "an allocation"
+        yield f"{name} failed{times}, called from {short_site(failure.source_line)}"
     if cause is not None and cause.refusal is not None and (cause.cause in OF_THE_ALLOCATOR or not is_short):
         yield from refusal_sentences(cause.refusal, short_site)
+    if in_sum and is_short:
+        return
     pools = [
         f"{format_bytes(part.blocks.size_bytes)} in {counted(part.blocks.block_count, 'block')} "
         f"({pool_word(part.pool, failure.device)})"
@@ -150,15 +157,21 @@ def fullness(failure: OutOfMemory) -> str:
     if figures.total_bytes is None:
         return f"{format_bytes(figures.free_bytes)} of the device were free"
     sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
-    if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
+    # Of the host, what is reserved is what the process has in memory: tensors that nobody has touched are no part of that.
+    if failure.device >= 0 and figures.reserved_bytes is not None and figures.allocated_bytes is not None:
         reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
         sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
     return sentence
 
 
 def largest_blocks(failure: OutOfMemory) -> Ranking:
-    """Return the largest blocks that were alive as a ranking: the line that allocated them, the size of one, how many."""
-    return Ranking(tuple(Share(block.source_line, block.size_bytes, block.count) for block in failure.largest), None)
+    """Return the largest blocks that were alive as a ranking: the line of the program, the size of one, how many."""
+    return Ranking(
+        tuple(
+            Share(line_and_library(block.source_line)[0], block.size_bytes, block.count) for block in failure.largest
+        ),
+        None,
+    )
 
 
 def pools_to_show(failure: OutOfMemory) -> tuple[BlockSet, ...]:

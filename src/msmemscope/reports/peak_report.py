@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.explanation import DevicePeak, Moment, PeakExplanation
 from msmemscope.model.devices import device_name
+from msmemscope.model.owners import is_known_owner
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.recording.failed_allocations import is_in_pieces
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 8
 """Rows of a table that are listed."""
+COMMAND_OF_PEAK: Final = "msmemscope analyze peak"
+"""What this report is an answer to."""
 _PERCENT: Final = 100
 
 
@@ -47,14 +50,21 @@ def _device(writer: ReportWriter, device: DevicePeak) -> None:
         for other in device.cause.others:
             writer.sentence(other, indent=2)
         writer.sentence(device.cause.advice, indent=2, style=QUIET)
-        if device.cause.next_command:
-            writer.sentence(f"next: {device.cause.next_command}", indent=2)
+        following = command_behind_peak(device)
+        if following:
+            writer.sentence(f"next: {following}", indent=2)
     _pools(writer, device)
     _owners(writer, device)
     _sites(writer, device)
     _recent(writer, device)
     _growth(writer, device)
     _fragmentation(writer, device)
+
+
+def command_behind_peak(device: DevicePeak) -> str:
+    """Return what the cause of a failure says to type next; empty where that is the question about the peak itself."""
+    command = "" if device.cause is None else device.cause.next_command
+    return "" if command == COMMAND_OF_PEAK else command
 
 
 def _heading(writer: ReportWriter, device: DevicePeak) -> None:
@@ -102,6 +112,8 @@ def _pools(writer: ReportWriter, device: DevicePeak) -> None:
 
 
 def _owners(writer: ReportWriter, device: DevicePeak) -> None:
+    if not any(map(is_known_owner, device.owners["owner"])):
+        return  # the call sites, which follow, say who it was
     rows = [
         (
             format_bytes(row["size_bytes"]),
@@ -143,16 +155,18 @@ def _recent(writer: ReportWriter, device: DevicePeak) -> None:
     since = f"in step {device.step}" if device.step else f"since event {device.recent_since}"
     writer.line()
     writer.line(f"Last: {size} of it allocated {since}", HEADING)
+    has_operators = device.recent["operator"].null_count() < device.recent.height
     rows = [
         (
             format_bytes(row["size_bytes"]),
             format_count(row["block_count"]),
-            _operator(row["operator"]),
+            *([_operator(row["operator"])] if has_operators else []),
             row["site"],
         )
         for row in device.recent.head(MOST_ROWS).iter_rows(named=True)
     ]
-    writer.table(("size", "blocks", "operator", "call site"), rows, labels=2)
+    operator = ["operator"] if has_operators else []
+    writer.table(("size", "blocks", *operator, "call site"), rows, labels=1 + len(operator))
     _more(writer, device.recent.height)
 
 

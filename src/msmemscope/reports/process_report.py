@@ -228,10 +228,17 @@ class _ProcessReport:
             self._console.print(Text(" " * indent * min(number, 1) + line), soft_wrap=True)
 
 
-def place_of_peak(peak: PoolPeak, process: ProcessSummary, name: str = "") -> str:
-    """Return how high the peak of a pool was, and where; and when, or in which process if it is given a name."""
-    after = ""
-    if not name and process.start_ns and peak.timestamp_ns >= process.start_ns:
+def place_of_peak(peak: PoolPeak, process: ProcessSummary, name: str = "", reserved_bytes: int | None = None) -> str:
+    """Return how high the peak of a pool was, and where; and when, or in which process if it is given a name.
+
+    Args:
+        peak: The peak.
+        process: It is of that.
+        name: Of the process.
+        reserved_bytes: The most that the pool has reserved, which is said in the place of the time.
+    """
+    after = "" if reserved_bytes is None else f", {format_bytes(reserved_bytes)} reserved"
+    if not name and not after and process.start_ns and peak.timestamp_ns >= process.start_ns:
         seconds = (peak.timestamp_ns - process.start_ns) / _NANOSECONDS_PER_SECOND
         after = f", {seconds:.2f} s after recording began"
     where = f"{device_name(peak.device)} ({pool_word(peak.pool, peak.device)})"

@@ -142,6 +142,7 @@ class ReportWriter:
         """Prepare the console."""
         self._out = out
         self._console = console_for(out, width=width, is_coloured=is_coloured)
+        self._is_begun = False
 
     @property
     def width(self) -> int:
@@ -152,8 +153,14 @@ class ReportWriter:
         """Write one line as it is, however long: it may hold a path to copy."""
         self._print((printable(text), style))
 
+    def gap(self) -> None:
+        """Write an empty line between parts: none before the first."""
+        if self._is_begun:
+            self.line()
+
     def exact_line(self, text: str) -> None:
         """Write one line that other programs read: without colour, tabs and blanks at its end kept."""
+        self._is_begun = True
         self._out.write("\t".join(map(printable, text.split("\t"))) + "\n")
 
     def styled_line(self, *parts: tuple[str, str]) -> None:
@@ -210,6 +217,7 @@ class ReportWriter:
     def _print(self, *parts: tuple[str, str]) -> None:
         from rich.text import Text
 
+        self._is_begun = True
         self._console.print(Text.assemble(*parts), soft_wrap=True)
 
 

@@ -66,6 +66,8 @@ class ProcessSummary:
     start_ns: int = 0
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
+    killed_at_bytes: int | None = None
+    """Where the kernel ended it for lack of memory, what its control group may have, 0 without a limit; None elsewhere."""
     is_damaged: bool = False
     """Whether a part of its event log had to be left out."""
     remarks: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import UsageError
+from msmemscope.model.owners import is_known_owner
 from msmemscope.reports.html.words import LANGUAGES
 from msmemscope.view.downloads import FILE_FORMATS, Download, Rows, download
 from msmemscope.view.queries.blocks import BY_AGE, BY_SIZE, LAYOUTS, MOST_RECTANGLES, Map, block_map
@@ -227,6 +228,7 @@ def _described(process: ProcessView) -> dict[str, Any]:
             for pool in process.pools
         ],
         "groupings": facts["groupings"],
+        "knows_owners": any(map(is_known_owner, process.labels("owner"))),
         "has_calls": bool(facts["tracks"]),
         "problems": facts["problems"],
         "notes": process.document["processes"][0]["limits"],

@@ -48,7 +48,7 @@ def test_what_one_pass_saves_is_no_leak() -> None:
     assert found.blocks.is_empty()
     (sentence,) = found.explained
     assert sentence.endswith(
-        " MiB within one forward pass, at /home/me/model.py(92): forward: what it keeps for its backward pass is no leak."
+        " MiB grew within one forward pass, at /home/me/model.py(92): forward: its backward pass has not run, and frees it."
     )
     out = io.StringIO()
     render_slow_leaks(found, out, width=200)

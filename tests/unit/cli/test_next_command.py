@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import pty
 import re
 import sys
@@ -12,6 +14,8 @@ import pytest
 
 from msmemscope.analyzer import analyze
 from msmemscope.cli.main import main
+from msmemscope.questions import QUESTIONS
+from tests.integration.test_cuda_snapshot import cuda_snapshot
 from tests.support.recorded_runs import write_run
 
 if TYPE_CHECKING:
@@ -98,6 +102,56 @@ def test_a_summary_names_it_once(
     out, err = capsys.readouterr()
     assert len(re.findall("^next: msmemscope analyze leaks ", out, re.MULTILINE)) == 1
     assert "next: " not in err
+
+
+def out_of_memory(folder: Path) -> list[str]:
+    """Snapshots in which memory ran out: for a cause that the question about the peak shows, and for another one."""
+    paths = []
+    for name, size, free in (("kept", 4 << 20, 8 << 30), ("outside", 40 << 20, 8 << 20)):
+        content = cuda_snapshot()
+        content["device_traces"][-1][-1].update(size=size, device_free=free)
+        path = folder / f"{name}.pickle"
+        path.write_bytes(pickle.dumps(content))
+        paths.append(str(path))
+    return paths
+
+
+ANSWERS = [
+    *(["analyze", name] for name in QUESTIONS),
+    ["summary"], ["top"], ["tree"], ["stats"], ["fits"], ["advise"], ["replay"], ["report"], ["export", "--to=speedscope"],
+]  # fmt: skip
+"""All that a next command can stand below, but for `view` and `live`, which wait for people."""
+
+
+@pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
+def test_nothing_leads_to_itself(
+    words: list[str],
+    run_folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever an answer says to type next, in its text or below it, is another command: for a leak and out of memory."""
+    at_terminal(monkeypatch)
+    for path in (run_folder, *out_of_memory(tmp_path)):
+        with contextlib.suppress(SystemExit):
+            main([*words, path])
+        out, err = capsys.readouterr()
+        following = re.findall(r"next: msmemscope (.*)", out + err)
+        own = [word for word in words if not word.startswith("--")]
+        assert [line for line in following if line.split()[: len(own)] == own] == [], (path, following)
+
+
+def test_most_answers_lead_somewhere(
+    run_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that the test above looks at something: those about the peak name the next command exactly once."""
+    at_terminal(monkeypatch)
+    for path in (run_folder, *out_of_memory(tmp_path)):
+        for question in ("peak", "oom"):
+            assert main(["analyze", question, path]) == 0
+            out, err = capsys.readouterr()
+            assert len(re.findall("next: ", out + err)) == 1, (path, question, out + err)
 
 
 def test_at_a_real_terminal(run_folder: str) -> None:

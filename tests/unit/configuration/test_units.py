@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmemscope.errors import UsageError
-from msmemscope.units import format_bytes, format_count, parse_size_bytes
+from msmemscope.units import adding_up, format_bytes, format_count, parse_size_bytes
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,15 @@ def test_sizes_refused(text: str) -> None:
 def test_counts() -> None:
     """Groups of three."""
     assert format_count(1234567) == "1,234,567"
+
+
+@given(st.lists(st.integers(0, 1 << 44), min_size=1, max_size=6))
+def test_sizes_that_add_up(sizes: list[int]) -> None:
+    """One unit, none of them farther from its size than the last digit, and the sum of what is written is what is written."""
+    texts, whole = adding_up(sizes)
+    numbers = [float(text.split()[0]) for text in texts]
+    assert len({text.split()[1] for text in (*texts, whole)}) == 1
+    assert sum(numbers) == pytest.approx(float(whole.split()[0]))
+    factor = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[whole.split()[1]]
+    digit = 10 ** -len(whole.split()[0].partition(".")[2])
+    assert all(abs(number - size / factor) <= digit * 1.001 for number, size in zip(numbers, sizes, strict=True))

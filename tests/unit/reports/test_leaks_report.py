@@ -149,6 +149,7 @@ def test_lines_of_the_older_form() -> None:
         trace.end_range(number)
     trace.add(EventKind.KERNEL_LAUNCH)  # launches were recorded, none before what leaked
     lines = rendered(find_leaks(trace.recording())).splitlines()
+    lines = lines[lines.index("====== ERROR: Detected memory leaks on device 0 ======") :]
     assert lines[:8] == [
         "====== ERROR: Detected memory leaks on device 0 ======",
         "Direct Pytorch Caching memory pool leak of 3.814941 Mb(s) at 0x12c0437d0a00 in kernel_0 at step 2.",
@@ -178,8 +179,18 @@ def test_many_blocks_are_cut_and_counted() -> None:
         trace.step()
     text = rendered(find_leaks(trace.recording()))
     assert text.count("Direct Pytorch") == MOST_BLOCKS
-    assert "and 100 more at the call sites below" in text
+    assert "and 190 more at the call sites above" in text
     assert "SUMMARY: 200 Mb(s) leaked in 200 allocation(s)" in text
+
+
+def test_the_call_sites_and_their_holders_come_first() -> None:
+    """Before the lines about single blocks, which stand at the end: nothing but these two is behind them."""
+    lines = rendered(find_leaks(leaky().recording())).splitlines()
+    assert lines[0].startswith("Leaks over ")
+    alarm = next(number for number, line in enumerate(lines) if "ERROR" in line)
+    assert all(LOSSES.split("\n", maxsplit=1)[0] not in line for line in lines[alarm:])
+    assert sum("call site" in line for line in lines[:alarm]) >= 1
+    assert all(line.startswith(("======", "Direct", "and ", "\t", "Min", "Max")) for line in lines[alarm:])
 
 
 def test_leaks_between_marks() -> None:

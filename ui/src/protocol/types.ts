@@ -34,6 +34,8 @@ export interface Process {
   counts: { events: number; blocks: number; steps: number };
   pools: Pool[];
   groupings: string[];
+  /** Whether any owner says more than which pool a block is of. */
+  knows_owners: boolean;
   has_calls: boolean;
   problems: string[];
   notes: string[];

@@ -86,6 +86,8 @@ export interface Pool {
   device: string;
   pool: string;
   chart: ChartData;
+  /** What the areas and fields are: owners, or call sites where no owner is known. */
+  grouped_by: 'owner' | 'line';
   owners: [string, number, number][];
   trees: Record<string, TreeContent>;
   tables: Table[];

@@ -22,7 +22,7 @@ export function memoryOf(pool: Pool): HTMLElement {
   const colourOf = (name: string): string => colourOfGroup(pool.id, name, !named.includes(name));
   return element('section', { id: pool.id }, element('h3', {}, `${pool.device} ${pool.pool}`),
     chartOf(pool, colourOf),
-    element('h4', {}, word('owners_at_peak')), ownersAtPeak(pool, colourOf),
+    element('h4', {}, wordOfGroups(pool)), ownersAtPeak(pool, colourOf),
     element('h4', {}, word('by_stack')), trees(pool),
     ...pool.tables.map((table) => tableOf(table, FIRST_ROWS)));
 }
@@ -31,9 +31,13 @@ export function blocksText(count: number): string {
   return count === 1 ? word('block') : word('blocks', { n: formatCount(count) });
 }
 
+function wordOfGroups(pool: Pool): string {
+  return pool.grouped_by === 'line' ? word('lines_at_peak') : word('owners_at_peak');
+}
+
 function ownersAtPeak(pool: Pool, colourOf: ColourOf): HTMLElement {
   const box = element('div', {
-    class: pool.owners.length > 2 ? 'treemap' : 'treemap low', role: 'img', 'aria-label': word('owners_at_peak'),
+    class: pool.owners.length > 2 ? 'treemap' : 'treemap low', role: 'img', 'aria-label': wordOfGroups(pool),
   });
   const whole = pool.chart.peak.bytes;
   const list = (first: number, part: 1 | 2): Float64Array => Float64Array.from([first, ...pool.owners.map((owner) => owner[part])]);

@@ -138,6 +138,16 @@ export function readState(hash: string): State {
   return state as State;
 }
 
+/** What groups by call site all that would group by owner, but for what an address chooses: where no owner is known. */
+export function groupedBySite(hash: string): Partial<State> {
+  const parameters = new URLSearchParams(hash.replace(/^#/, ''));
+  const is = (field: { name: string }): boolean => !parameters.has(field.name);
+  return {
+    ...(is(FIELDS.by) && { by: 'site' }), ...(is(FIELDS.mapColour) && { mapColour: 'site' as const }),
+    ...(is(FIELDS.differenceBy) && { differenceBy: 'site' }),
+  };
+}
+
 /** Writes what differs from the defaults. */
 export function writeState(state: State): string {
   const parameters = new URLSearchParams();

@@ -25,7 +25,7 @@ from msmemscope.errors import UsageError
 from msmemscope.model.devices import names_of
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import FRAMEWORK_POOLS
-from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, UNKNOWN_SITES, call_sites
 from msmemscope.recording.timeline import blocks_in_use
 from msmemscope.units import format_count
 
@@ -295,7 +295,7 @@ class _Side:
             .join(names, on="name_id", how="left", maintain_order="left")
             # Without a stack the site is the name once more.
             .with_columns(
-                site=pl.when(pl.col("site").is_in([NO_CALL_SITE]) | (pl.col("site") == pl.col("name")))
+                site=pl.when(pl.col("site").is_in(UNKNOWN_SITES) | (pl.col("site") == pl.col("name")))
                 .then(None)
                 .otherwise(pl.col("site"))
             )

@@ -38,6 +38,7 @@ from msmemscope.analysis.leaks.growing_sites import (
 from msmemscope.analysis.leaks.one_pass import line_of_one_pass
 from msmemscope.analysis.leaks.parts_of_run import LEAST_ALLOCATIONS, grown_over_parts
 from msmemscope.analysis.recorded import Need
+from msmemscope.analysis.remark import Remark
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before
@@ -74,8 +75,8 @@ class SlowLeaks:
     """GROWTH_SCHEMA."""
     judged_sites: int
     """Call sites with blocks alive at the end of a step, from the second step on."""
-    remarks: tuple[str, ...]
-    """What could not be judged, one line each."""
+    remarks: tuple[Remark, ...]
+    """What could not be judged."""
     coverage: Coverage
     """What of this is answered."""
     basis: GrowthBasis = GrowthBasis.STEPS
@@ -107,7 +108,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         return _growth_over_time(recording, options, coverage)
     if bounds.ended < LEAST_STEPS:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
-        remark = f"slow leaks: not judged, {counted} ended, at least {LEAST_STEPS} are needed"
+        remark = Remark("slow leaks", f"{counted} ended, at least {LEAST_STEPS} are needed")
         return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,), coverage)
     placed = with_steps(recording.blocks.select(JUDGED), bounds)
     # A pool's reserve grows with what it hands out, which is judged itself.
@@ -191,20 +192,22 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     blocks = recording.blocks.select(JUDGED)
     nothing = SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (), coverage, GrowthBasis.PARTS)
     if blocks.height < LEAST_ALLOCATIONS:
-        remark = (
-            f"growth: not judged, there are too few steps and {blocks.height} allocations; without steps, at least "
-            f"{LEAST_ALLOCATIONS} are needed"
+        remark = Remark(
+            "growth",
+            f"there are too few steps and {blocks.height} allocations; without steps, at least {LEAST_ALLOCATIONS} are needed",
         )
         return dataclasses.replace(nothing, remarks=(remark,))
     found = grown_over_parts(recording, blocks, options)
     if found is None:
-        remark = "growth: not judged, there are too few steps, and the program gives back too little to be a loop or a server"
+        remark = Remark(
+            "growth", "there are too few steps, and the program gives back too little to be a loop or a server"
+        )
         return dataclasses.replace(nothing, remarks=(remark,))
     grown, placed, judged = found
     line = line_of_one_pass(recording, placed.join(grown, on=GROWN_KEY, how="semi")["malloc_sequence"])
     if line:
         size = format_bytes(int((grown["last_bytes"] - grown["first_bytes"]).sum()))
-        explained = f"{size} within one forward pass, at {line}: what it keeps for its backward pass is no leak."
+        explained = f"{size} grew within one forward pass, at {line}: its backward pass has not run, and frees it."
         return dataclasses.replace(nothing, judged_sites=judged, explained=(explained,))
     # Those allocated in the last part are alive, too, and of the same sites.
     return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))

@@ -10,7 +10,8 @@ A run ends at some moment, and what is alive then is not all leaked. Four rules 
 - A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed; so is one in
   a container with a bound that is not full yet.
 - Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
-  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept. Where nobody marked the steps, one step without a leak is
+  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept, unless it leaked in eight steps in a row: what is
+  set up is there sooner, so this is a leak that has stopped. Where nobody marked the steps, one step without a leak is
   enough for a call site that leaked in a single one: data parallel training makes its buckets anew in the second step.
 - A block much larger than the others of its call site, in one step alone, is judged by itself: what was made once on a
   line that leaks is no part of its growth.
@@ -36,6 +37,7 @@ from msmemscope.analysis.leaks.sites import (
     with_odd_ones_apart,
     with_pinned_sizes_apart,
 )
+from msmemscope.analysis.remark import Remark
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import block_holders, filling_blocks, held_now_or_before
@@ -198,8 +200,8 @@ class StepLeaks:
     """LEAK_SITE_SCHEMA."""
     pools: tuple[PoolLeaks, ...]
     """Pools that leaked, by device and pool."""
-    remarks: tuple[str, ...]
-    """What could not be judged, one line each."""
+    remarks: tuple[Remark, ...]
+    """What could not be judged."""
 
     @property
     def leaked(self) -> pl.DataFrame:
@@ -230,7 +232,7 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
     bounds = process_steps(recording)
     if bounds.ended < _LEAST_STEPS:
         counted = {0: "no step has", 1: "1 step has"}.get(bounds.ended, f"{bounds.ended} steps have")
-        remark = f"leaks over steps: not judged, {counted} ended, at least {_LEAST_STEPS} are needed"
+        remark = Remark("leaks over steps", f"{counted} ended, at least {_LEAST_STEPS} are needed")
         source = recording.step_source
         return StepLeaks(bounds.ended, source, LEAK_BLOCK_SCHEMA.to_frame(), LEAK_SITE_SCHEMA.to_frame(), (), (remark,))
     blocks = _outliving(recording, bounds)

@@ -234,4 +234,7 @@ def _rest(figures: MemoryFigures, site: str) -> Candidate:
     """What is left where nothing is to blame alone."""
     if figures.is_limit:
         return Candidate(Cause.LIMIT, 0, site)
-    return Candidate(Cause.REAL_SHORTAGE if figures.is_full else Cause.UNKNOWN, 0, site)
+    if not figures.is_full:
+        return Candidate(Cause.UNKNOWN, 0, site)
+    is_limited = (figures.machine_free_bytes or 0) >= figures.request_bytes
+    return Candidate(Cause.LIMIT if is_limited else Cause.REAL_SHORTAGE, 0, site)

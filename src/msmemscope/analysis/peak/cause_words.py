@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.peak.memory_sum import least_of
 from msmemscope.model.devices import device_name, names_of
 from msmemscope.model.holders import AUTOGRAD_GRAPH
 from msmemscope.recording.failed_allocations import is_in_pieces
@@ -153,6 +154,7 @@ _JUMP_AT_OPERATOR: Final = (
     "Batch jump: step {comparison.failing_step} had asked for {failing_own} at the operator where step {comparison.good_step} had {good}, "
     "{comparison.ratio:.1f} times as much{needed}."
 )
+_LIMIT_OF_PROCESS: Final = "A configured limit: the process may have {capacity} ({place})."
 _LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
 _UNUSED_GAP: Final = (
     "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
@@ -256,7 +258,7 @@ def verdict_of(
     in_step = f" in step {step}" if step else ""
     return (
         f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{_at(first.site, shown_site)}"
-        f"{_held(first)} ({_least(figures)}{format_bytes(figures.request_bytes)} refused{where})"
+        f"{_held(first)} ({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where})"
     )
 
 
@@ -289,11 +291,6 @@ def _share(one: Candidate, figures: MemoryFigures) -> str:
     return f" ({100 * one.freed_bytes / figures.in_use_bytes:.0f} % of what was in use)"
 
 
-def _least(figures: MemoryFigures) -> str:
-    # How much more would have been asked for after the piece that failed, nobody knows.
-    return "at least " if is_in_pieces(figures.function) else ""
-
-
 def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepComparison | None) -> str:
     """Write the cause with the figures that decided it."""
     sentence = _SENTENCES[first.cause]
@@ -301,6 +298,8 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         sentence = _JUMP_AT_OPERATOR if comparison.is_same_operator else _JUMP_BEHIND_STEP
     elif first.is_loaded:
         sentence = _LOADED
+    elif first.cause is Cause.LIMIT and figures.limit:
+        sentence = _LIMIT_OF_PROCESS
     elif first.cause is Cause.UNKNOWN and (figures.largest_gap_bytes or -1) >= figures.request_bytes:
         sentence = _UNUSED_GAP
     elif first.cause is Cause.UNKNOWN and figures.free_bytes is not None:
@@ -319,15 +318,17 @@ def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
     """Returns the parts of sentences that depend on what is known."""
     request, gap, missing = figures.request_bytes, figures.largest_gap_bytes, figures.missing_bytes or 0
     least, free, asked = (
-        _least(figures),
+        least_of(figures),
         format_bytes(figures.free_bytes or 0),
         f"the {format_bytes(request)} asked for",
     )
     # Where the room is there, in gaps that nothing closes, the device lacks what the request exceeds.
     lacking = missing if missing > 0 else request - (figures.free_bytes or 0)
     beside = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
-    need = max(figures.need_bytes, figures.in_use_bytes + request)
     short = f", {format_bytes(missing)} more than there is" if missing > 0 else ""
+    # What is in use and what was asked for stands in the sum.
+    is_more = figures.need_bytes > figures.in_use_bytes + request
+    needed = f"; the step needs about {format_bytes(figures.need_bytes)} of the pools in full{short}"
     has_size = figures.capacity_bytes is not None
     return {
         "size": format_bytes(first.freed_bytes),
@@ -335,10 +336,10 @@ def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
         "share": _share(first, figures),
         "least": least,
         "request": f"{least}{asked}",
-        "needed": f"; the step needs about {format_bytes(need)} of the pools in full{short}",
+        "needed": needed if is_more else "",
         "lacking": f"{least}{format_bytes(lacking)} were missing for {asked}",
         "function": figures.function or "the allocator",
-        "place": "the machine" if figures.device < 0 else "the device",
+        "place": figures.limit or ("the machine" if figures.device < 0 else "the device"),
         "users": "tensors" if figures.device < 0 else "the pools",
         "held": format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes),
         "beside": f", {format_bytes(beside)} beside them" if beside > 0 else "",

@@ -146,7 +146,8 @@ class FailingStep:
             is_looked_at &= (pl.col("last_end") > 0) | (pl.col("malloc_sequence") >= since)
         on_device = recording.blocks.filter((pl.col("device") == device) & (pl.col("pool") != Pool.HAL))
         blocks = with_steps(on_device, steps).filter(is_looked_at)
-        self.blocks = blocks.join(call_sites(recording, blocks), on=STACK_COLUMNS, how="left", maintain_order="left")
+        sites = call_sites(recording, blocks.select(STACK_COLUMNS))
+        self.blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
         """Of the device's pools: those that outlive steps, and those of the last steps; with `site`, `site_path`, and
         what `with_steps` adds."""
         self.site, self.site_path = failing_call_site(recording, failure)

@@ -46,7 +46,11 @@ class MemoryFigures:
     pinned_bytes: int = 0
     """Pinned memory of the host that is alive; of a host."""
     capacity_bytes: int | None = None
-    """Of the device."""
+    """Of the device; of the host, what the limit leaves where that has less room than the machine."""
+    limit: str = ""
+    """The limit of the process that the host's capacity is: `RLIMIT_AS`; empty if it is the machine's."""
+    machine_free_bytes: int | None = None
+    """Free on the machine where the capacity is that of a limit."""
     device_used_bytes: int | None = None
     """In use on the device by anybody, without granted pieces of this request."""
     process_bytes: int | None = None
@@ -189,11 +193,26 @@ def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragm
         process_bytes=None if used_by_process is None else max(used_by_process - pending, 0),
     )
     if not blocks.is_empty():
-        return figures if gaps is None else _with_reserve(figures, recording, gaps, blocks, driver)
+        return (
+            _within_limit(figures, state) if gaps is None else _with_reserve(figures, recording, gaps, blocks, driver)
+        )
     if state.allocated_bytes is not None:
         # Nobody recorded its blocks, as on CUDA devices.
         figures = dataclasses.replace(figures, in_use_bytes=state.allocated_bytes)
-    return dataclasses.replace(figures, reserved_bytes=None if gaps is None else state.reserved_bytes)
+    if gaps is None:
+        return _within_limit(figures, state)
+    return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
+
+
+def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigures:
+    """Puts the limit of the process in the place of the machine, if it leaves less room."""
+    limit, used = state.limit_bytes, state.limit_used_bytes
+    if limit is None or used is None or (figures.free_bytes is not None and limit - used > figures.free_bytes):
+        return figures
+    return dataclasses.replace(
+        figures, limit=state.limit, capacity_bytes=limit, device_used_bytes=used, process_bytes=used,
+        machine_free_bytes=figures.free_bytes,
+    )  # fmt: skip
 
 
 def _with_reserve(

@@ -11,9 +11,22 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.events import ACCESS_KINDS, OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, WATCH_KINDS, EventKind
+from msmemscope.model.events import (
+    ACCESS_KINDS,
+    OOM_SNAPSHOT_AFTER_NAME,
+    OOM_SNAPSHOT_NAME,
+    WATCH_KINDS,
+    EventFlag,
+    EventKind,
+)
 from msmemscope.model.pools import Pool
-from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
+from msmemscope.recording.block_sets import (
+    BEFORE_RECORDING,
+    NO_PYTHON_STACK,
+    OUTSIDE_OPERATORS,
+    BlockSet,
+    describe_blocks,
+)
 from msmemscope.recording.call_sites import failing_call_site
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
@@ -31,7 +44,7 @@ ONLY_SNAPSHOTS: Final = (
 )
 
 FAILURE_KINDS: Final = tuple(
-    kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventKind.FUNCTION_CALL}
+    kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventFlag, EventKind.FUNCTION_CALL}
 )
 """Kinds of events that the answer is made of: the others can be left out where memory is short."""
 
@@ -204,6 +217,7 @@ def _describe(
 
 
 def _listed(blocks: pl.DataFrame, *order: str, limit: int) -> tuple[AliveBlock, ...]:
+    is_older = pl.col("flags") & int(EventFlag.SHADOW) != 0
     rows = (
         blocks.sort(order, descending=True)
         .head(limit)
@@ -211,7 +225,7 @@ def _listed(blocks: pl.DataFrame, *order: str, limit: int) -> tuple[AliveBlock, 
             *("pool", "address", "allocated_ns", "count"),
             size_bytes="size",
             operator=pl.col("name").fill_null(OUTSIDE_OPERATORS),
-            source_line=pl.col("text").fill_null(NO_PYTHON_STACK),
+            source_line=pl.coalesce("text", pl.when(is_older).then(pl.lit(BEFORE_RECORDING)), pl.lit(NO_PYTHON_STACK)),
         )
     )
     return tuple(AliveBlock(**row) for row in rows.iter_rows(named=True))

@@ -25,7 +25,7 @@ from msmemscope.analysis.watch.sentences import (
     window_sentences,
 )
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
-from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import STACK_COLUMNS, UNKNOWN_SITES, call_sites
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _changes(recording: Recording, events: pl.DataFrame) -> pl.DataFrame:
         .with_columns(name_id=pl.lit(0, dtype=pl.UInt32))
     )
     sites = call_sites(recording, judged).select(
-        *STACK_COLUMNS, pl.when(pl.col("site") != NO_CALL_SITE).then("site").alias("call_site")
+        *STACK_COLUMNS, pl.when(~pl.col("site").is_in(UNKNOWN_SITES)).then("site").alias("call_site")
     )
     found = judged.join(sites, on=list(STACK_COLUMNS), how="left", maintain_order="left")
     for column, prefix in (("malloc_sequence", "block"), ("neighbour", "neighbour")):
@@ -261,7 +261,7 @@ def _origins(recording: Recording, identities: pl.Series, prefix: str) -> pl.Dat
     """Returns who allocated some blocks: the operator, and the line of the program."""
     wanted = identities.drop_nulls().unique().cast(pl.UInt64)
     blocks = recording.blocks.filter(pl.col("allocation_id").is_in(wanted.implode()))
-    site = pl.when(pl.col("site") != NO_CALL_SITE).then("site")
+    site = pl.when(~pl.col("site").is_in(UNKNOWN_SITES)).then("site")
     return blocks.join(call_sites(recording, blocks), on=list(STACK_COLUMNS), how="left").select(
         pl.col("allocation_id").alias("identity"),
         pl.col("name").alias(f"{prefix}_operator"),

@@ -38,6 +38,7 @@ CHINESE: Final = {
     "failed": "分配失败",
     "peak": "峰值",
     "owners_at_peak": "峰值时的归属",
+    "lines_at_peak": "峰值时的调用点",
     "by_stack": "按调用栈",
     "tree_peak": "峰值时使用中",
     "tree_leaked": "已泄漏",
@@ -239,9 +240,11 @@ CHINESE_TEXTS: Final = {
     "tensors": "张量",
     "the pools": "内存池",
     "the machine": "机器",
+    "the pool": "内存池",
     "the device": "设备",
     "the allocator": "分配器",
     "(no Python stack)": "(没有 Python 调用栈)",
+    "(allocated before recording began)": "(记录开始前已分配)",
     "(no call site)": "(没有调用点)",
     ".": "。",
     "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.": (
@@ -304,7 +307,7 @@ CHINESE_TEXTS: Final = {
     "leaks over steps": "跨步泄漏",
     "growth": "增长",
     "inefficient memory": "低效内存",
-    "with --steps only some of the steps were collected, and this is judged from step to step": "--steps 只采集了部分步, 而这需要逐步判断",
+    "with --steps only some of the steps were collected": "--steps 只采集了部分步",
     "collection waited for msmemscope.start(), which was never called": "采集等待 msmemscope.start(), 但它从未被调用",
     "--events= selects nothing": "--events= 没有选择任何内容",
     "collection was on for a part of the run only (msmemscope.start() and stop()): memory that came and went outside of it is not here": (

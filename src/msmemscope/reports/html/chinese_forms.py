@@ -162,6 +162,26 @@ CHINESE_FORMS: Final = {
     "{size} of {whole} were free[; {growth} reserved by the framework, {other} of it allocated]": (
         "{whole} 中空闲 {size}[; 框架预留 {growth}, 其中已分配 {other}]"
     ),
+    "{asked} asked for; {size} in use[ + {pinned} pinned][ + {idle} reserved and idle][ + {rest} of the rest of the process]"
+    "[ + {others} of anything else][ + {outside} outside of the pools][ + {processes} of other processes][ + {free} free] = "
+    "{whole} of {subject}[; {reason}]": (
+        "请求 {asked}; 使用中 {size}[ + 锁页 {pinned}][ + 预留且空闲 {idle}][ + 进程其余部分 {rest}][ + 其他 {others}][ + 内存池之外 {outside}]"
+        "[ + 其他进程 {processes}][ + 空闲 {free}] = {subject}的 {whole}[; {reason}]"
+    ),
+    "a limit of torch refused it (set_per_process_memory_fraction)[, which is less than {size}]": (
+        "被 torch 自身的上限拒绝 (set_per_process_memory_fraction)[, 该上限小于 {size}]"
+    ),
+    "out of memory on {device}: the kernel ended the process, its control group may have {size}; CPU tensors had {other} at most[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 其控制组最多可用 {size}; CPU 张量最多占用 {other}[ ({who})]"
+    ),
+    "out of memory on {device}: the kernel ended the process, the machine had no more; CPU tensors had {other} at most[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 机器已没有更多内存; CPU 张量最多占用 {other}[ ({who})]"
+    ),
+    "{size} of the machine were free": "机器空闲 {size}",
+    "{size} of the device were free, so a limit refused it (of torch, or a quota)": (
+        "设备空闲 {size}, 因此是被上限拒绝的 (torch 的上限或配额)"
+    ),
+    "A configured limit: the process may have {size} ({name}).": "配置的上限: 进程最多可用 {size} ({name})。",
     "alive then: nothing that was recorded": "当时存活: 没有记录到",
     "alive then: {parts}": "当时存活: {parts}",
     "{size} in {count} block[s] ({pool})": "{pool}: {count} 个内存块, 共 {size}",

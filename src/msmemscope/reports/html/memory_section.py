@@ -10,6 +10,7 @@ import polars as pl
 
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
+from msmemscope.model.owners import is_known_owner
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.recording.block_sets import OUTSIDE_OPERATORS
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
@@ -94,11 +95,25 @@ def memory_sections(
     parts = blocks.partition_by("device", "pool", as_dict=True, maintain_order=True)
     sections = []
     for place in ordered.head(room.pools).select("device", "pool").iter_rows():
-        columns = memory_columns(recording, parts[place], axis, count)
+        grouped_by, part = _grouped(recording, parts[place])
+        columns = memory_columns(recording, part, axis, count)
         if columns is not None:
-            sections.append(_section(recording, parts[place], columns, axis, (leaked, nodes)))
+            section = _section(recording, part, columns, axis, (leaked, nodes))
+            sections.append({**section, "grouped_by": grouped_by})
     more = ordered.height - room.pools
     return sections, (f"{more} more pools of memory have no picture here",) if more > 0 else ()
+
+
+def _grouped(recording: Recording, blocks: pl.DataFrame) -> tuple[str, pl.DataFrame]:
+    """Return by what the blocks of a pool are told apart, and the blocks: call sites stand for owners where none is known.
+
+    Returns:
+        `owner` or `line`, and the blocks with that in the column `owner`.
+    """
+    if any(map(is_known_owner, blocks["owner"].unique().drop_nulls())):
+        return "owner", blocks
+    sites = call_sites(recording, blocks).select(*STACK_COLUMNS, owner="site")
+    return "line", blocks.drop("owner").join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
 
 
 def _section(
@@ -133,7 +148,9 @@ def _drawn(owners: pl.DataFrame) -> list[list[Any]]:
 
 
 def _tables(recording: Recording, in_use: pl.DataFrame, owners: pl.DataFrame) -> list[ReportTable]:
-    """What was in use at the peak by owner, by operator and by line."""
+    """What was in use at the peak by owner, by operator and by line: the first two where one of them is known."""
+    has_owners = any(map(is_known_owner, owners["owner"]))
+    has_operators = in_use["name"].null_count() < in_use.height
     operators = in_use.with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).str.strip_prefix("torch._ops."))
     sites = call_sites(recording, in_use).select(*STACK_COLUMNS, "site")
     lines = in_use.join(sites, on=STACK_COLUMNS, how="left")
@@ -148,11 +165,12 @@ def _tables(recording: Recording, in_use: pl.DataFrame, owners: pl.DataFrame) ->
                 TableColumn(word, key, kind),
             ),
         )
-        for word, key, kind, frame in (
-            ("owner", "owner", ColumnKind.TEXT, owners),
-            ("operator", "name", ColumnKind.TEXT, _by(operators, "name")),
-            ("line", "site", ColumnKind.SITE, _by(lines, "site")),
+        for is_shown, word, key, kind, frame in (
+            (has_owners, "owner", "owner", ColumnKind.TEXT, owners),
+            (has_operators, "operator", "name", ColumnKind.TEXT, _by(operators, "name")),
+            (True, "line", "site", ColumnKind.SITE, _by(lines, "site")),
         )
+        if is_shown
     ]
 
 

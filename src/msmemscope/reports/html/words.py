@@ -61,6 +61,7 @@ _ENGLISH: Final = {
     "failed": "failed allocation",
     "peak": "peak",
     "owners_at_peak": "Owners at the peak",
+    "lines_at_peak": "Call sites at the peak",
     "by_stack": "By call stack",
     "tree_peak": "in use at the peak",
     "tree_leaked": "leaked",

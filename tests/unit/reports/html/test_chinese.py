@@ -24,6 +24,7 @@ from msmemscope.analysis.peak.cause_words import (
 )
 from msmemscope.analysis.peak.comparison import StepComparison
 from msmemscope.analysis.peak.figures import MemoryFigures
+from msmemscope.analysis.peak.memory_sum import sum_sentence
 from msmemscope.analysis.peak.refusal import Holder, Refusal, refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.analysis.reserved.idle_memory import Cause as IdleCause
@@ -173,6 +174,14 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         dataclasses.replace(known, largest_gap_bytes=None, outside_owner="", outside_site="", device_used_bytes=0),
         dataclasses.replace(known, function="halMemCreate", outside_site="", reserved_bytes=3 * size + 1),
         dataclasses.replace(known, capacity_bytes=None, process_bytes=None, reported_free_bytes=size),
+        dataclasses.replace(known, capacity_bytes=9 * size, function="torch.npu"),
+        dataclasses.replace(
+            known,
+            capacity_bytes=9 * size,
+            pinned_bytes=0,
+            limit="RLIMIT_AS" if device < 0 else "",
+            machine_free_bytes=size if device < 0 else None,
+        ),
     ]
     candidates = [
         Candidate(cause, size, site, block_count=count, held_by=held_by, is_enough=is_enough, setting=setting)
@@ -190,7 +199,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
             *(sentence_of(first, figures, one) for one in comparisons), remedy_of(first, figures)[1],
             *missing_figures(figures), *(verdict_of(first, figures, step) for step in (0, 3)),
             verdict_of(first, dataclasses.replace(figures, request_site="/app/train.py(9): work"), 3),
-            *others_of(candidates, figures),
+            *others_of(candidates, figures), *filter(None, [sum_sentence(figures)]),
         )
     ]  # fmt: skip
     assert not (found := untranslated(texts)), "\n".join(found)

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from msmemscope.launch.html_report import report_parts
@@ -208,3 +209,22 @@ def test_the_function_that_holds_what_leaked_is_shown(held_by: str, line: int | 
     (site,) = document["findings"][0]["sites"]
     holder = site["holder"]
     assert (None if holder is None else document["sources"][holder["source"]]["line"]) == line
+
+
+def test_where_no_owner_is_known_memory_is_drawn_by_call_site() -> None:
+    """An owner of everything says nothing; where one is known, owners are drawn as before."""
+    trace = Trace()
+    for line in (11, 12):
+        trace.malloc(1 << 20, f"/app/train.py({line}): build", operator="torch._ops.aten.empty.default")
+    recording = trace.recording()
+    (pool,) = document_of(recording)["processes"][0]["memory"]
+    sites = {"/app/train.py(11): build", "/app/train.py(12): build"}
+    assert pool["grouped_by"] == "line"
+    assert {name for name, _, _ in pool["owners"]} == sites
+    assert {one["name"] for one in pool["chart"]["owners"]} == sites
+    assert [table["title"] for table in pool["tables"]] == ["At the peak, by operator", "At the peak, by line"]
+    weights = pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("PTA@model@weight")).otherwise(pl.lit("PTA@ops@aten"))
+    known = dataclasses.replace(recording, blocks=recording.blocks.with_columns(owner=weights))
+    (pool,) = document_of(known)["processes"][0]["memory"]
+    assert pool["grouped_by"] == "owner"
+    assert {name for name, _, _ in pool["owners"]} == {"PTA@model@weight", "PTA@ops@aten"}

@@ -1,0 +1,118 @@
+"""How the process of a capture was ended from outside, which it could not write itself: a file beside its log.
+
+The kernel ends a process that needs more memory than there is, or than its control group may have: the only trace of that is
+a count of the group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILE: Final = "ended_by"
+_OUT_OF_MEMORY: Final = re.compile(r"out of memory, limit ([0-9]{1,19})")
+_HIERARCHIES: Final = Path("/sys/fs/cgroup")
+_GROUPS: Final = Path("/proc/self/cgroup")
+_NO_LIMIT: Final = 1 << 60
+"""Bytes from which on a limit is none: the first version of groups writes a large number for that."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EndedBy:
+    """What ended a process."""
+
+    signal_name: str = ""
+    """`SIGKILL`; empty if it is not known."""
+    limit_bytes: int | None = None
+    """What its control group may have, 0 without a limit, where the kernel ended it for lack of memory; None elsewhere."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryGroup:
+    """What a control group says of memory."""
+
+    limit_bytes: int
+    """The least that it or a group around it may have; 0 without a limit."""
+    kills: int
+    """Processes of it that the kernel ended for lack of memory."""
+
+
+def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> MemoryGroup | None:
+    """Return what the group of this process says; None where the kernel counts no such ends.
+
+    Args:
+        groups: The file that names the groups of the process.
+        hierarchies: The folder that they are in.
+    """
+    for line in _text(groups).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers not in {"", "memory"}:
+            continue
+        first = controllers == "memory"
+        root = hierarchies / controllers
+        # In a container the group can be the root of what is to be seen, whatever it is called outside.
+        own = root / path.lstrip("/")
+        folder = own if own.is_dir() else root
+        kills = re.search(
+            r"^oom_kill (\d+)$", _text(folder / ("memory.oom_control" if first else "memory.events")), re.MULTILINE
+        )
+        if kills is not None:
+            limits = list(_limits(folder, root, "memory.limit_in_bytes" if first else "memory.max"))
+            return MemoryGroup(min(limits, default=0), int(kills[1]))
+    return None
+
+
+def limit_of_kill(signal_number: int, before: MemoryGroup | None, after: MemoryGroup | None) -> int | None:
+    """Return what the group of a program may have, 0 without a limit, if the kernel ended it for lack of memory; None elsewhere.
+
+    Args:
+        signal_number: That ended it, 0 for none.
+        before: What its group said when it began.
+        after: What its group said when it had ended.
+    """
+    if signal_number != signal.SIGKILL or before is None or after is None or after.kills <= before.kills:
+        return None
+    return after.limit_bytes
+
+
+def note_end(directory: Path, ended_by: EndedBy) -> None:
+    """Note beside the log of a capture what ended its process."""
+    lines = [ended_by.signal_name]
+    if ended_by.limit_bytes is not None:
+        lines.append(f"out of memory, limit {ended_by.limit_bytes}")
+    # Without it the summary says in general what may have happened.
+    with contextlib.suppress(OSError):
+        (directory / _FILE).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+
+
+def end_noted(directory: Path) -> EndedBy:
+    """Return what was noted of a capture."""
+    name, _, rest = _text(directory / _FILE).partition("\n")
+    if name not in signal.Signals.__members__:
+        return EndedBy()
+    limit = _OUT_OF_MEMORY.fullmatch(rest.strip())
+    return EndedBy(name, None if limit is None else int(limit[1]))
+
+
+def _limits(folder: Path, root: Path, name: str) -> Iterator[int]:
+    """The limits of a group and of those around it."""
+    for one in (folder, *folder.parents):
+        text = _text(one / name).strip()
+        if text.isdecimal() and int(text) < _NO_LIMIT:
+            yield int(text)
+        if one == root:
+            return
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
