@@ -18,7 +18,8 @@ from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
 from msmemscope.analysis.leaks.between_marks import MarkLeaks, find_leaks_between_marks
-from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_slow_leaks
+from msmemscope.analysis.leaks.growing_sites import GrowthOptions
+from msmemscope.analysis.leaks.growth import SlowLeaks, find_slow_leaks
 from msmemscope.analysis.leaks.overview import LeakOverview, LeaksOptions, find_leaks
 from msmemscope.analysis.operators.memory_changes import MemoryChanges, OperatorsOptions, find_memory_changes
 from msmemscope.analysis.options import QuestionOptions, option_words

@@ -143,3 +143,26 @@ def test_the_screen_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "Peak on cuda:2 (CUDA): 43.0 MiB in 8 blocks, 50.0 MiB reserved\n" in screen
     for absent in ("(no Python stack)", "outside operators", "einops", "(driver)"):
         assert absent not in screen, absent
+
+
+def test_the_largest_blocks_at_a_failure_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one that is older than the history is called so, too; nothing is said of a function that has no name."""
+    content = cuda_snapshot()
+    older = {"address": OLDER, "size": 30 * MIB, "requested_size": 30 * MIB, "state": "active_allocated", "frames": []}
+    content["segments"].append(
+        {**content["segments"][0], "address": OLDER, "total_size": 30 * MIB, "frames": [], "blocks": [older]}
+    )
+    file = tmp_path / "failed.pickle"
+    file.write_bytes(pickle.dumps(content))
+    assert main(["summary", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "40.0 MiB asked for; 42.00 MiB in use + 8.00 MiB reserved and idle = 50.00 MiB of the pool; 8.00 MiB of the"
+        in said
+    )
+    assert main(["analyze", "oom", str(file)]) == 0
+    report = capsys.readouterr().out
+    assert "  an allocation failed, called from train.py(40): forward\n" in report
+    assert re.search(r"30\.0 MiB +1 +\(allocated before recording began\)\n", report.partition("largest blocks")[2]), (
+        report
+    )

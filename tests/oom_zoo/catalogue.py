@@ -21,6 +21,7 @@ REMEDIES = {
     Cause.LEAK: Remedy.RELEASE_KEPT,
     Cause.KEPT: Remedy.RELEASE_KEPT,
     Cause.FAILED_ATTEMPT: Remedy.LEAVE_EXCEPTION,
+    Cause.CYCLES: Remedy.COLLECT_GARBAGE,
     Cause.SECOND_MODEL: Remedy.RELEASE_MODEL,
     Cause.KV_CACHE: Remedy.BOUND_CACHE,
     Cause.BATCH_JUMP: Remedy.SMALLER_BATCH,

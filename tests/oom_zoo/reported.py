@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import torch
 
 from . import DEVICE, is_applied
@@ -98,3 +100,30 @@ def retry_inside_except() -> None:
         if has_failed and is_applied("retry behind the except clause"):
             torch.npu.empty_cache()
             _train(network, optimizer, size // 2)
+
+
+class _Prediction:
+    """What a model says of one batch, which it refers to."""
+
+    def __init__(self, batch: _Batch, scores: torch.Tensor) -> None:
+        self.batch, self.scores = batch, scores
+
+
+class _Batch:
+    """A batch, which refers to what was said of it."""
+
+    def __init__(self) -> None:
+        self.predictions: list[_Prediction] = []
+
+
+def batches_in_cycles() -> None:
+    """Batches that are done wait for the garbage collector, which counts objects and no bytes (pytorch issue 50185)."""
+    model = _layers(4, 1024)
+    with torch.no_grad():
+        for _ in range(80):
+            batch = _Batch()
+            values = torch.zeros(4096, 1024, device=DEVICE)
+            batch.predictions.append(_Prediction(batch, model(values)))  # CAUSE reference cycles
+            del batch
+            if is_applied("break the cycle or collect garbage"):
+                gc.collect()

@@ -90,7 +90,11 @@ def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
         lines = tuple(f"the event log is damaged, {line}" for line in recorded.damage[:1])
     if not lines and recorded.is_event_log:
         # They are recorded where allocations are.
-        lines = (*recorded.not_chosen(Need.ALLOCATIONS), *recorded.unobserved(Need.FAILURES))
+        lines = (
+            *recorded.not_chosen(Need.ALLOCATIONS),
+            *recorded.unobserved(Need.FAILURES),
+            *recorded.steps_left_out(),
+        )
     return tuple(NotJudged(FAILURES, line) for line in lines)
 
 

@@ -136,14 +136,18 @@ class Recorded:
         """Say why not a single event could be collected, one line each; nothing if some could."""
         return (*self._never_started(), *self._nothing_chosen(), *self._no_chosen_step())
 
+    def steps_left_out(self) -> tuple[str, ...]:
+        """Say that some steps are not here because of an option, in one line; nothing if all are."""
+        line = "with --steps only some of the steps were collected"
+        return (line,) if any(self._settings("steps")) else ()
+
     def why_missing(self, need: Need) -> tuple[str, ...]:
         """Say why a question has no answer for want of something, one line each; nothing if it is there."""
         damage = tuple(f"the event log is damaged, {line}" for line in self.damage[:1])
         if damage and (need in {Need.ALL_STEPS, Need.FREES} or not self._has(_TRAITS[need].kinds)):
             return damage  # what was freed is not known
         if need is Need.ALL_STEPS:
-            alone = "with --steps only some of the steps were collected, and this is judged from step to step"
-            return (alone,) if any(self._settings("steps")) else ()
+            return self.steps_left_out()
         if self._has(_TRAITS[need].kinds):
             return ()
         if not self._was_chosen(need):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,11 @@ def _attach(accelerators: Accelerators) -> None:
 def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> None:
     """Torch calls this with the GIL and without its allocator's lock, before it raises.
 
-    An exception of ours would be raised in the place of torch's.
+    An exception of ours would be raised in the place of torch's. Garbage is not collected meanwhile: what waits for the
+    collector is a part of what is in use, and its holders are looked for last.
     """
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         config = _current_config[0]()
         accelerators = accelerators_of_process()
@@ -103,6 +107,9 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
         record_holders_at_failure(config.holder_time)
     except Exception as error:  # noqa: BLE001 - see above
         warn_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _native.hide_code((_memory_ran_out.__code__,))

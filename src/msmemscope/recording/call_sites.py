@@ -53,14 +53,15 @@ _SYMBOL: Final = re.compile(
 )
 _RUNTIME: Final = re.compile(
     r"(?:^|\()(?:_?Py[A-Z_]\w*|_?Py(?:Eval|Function|Object|Run|Vectorcall)\w*|THP\w+|pymain_\w+|cfunction_\w+|method_vectorcall\w*"
-    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|pthread_\w+|clone3?|execute_native_thread_routine"
+    r"|vectorcall_\w+|slot_tp_\w+|type_call|_start|main|__libc_\w+|start_thread|pthread_\w+|_*clone3?|execute_native_thread_routine"
     r"|<unwind unsupported>|\?\?)(?:\.\w+)*(?:\+0x[0-9a-f]+)?(?:\(.*\))?\)?$"
 )
 """Functions of Python's interpreter, of its bindings and of the start of threads and programs."""
 _UNWINDING: Final = re.compile(
     r"torch::unwind|CapturedTraceback|gather_with_cpp|<unwind unsupported>|CachingAllocator|std::_Function_handler"
+    r"|at::detail::empty_|TensorIteratorBase::|::create_out\(|::set_output_raw_strided\("
 )
-"""What stands innermost in each stack that torch takes itself."""
+"""What stands innermost in each stack that torch takes itself, and between that and the operator."""
 
 
 def is_library_frame(line: str) -> bool:
@@ -123,11 +124,14 @@ def is_of_program(site: str) -> bool:
     return "(" in site and site not in UNKNOWN_SITES and not is_library_frame(site)
 
 
-def failing_site(recording: Recording, failure: Mapping[str, Any]) -> str | None:
-    """Return the call site of an allocation that failed, None without any stack: the name of its event is no operator's."""
+def failing_call_site(recording: Recording, failure: Mapping[str, Any]) -> tuple[str, str]:
+    """Return `site` and `site_path` of an allocation that failed; `site` is empty without any stack.
+
+    The name of its event is no operator's.
+    """
     stacks = pl.DataFrame([{name: failure[name] for name in STACK_COLUMNS} | {"name_id": 0}], _STACK_SCHEMA)
-    site: str = call_sites(recording, stacks)["site"][0]
-    return None if site in UNKNOWN_SITES else site
+    site, path = call_sites(recording, stacks).select("site", "site_path").row(0)
+    return ("" if site in UNKNOWN_SITES else site), path
 
 
 def _described(ids: pl.Series, texts: pl.DataFrame, describe: Callable[[str], tuple[str, str] | None]) -> pl.DataFrame:

@@ -141,7 +141,8 @@ def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
-        allocation; `function` (what failed, empty if not known); `inside` and `behind`, the attribute_id of the snapshots
+        allocation; `attempts` (how many those are) and `first_attempt`, the `sequence` of the first of them;
+        `function` (what failed, empty if not known); `inside` and `behind`, the attribute_id of the snapshots
         (0 if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
         the next failure on the device; `is_served`, whether the same request was granted when it was made again, as
         it is where an allocator gives its cache back in between: the program has seen no failure then.
@@ -182,7 +183,7 @@ def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Adds `is_served`, the same for all attempts at one allocation: the next block of the driver is the one asked for."""
+    """Adds what all attempts at one allocation have the same; `is_served`: the next block of the driver is the one asked for."""
     place = ["thread_id", "device"]
     granted = events.filter((pl.col("kind") == EventKind.MALLOC) & (pl.col("pool") == Pool.HAL))
     granted = granted.select(*place, granted_at="sequence", granted_size="size")
@@ -199,6 +200,10 @@ def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     is_same = (pl.col("granted_size") == pl.col("size")) & is_before
     return (
         attempts.join(following.drop(place), on="sequence", how="left", maintain_order="left")
-        .with_columns(is_served=is_same.fill_null(value=False).last().over("call"))
+        .with_columns(
+            is_served=is_same.fill_null(value=False).last().over("call"),
+            attempts=pl.len().over("call").cast(pl.Int64),
+            first_attempt=pl.col("sequence").first().over("call"),
+        )
         .drop("granted_at", "granted_size")
     )

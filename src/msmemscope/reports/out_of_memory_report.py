@@ -7,11 +7,12 @@ from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.cause_words import OF_THE_ALLOCATOR, others_of, sentence_of, verdict_of
 from msmemscope.analysis.peak.memory_sum import sum_sentence
-from msmemscope.analysis.peak.refusal_words import refusal_sentences
+from msmemscope.analysis.peak.refusal import refusal_sentences
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.recording.failed_allocations import SnapshotFigures, is_in_pieces
+from msmemscope.recording.source_lines import line_and_library
 from msmemscope.reports.report_text import HEADING, ReportWriter, counted, short_site
 from msmemscope.units import format_bytes, format_count
 
@@ -156,15 +157,21 @@ def fullness(failure: OutOfMemory) -> str:
     if figures.total_bytes is None:
         return f"{format_bytes(figures.free_bytes)} of the device were free"
     sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
-    if figures.reserved_bytes is not None and figures.allocated_bytes is not None:
+    # Of the host, what is reserved is what the process has in memory: tensors that nobody has touched are no part of that.
+    if failure.device >= 0 and figures.reserved_bytes is not None and figures.allocated_bytes is not None:
         reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
         sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
     return sentence
 
 
 def largest_blocks(failure: OutOfMemory) -> Ranking:
-    """Return the largest blocks that were alive as a ranking: the line that allocated them, the size of one, how many."""
-    return Ranking(tuple(Share(block.source_line, block.size_bytes, block.count) for block in failure.largest), None)
+    """Return the largest blocks that were alive as a ranking: the line of the program, the size of one, how many."""
+    return Ranking(
+        tuple(
+            Share(line_and_library(block.source_line)[0], block.size_bytes, block.count) for block in failure.largest
+        ),
+        None,
+    )
 
 
 def pools_to_show(failure: OutOfMemory) -> tuple[BlockSet, ...]:

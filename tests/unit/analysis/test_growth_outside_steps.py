@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from msmemscope.analysis.leaks.growth import find_growth_outside_steps, find_slow_leaks
+from msmemscope.analysis.leaks.growth import find_slow_leaks
+from msmemscope.analysis.leaks.growth_outside_steps import find_growth_outside_steps
 from tests.fakes.traces import Trace
 
 SITE = "/home/me/serve.py(10): answer\n/home/me/serve.py(40): main"

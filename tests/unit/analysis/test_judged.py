@@ -120,6 +120,8 @@ def test_failed_allocations_are_recorded_where_allocations_are() -> None:
     (one,) = failures_not_judged(recorded(setting__events="launch", setting__level="op"))
     assert one.sentence == "failed allocations not judged: allocations were not recorded (--events=alloc records them)"
     assert failures_not_judged(recorded(setting__events="alloc,free")) == ()
+    (one,) = failures_not_judged(recorded(setting__events="alloc,free", setting__steps="3,4"))
+    assert one.sentence == "failed allocations not judged: with --steps only some of the steps were collected"
 
 
 def test_one_reason_is_said_once() -> None:

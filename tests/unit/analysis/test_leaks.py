@@ -201,6 +201,17 @@ def test_what_is_set_up_once_is_kept() -> None:
         assert of(find_step_leaks(trace.recording()), fate) >= {block}
 
 
+def test_a_leak_that_has_stopped_still_holds_its_memory() -> None:
+    """Nobody sets up something in eight steps in a row."""
+    for steps, is_leak in ((8, False), (9, True)):
+        trace = steady_leak(steps)
+        for _ in range(2 * steps):
+            trace.step()
+        found = find_step_leaks(trace.recording())
+        assert found.leaked.height == (steps - 1) * is_leak
+        assert found.leaking_sites["last_step"].to_list() == [steps] * is_leak
+
+
 def bounded_cache(steps: int, entries: int) -> Trace:
     """A program that keeps the blocks of the last steps."""
     trace = Trace()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msmemscope.analysis.peak.out_of_memory import AliveBlock, AlivePool, OutOfMemory, OutOfMemoryResult
 from msmemscope.analysis.peak.overview import MemoryOverview
+from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.block_sets import BlockSet, Ranking, Share
 from msmemscope.reports.process_report import render_process
@@ -74,6 +75,13 @@ def test_the_last_failure_in_detail() -> None:
         "and 6 before in report.txt\n",
     ):
         assert line in text, f"{line!r} is not in\n{text}"
+
+
+def test_tensors_of_the_host_are_no_part_of_what_a_framework_reserved() -> None:
+    """The process has so much in memory, of which tensors that nobody has touched are no part."""
+    text = rendered(OutOfMemoryResult(1, (dataclasses.replace(FAILURE, device=DEVICE_CPU),)))
+    assert "  300 MiB of 1.00 GiB were free\n" in text
+    assert "reserved" not in text
 
 
 def test_the_report_has_those_before() -> None:

@@ -12,7 +12,8 @@ from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
-from msmemscope.analysis.leaks.growth import GrowthOptions, SlowLeaks, find_growth_outside_steps, find_slow_leaks
+from msmemscope.analysis.leaks.growth import SlowLeaks, find_slow_leaks
+from msmemscope.analysis.leaks.growth_outside_steps import find_growth_outside_steps
 from msmemscope.analysis.leaks.host_growth import HostGrowth, HostRise, find_host_growth, rise_over_few_steps
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
@@ -21,6 +22,7 @@ from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need
 
 if TYPE_CHECKING:
+    from msmemscope.analysis.leaks.growing_sites import GrowthOptions
     from msmemscope.recording import Recording
     from msmemscope.recording.recording import StepSource
 

@@ -27,6 +27,8 @@ SURE_IN_A_ROW: Final = 4
 """Consecutive steps in which a site must leak so that its confidence is high."""
 SURE_IN_ALL: Final = 8
 """Steps in which a site must leak so that its confidence is high, if they are not consecutive."""
+_MOST_TO_SET_UP: Final = 7
+"""Consecutive steps in which a site may keep something and be done with it: later there is nothing left to set up."""
 
 
 class Confidence(str, Enum):
@@ -228,7 +230,8 @@ def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None, quiet_after_one: 
     else:
         after_one = min(quiet_steps, quiet_after_one or quiet_steps)
         needed = pl.when(pl.col("leaking_steps") == 1).then(after_one).otherwise(quiet_steps)
-        is_kept = (pl.col("quiet_steps") >= needed) & (pl.col("quiet_steps") > pl.col("longest_gap"))
+        is_quiet = (pl.col("quiet_steps") >= needed) & (pl.col("quiet_steps") > pl.col("longest_gap"))
+        is_kept = is_quiet & (pl.col("longest_run") <= _MOST_TO_SET_UP)
     is_sure = (pl.col("longest_run") >= SURE_IN_A_ROW) | (pl.col("leaking_steps") >= SURE_IN_ALL)
     confidence = (
         pl.when(is_sure)

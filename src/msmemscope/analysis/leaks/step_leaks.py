@@ -10,7 +10,8 @@ A run ends at some moment, and what is alive then is not all leaked. Four rules 
 - A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed; so is one in
   a container with a bound that is not full yet.
 - Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
-  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept. Where nobody marked the steps, one step without a leak is
+  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept, unless it leaked in eight steps in a row: what is
+  set up is there sooner, so this is a leak that has stopped. Where nobody marked the steps, one step without a leak is
   enough for a call site that leaked in a single one: data parallel training makes its buckets anew in the second step.
 - A block much larger than the others of its call site, in one step alone, is judged by itself: what was made once on a
   line that leaks is no part of its growth.

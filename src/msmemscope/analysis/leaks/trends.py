@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Figures: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
+MOST_POSITIONS: Final = 128
+"""Of a series; of a longer run, evenly spaced steps are taken."""
 _PAIRS_AT_ONCE: Final = 1 << 22
 """Pairs of positions whose differences are held in memory at a time."""
 _MOST_AUTOCORRELATION: Final = 0.95
@@ -95,6 +97,27 @@ def trends(series: Figures) -> Trends:
     significance = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z])
     significance = np.minimum(significance, _chance_of_rises(series))
     return Trends(slope, significance)
+
+
+def positions(first: int, last: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the steps of a series from one to another, MOST_POSITIONS at most."""
+    return np.unique(np.linspace(first, last, min(last - first + 1, MOST_POSITIONS)).astype(np.int64))
+
+
+def growth(series: Figures, least_half: int = 3) -> Trends:
+    """Find the growth of each series, which must show in its second half by itself, too.
+
+    Args:
+        series: As for `trends`.
+        least_half: Positions of a second half that is judged; a shorter one is not.
+
+    Returns:
+        The slope of the whole series; the larger significance of the two, 1 where one of them does not rise.
+    """
+    whole, latter = trends(series), series[:, series.shape[1] // 2 :]
+    half = trends(latter) if latter.shape[1] >= least_half else whole
+    is_rising = (whole.slope > 0) & (half.slope > 0)
+    return Trends(whole.slope, np.where(is_rising, np.maximum(whole.significance, half.significance), 1.0))
 
 
 def _chance_of_rises(series: Figures) -> Figures:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.analysis.peak.figures import most_of
+from msmemscope.model.caching_allocator import segment_bytes
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import main_holder
 from msmemscope.recording.timeline import blocks_in_use
@@ -46,11 +48,6 @@ LEAST_JUMP: Final = 1.2
 
 _LEAST_STEPLESS_JUMP: Final = 4
 """The same where there are no steps, and by line: what a line asks for differs between the layers of a model."""
-_LARGEST_SMALL: Final = 1 << 20
-"""Blocks up to that share segments of their own, of _SMALL_SEGMENT; those below _LARGEST_SHARED share _LARGE_SEGMENT."""
-_SMALL_SEGMENT: Final = 2 << 20
-_LARGEST_SHARED: Final = 10 << 20
-_LARGE_SEGMENT: Final = 20 << 20
 _FEWEST_EARLIER: Final = 3
 """Blocks that a line must have had before to be compared."""
 
@@ -79,14 +76,11 @@ class Candidate:
     allocations cannot be replayed."""
 
 
-def largest_site(blocks: pl.DataFrame) -> str:
-    """Return the call site that most bytes of some blocks have; empty for none.
-
-    Args:
-        blocks: `site` and `size`.
-    """
-    sites = blocks.drop_nulls("site").group_by("site").agg(pl.col("size").sum())
-    return str(sites.sort("size", "site", descending=[True, False])["site"][0]) if len(sites) else ""
+def candidate_of(cause: Cause, blocks: pl.DataFrame, step: FailingStep, more_bytes: int = 0) -> Candidate:
+    """Return blocks of `step.alive` as a candidate, with so many more bytes than they have."""
+    size = int(blocks["size"].sum()) + more_bytes
+    site = most_of(blocks, "site") or step.site
+    return Candidate(cause, size, site, step.least_need_bytes, blocks.height, main_holder(blocks))
 
 
 def is_of_stack(step: FailingStep, pattern: re.Pattern[str]) -> pl.Expr:
@@ -129,7 +123,7 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
     need = step.least_need_bytes
     if is_request:
         need = max(need, step.in_use_bytes + _missing_copies(step, now))
-    site = step.site if is_request else largest_site(now)
+    site = step.site if is_request else most_of(now, "site")
     found = Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
     loaded = now.filter(is_of_stack(step, _LOADING))
     if cause is Cause.CHECKPOINT and not is_request and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
@@ -151,9 +145,7 @@ def _copies(step: FailingStep) -> Candidate | None:
         return None
     made = step.own.filter(pl.col("site_path") == step.site_path)
     originals = step.alive.filter(is_of_model(step))
-    if made.height < _FEWEST_COPIES or originals.height < made.height:
-        return None
-    if made["size"].to_list() != originals["size"].to_list()[: made.height]:
+    if made.height < _FEWEST_COPIES or not made["size"].equals(originals["size"].head(made.height)):
         return None
     size = int(made["size"].sum())
     need = max(step.least_need_bytes, step.in_use_bytes + int(originals["size"].sum()) - size)
@@ -182,49 +174,37 @@ def _workspace(step: FailingStep) -> Candidate | None:
 def _model(step: FailingStep) -> Candidate | None:
     """What a model has that is being made or moved to the device, in the failing step or in a first one."""
     models = step.alive.filter(is_of_model(step))
-    own = models.filter(pl.col("malloc_sequence") >= step.begin)
+    model_bytes = int(models["size"].sum()) + step.request_bytes
     is_request = _MODEL.search(step.stack) is not None
     if step.step > 1:
-        size = int(own["size"].sum()) + (step.request_bytes if is_request else 0)
-        if size < _LEAST_MODEL_SHARE * (int(models["size"].sum()) + step.request_bytes) or own.height == models.height:
-            return None
-        site = largest_site(own) or step.site
-        return Candidate(Cause.SECOND_MODEL, size, site, step.least_need_bytes, own.height, main_holder(own))
+        own = models.filter(pl.col("malloc_sequence") >= step.begin)
+        second = candidate_of(Cause.SECOND_MODEL, own, step, step.request_bytes if is_request else 0)
+        is_second = second.freed_bytes >= _LEAST_MODEL_SHARE * model_bytes and own.height < models.height
+        return second if is_second else None
     if not is_request:
         return None
-    earlier = models.filter(pl.col("site_path") != step.site_path)
-    size = int(models["size"].sum()) + step.request_bytes
-    earlier_bytes = int(earlier["size"].sum())
-    if min(earlier_bytes, size - earlier_bytes) >= _LEAST_MODEL_SHARE * size:
-        held_by = main_holder(earlier)
-        site = largest_site(earlier)
-        return Candidate(Cause.SECOND_MODEL, earlier_bytes, site, step.least_need_bytes, earlier.height, held_by)
-    return Candidate(Cause.MODEL_TOO_LARGE, size, step.site, step.least_need_bytes, models.height)
+    earlier = candidate_of(Cause.SECOND_MODEL, models.filter(pl.col("site_path") != step.site_path), step)
+    if min(earlier.freed_bytes, model_bytes - earlier.freed_bytes) >= _LEAST_MODEL_SHARE * model_bytes:
+        return earlier
+    return Candidate(Cause.MODEL_TOO_LARGE, model_bytes, step.site, step.least_need_bytes, models.height)
 
 
 def _more_than_before(step: FailingStep) -> Candidate | None:
     """What the failing step itself needs more than the last good one: at the same operator, else at its most."""
-    comparison, usual = step.comparison, step.usual
-    if comparison is None or usual is None:
+    comparison, (usual_bytes, _) = step.comparison, step.usual
+    if comparison is None:
         return _larger_than_before(step)
     if comparison.is_same_operator:
         if comparison.ratio < LEAST_JUMP:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
         grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
-        return Candidate(Cause.BATCH_JUMP, grown, largest_site(step.own) or step.site, comparison.need_bytes)
+        return Candidate(Cause.BATCH_JUMP, grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
-    if not usual.own_bytes or own < LEAST_JUMP * usual.own_bytes:
+    if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
-    site = step.site if step.request_bytes >= own / 2 else largest_site(step.own) or step.site
-    return Candidate(Cause.BATCH_JUMP, own - usual.own_bytes, site, step.least_need_bytes)
-
-
-def _segment(size: float) -> int:
-    """Returns what the caching allocator asks the driver for if a block of a size fits nowhere."""
-    if size <= _LARGEST_SMALL:
-        return _SMALL_SEGMENT
-    return _LARGE_SEGMENT if size < _LARGEST_SHARED else round(size)
+    site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
+    return Candidate(Cause.BATCH_JUMP, own - usual_bytes, site, step.least_need_bytes)
 
 
 def _larger_than_before(step: FailingStep) -> Candidate | None:
@@ -235,14 +215,12 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
     is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
     larger = of_line.filter(is_larger & is_alive)
-    usual = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max()
-    more = step.request_bytes - int(usual) if isinstance(usual, float) else 0
+    usual, request = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max(), step.request_bytes
     # A pool asks for a whole segment, however little of it a block takes.
-    is_request = isinstance(usual, float) and step.request_bytes >= max(
-        _LEAST_STEPLESS_JUMP * usual, _segment(usual) + 1
-    )
-    size = int((larger["size"] - larger["usual"]).sum()) + (more if is_request else 0)
-    if not is_request or size < step.request_bytes / 2:
+    if not isinstance(usual, float) or request < _LEAST_STEPLESS_JUMP * usual or request <= segment_bytes(usual):
+        return None
+    size = int((larger["size"] - larger["usual"]).sum()) + request - int(usual)
+    if size < request / 2:
         return None
     # What the line asks for as a rule did fit.
     return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, is_enough=True)

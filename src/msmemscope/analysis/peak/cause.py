@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.analysis.peak.candidates import Candidate, candidates_by_use
 from msmemscope.analysis.peak.cause_words import (
+    RESTS,
     Cause,
     Remedy,
-    advice_of,
     missing_figures,
     next_command_of,
     others_of,
@@ -44,8 +44,6 @@ from msmemscope.analysis.peak.refusal import Refusal, find_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import polars as pl
 
     from msmemscope.recording import Recording
 
@@ -94,16 +92,13 @@ class OutOfMemoryCause:
     """How the caching allocator came to refuse it; None where there is none, or its segments are not known."""
 
 
-def find_cause(
-    recording: Recording, sequence: int, blocks: pl.DataFrame | None = None, gaps: Fragmentation | None = None
-) -> OutOfMemoryCause:
+def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None = None) -> OutOfMemoryCause:
     """Find out why memory ran out.
 
     Args:
         recording: Any with an OOM event.
         sequence: Number of that event, of the last attempt if there were several.
-        blocks: Those of the recording with an `owner` each, if the caller has them.
-        gaps: What `find_fragmentation` found at that event on its device, likewise.
+        gaps: What `find_fragmentation` found at that event on its device, if the caller has it.
 
     Raises:
         ValueError: no OOM event has this number.
@@ -111,26 +106,30 @@ def find_cause(
     failure = failure_of(recording, sequence)
     if gaps is None and failure["device"] >= 0:
         gaps = find_fragmentation(recording, sequence, device=failure["device"])
-    figures = memory_figures(recording, sequence, recording.blocks if blocks is None else blocks, gaps)
+    figures = memory_figures(recording, failure, gaps)
     step = FailingStep(recording, failure, figures.request_bytes)
     refusal = find_refusal(recording, failure, gaps) if gaps is not None else None
     comparison = step.comparison
-    need = max(step.least_need_bytes, comparison.need_bytes if comparison is not None else 0)
-    overlooked = refusal.overlooked_bytes if refusal is not None else 0
-    figures = dataclasses.replace(figures, need_bytes=need, overlooked_bytes=overlooked, request_site=step.site)
-    candidates = _ranked(recording, step, figures, gaps)
+    figures = dataclasses.replace(
+        figures,
+        need_bytes=max(step.least_need_bytes, comparison.need_bytes if comparison is not None else 0),
+        overlooked_bytes=refusal.overlooked_bytes if refusal is not None else 0,
+        request_site=step.site,
+    )
+    candidates = _ranked(step, figures, gaps)
     first = candidates[0]
-    figures = dataclasses.replace(figures, need_bytes=max(need, first.need_bytes))
+    figures = _in_full(first, figures)
+    remedy, advice = remedy_of(first, figures)
     return OutOfMemoryCause(
         sequence=sequence,
         cause=first.cause,
         site=first.site,
         candidates=candidates,
-        remedy=remedy_of(first, figures),
+        remedy=remedy,
         verdict=verdict_of(first, figures, step.step),
         sentence=sentence_of(first, figures, comparison),
         others=others_of(candidates, figures),
-        advice=advice_of(first, figures),
+        advice=advice,
         next_command=next_command_of(first, figures),
         figures=figures,
         step=step.step,
@@ -140,134 +139,102 @@ def find_cause(
     )
 
 
-def _ranked(
-    recording: Recording, step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | None
-) -> tuple[Candidate, ...]:
+def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | None) -> tuple[Candidate, ...]:
     """Returns what would have to be gone, the cause first."""
     if figures.overlooked_bytes:
         return (Candidate(Cause.NOT_SEARCHED, figures.overlooked_bytes, step.site, is_enough=True),)
     if figures.device < 0 and _is_pinned(figures):
         return (Candidate(Cause.PINNED_HOST, figures.pinned_bytes, step.site),)
-    cached = None if gaps is None else returnable_candidate(recording, step.sequence, figures, gaps, step.site)
-    kept = [_judged(one, figures) for one in kept_candidates(step)]
-    recent = [_judged(one, figures) for one in candidates_by_use(step)]
-    is_limit = _is_limit(figures)
-    if is_limit:
+    kept, recent = (
+        [_judged(one, figures) for one in some] for some in (kept_candidates(step), candidates_by_use(step))
+    )
+    holes = gaps_candidate(step, figures, gaps)
+    closable = staying = None
+    outside: list[Candidate] = []
+    if figures.is_limit:
         # What is collected may be all that the program works with: it fits but for the limit.
         least_kept = figures.in_use_bytes * _LEAST_OF_LIMITED
         kept = [one for one in kept if one.cause is not Cause.KEPT or one.freed_bytes >= least_kept]
-    holes = None if gaps is None else gaps_candidate(recording, step.sequence, figures, gaps, step.site)
-    is_cut_up = holes is not None and bool(holes.is_enough) and not is_limit
-    # Gaps that no setting closes are no room.
-    is_closed = holes is not None and holes.setting == ""
-    outside = [] if is_limit else list(_not_of_pools(figures, step.site, is_closed=is_closed))
-    enough = [one for one in recent if one.is_enough and not (is_cut_up and holes and _fits(one, figures, holes))]
-    closable = [holes] if holes is not None and is_cut_up else []
-    tiers = [
-        [cached] if cached is not None else [],
-        _by_bytes(one for one in kept if one.is_enough),
-        _by_bytes([*enough, *outside]) if enough else _by_bytes([*closable, *outside]),
-        closable,
-        # The room is there, and no setting closes the gaps.
-        [holes] if holes is not None and not is_limit and holes.setting == "" and _is_room(figures) else [],
-        [_rest(figures, step)],
-        _by_bytes([*kept, *recent, *([holes] if holes is not None else [])]),
+    else:
+        closable = holes if holes is not None and holes.is_enough else None
+        # Gaps that no setting closes are no room.
+        staying = holes if holes is not None and holes.setting == "" else None
+        outside = list(_not_of_pools(figures, step.site, is_closed=staying is not None))
+    enough: list[Candidate | None] = [
+        one for one in recent if one.is_enough and not (closable and _fits(one, figures, closable))
     ]
-    first, *others = (one for tier in tiers for one in tier)
+    tiers = (
+        [returnable_candidate(step, figures, gaps)],
+        _by_bytes(one for one in kept if one.is_enough),
+        _by_bytes([*(enough or [closable]), *outside]),
+        [closable, staying if figures.is_room else None, _rest(figures, step.site)],
+        _by_bytes([*kept, *recent, holes]),
+    )
+    first, *others = (one for tier in tiers for one in tier if one is not None)
     least = max(figures.in_use_bytes, step.request_bytes) * _LEAST_SHOWN
     shown: dict[Cause, Candidate] = {}
-    for one in (first, *(other for other in others if other.freed_bytes >= least and other.cause not in _RESTS)):
+    for one in (first, *(other for other in others if other.freed_bytes >= least and other.cause not in RESTS)):
         shown.setdefault(one.cause, one)
     return tuple(shown.values())[:MOST_CANDIDATES]
 
 
-_RESTS: Final = (Cause.LIMIT, Cause.REAL_SHORTAGE, Cause.UNKNOWN)
-"""What is left where no single candidate is enough: nothing to list behind one that is."""
-
-
-def _by_bytes(candidates: Iterable[Candidate]) -> list[Candidate]:
-    return sorted(candidates, key=lambda one: -one.freed_bytes)
-
-
-def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
-    """Returns a candidate with whether the step finishes without it, the gaps being what they are."""
-    full = _in_full(one, figures)
-    missing, free = full.missing_bytes, full.free_bytes
-    lacking = full.request_bytes
-    if missing is not None and free is not None and free < full.request_bytes:
-        # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
-        lacking = max(missing, full.request_bytes - free)
-    return dataclasses.replace(one, is_enough=bool(one.is_enough) or one.freed_bytes >= lacking)
-
-
-def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
-    """Whether the step finishes with a candidate in full once the gaps are closed."""
-    if one.cause is Cause.SECOND_MODEL and one.freed_bytes >= holes.freed_bytes:
-        return False
-    full = _in_full(one, figures)
-    missing, free = full.missing_bytes, full.free_bytes
-    # What is still to come of a model that is being made, nobody knows: gaps are not what it lacks.
-    is_model = one.cause is Cause.MODEL_TOO_LARGE and one.freed_bytes >= full.in_use_bytes * _LEAST_MODEL
-    return not is_model and missing is not None and missing <= 0 and free is not None and free < full.request_bytes
-
-
-def _is_room(figures: MemoryFigures) -> bool:
-    """Whether there would be enough for the request without gaps."""
-    return figures.missing_bytes is not None and figures.missing_bytes <= 0
+def _by_bytes(candidates: Iterable[Candidate | None]) -> list[Candidate]:
+    return sorted((one for one in candidates if one is not None), key=lambda one: -one.freed_bytes)
 
 
 def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:
     return dataclasses.replace(figures, need_bytes=max(figures.need_bytes, one.need_bytes))
 
 
-def _is_limit(figures: MemoryFigures) -> bool:
-    """Whether torch refused by itself and no driver was asked.
+def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
+    """Returns a candidate with whether the step finishes without it, the gaps being what they are."""
+    is_enough = bool(one.is_enough) or one.freed_bytes >= _in_full(one, figures).lacking_bytes
+    return dataclasses.replace(one, is_enough=is_enough)
 
-    Where the driver was not observed, as on CUDA devices, what was free tells it.
-    """
-    is_driver_observed = figures.outside_bytes is not None
-    is_full = figures.free_bytes is not None and figures.free_bytes < figures.request_bytes
-    return figures.function.startswith("torch.") and (is_driver_observed or not is_full)
+
+def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
+    """Whether the step finishes with a candidate in full once the gaps are closed."""
+    if one.cause is Cause.SECOND_MODEL and one.freed_bytes >= holes.freed_bytes:
+        return False
+    # What is still to come of a model that is being made, nobody knows: gaps are not what it lacks.
+    is_model = one.cause is Cause.MODEL_TOO_LARGE and one.freed_bytes >= figures.in_use_bytes * _LEAST_MODEL
+    full = _in_full(one, figures)
+    return not is_model and full.is_room and full.is_full
 
 
 def _is_pinned(figures: MemoryFigures) -> bool:
-    is_driver = figures.function != "posix_memalign" and not figures.function.startswith("torch.")
-    pinned = figures.pinned_bytes
-    return (is_driver and bool(figures.function)) or pinned > max(figures.in_use_bytes, figures.request_bytes)
+    is_driver = figures.function not in {"", "posix_memalign"} and not figures.function.startswith("torch.")
+    return is_driver or figures.pinned_bytes > max(figures.in_use_bytes, figures.request_bytes)
 
 
 def _not_of_pools(figures: MemoryFigures, site: str, *, is_closed: bool) -> Iterator[Candidate]:
     """What of the device is another process's, or the driver's: the larger of the two, if it is what is missing."""
     free = figures.reported_free_bytes if figures.free_bytes is None else figures.free_bytes
-    capacity = figures.capacity_bytes or 0
+    capacity, request = figures.capacity_bytes or 0, figures.request_bytes
     # What exceeds the whole device is too much, whoever else is there.
-    if free is None or free >= figures.request_bytes or (capacity and figures.request_bytes > capacity):
+    if free is None or free >= request or 0 < capacity < request:
         return
     missing = figures.missing_bytes
     if missing is None:
         missing = figures.more_bytes - (figures.slack_bytes or 0) - free
     if is_closed:
-        missing = max(missing, figures.request_bytes - free)
-    if missing <= 0:
-        return
-    others = {
-        Cause.OTHER_PROCESS: figures.other_bytes or 0,
-        Cause.OUTSIDE_FRAMEWORK: figures.outside_growth_bytes or 0,
-        Cause.OUTSIDE_POOL: figures.unattributed_bytes or 0,
-    }
-    largest = max(others, key=lambda cause: others[cause])
-    if others[largest] >= max(missing, capacity * LEAST_SHARE):
+        missing = max(missing, request - free)
+    size, largest = max(
+        (figures.other_bytes or 0, Cause.OTHER_PROCESS),
+        (figures.outside_growth_bytes or 0, Cause.OUTSIDE_FRAMEWORK),
+        (figures.unattributed_bytes or 0, Cause.OUTSIDE_POOL),
+        key=lambda one: one[0],
+    )
+    if missing > 0 and size >= max(missing, capacity * LEAST_SHARE):
         own_site = figures.outside_site if largest is Cause.OUTSIDE_FRAMEWORK else ""
-        yield Candidate(largest, others[largest], own_site or site, is_enough=True)
+        yield Candidate(largest, size, own_site or site, is_enough=True)
 
 
-def _rest(figures: MemoryFigures, step: FailingStep) -> Candidate:
+def _rest(figures: MemoryFigures, site: str) -> Candidate:
     """What is left where nothing is to blame alone."""
-    missing, free = figures.missing_bytes, figures.free_bytes
-    if _is_limit(figures):
-        return Candidate(Cause.LIMIT, 0, step.site)
-    if missing is None or free is None or free >= figures.request_bytes:
-        return Candidate(Cause.UNKNOWN, 0, step.site)
-    if (figures.machine_free_bytes or 0) >= figures.request_bytes:
-        return Candidate(Cause.LIMIT, 0, step.site)
-    return Candidate(Cause.REAL_SHORTAGE, 0, step.site)
+    if figures.is_limit:
+        return Candidate(Cause.LIMIT, 0, site)
+    if not figures.is_full:
+        return Candidate(Cause.UNKNOWN, 0, site)
+    is_limited = (figures.machine_free_bytes or 0) >= figures.request_bytes
+    return Candidate(Cause.LIMIT if is_limited else Cause.REAL_SHORTAGE, 0, site)

@@ -14,45 +14,11 @@ from msmemscope.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from typing_extensions import Self
+
     from msmemscope.analysis.peak.candidates import Candidate
     from msmemscope.analysis.peak.comparison import StepComparison
     from msmemscope.analysis.peak.figures import MemoryFigures
-
-
-class Cause(str, Enum):
-    """Why memory ran out. See `cause` for how it is decided."""
-
-    LEAK = "leak"
-    KEPT = "kept by the program"
-    FAILED_ATTEMPT = "kept by an exception"
-    CYCLES = "reference cycles"
-    KV_CACHE = "KV cache"
-    BATCH_JUMP = "batch jump"
-    OPTIMIZER_STATE = "optimizer state"
-    CHECKPOINT = "checkpoint"
-    WORKSPACE = "workspace"
-    MODEL_TOO_LARGE = "model too large"
-    SECOND_MODEL = "second model"
-    SPLIT = "fragmentation by splitting"
-    PINNED_SEGMENTS = "fragmentation by pinning"
-    OTHER_STREAM = "memory of another stream"
-    NOT_SEARCHED = "room that was not looked for"
-    RESERVED_BY_POOL = "reserved by the pool"
-    LIMIT = "configured limit"
-    OTHER_PROCESS = "other process"
-    OUTSIDE_FRAMEWORK = "growth outside the framework"
-    OUTSIDE_POOL = "memory outside of the pool"
-    PINNED_HOST = "pinned host memory"
-    REAL_SHORTAGE = "real shortage"
-    UNKNOWN = "unknown"
-
-
-FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
-"""Causes that are none where the gaps are closed."""
-OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Cause.KV_CACHE)
-"""Causes that are what the program still holds."""
-OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
-"""Causes that lie in how the caching allocator came to refuse."""
 
 
 class Remedy(str, Enum):
@@ -83,357 +49,121 @@ class Remedy(str, Enum):
     RECORD_MORE = "record what is missing"
 
 
-def _as_it_is(site: str) -> str:
-    return site
+class Cause(str, Enum):
+    """Why memory ran out, what to do about it as a rule, and the question that shows more. `cause` has how it is decided."""
+
+    remedy: Remedy
+    question: str
+
+    def __new__(cls, word: str, remedy: Remedy = Remedy.RECORD_MORE, question: str = "peak") -> Self:
+        """Make a cause whose value is its word."""
+        cause = str.__new__(cls, word)
+        cause._value_, cause.remedy, cause.question = word, remedy, question
+        return cause
+
+    LEAK = "leak", Remedy.RELEASE_KEPT, "leaks"
+    KEPT = "kept by the program", Remedy.RELEASE_KEPT
+    FAILED_ATTEMPT = "kept by an exception", Remedy.LEAVE_EXCEPTION
+    CYCLES = "reference cycles", Remedy.COLLECT_GARBAGE, "leaks"
+    KV_CACHE = "KV cache", Remedy.BOUND_CACHE, "growth"
+    BATCH_JUMP = "batch jump", Remedy.SMALLER_BATCH
+    OPTIMIZER_STATE = "optimizer state", Remedy.LIGHTER_OPTIMIZER, "decompose"
+    CHECKPOINT = "checkpoint", Remedy.CHECKPOINT_ON_HOST
+    WORKSPACE = "workspace", Remedy.SMALLER_WORKSPACE
+    MODEL_TOO_LARGE = "model too large", Remedy.SPLIT_MODEL, "decompose"
+    SECOND_MODEL = "second model", Remedy.RELEASE_MODEL
+    SPLIT = "fragmentation by splitting", Remedy.EXPANDABLE_SEGMENTS
+    PINNED_SEGMENTS = "fragmentation by pinning", Remedy.LONG_LIVED_FIRST
+    OTHER_STREAM = "memory of another stream", Remedy.ONE_STREAM
+    NOT_SEARCHED = "room that was not looked for", Remedy.ASK_AGAIN
+    RESERVED_BY_POOL = "reserved by the pool", Remedy.EMPTY_CACHE
+    LIMIT = "configured limit", Remedy.RAISE_LIMIT
+    OTHER_PROCESS = "other process", Remedy.FREE_DEVICE
+    OUTSIDE_FRAMEWORK = "growth outside the framework", Remedy.LOOK_AT_DRIVER, "decompose"
+    OUTSIDE_POOL = "memory outside of the pool", Remedy.FREE_DEVICE
+    PINNED_HOST = "pinned host memory", Remedy.REUSE_PINNED
+    REAL_SHORTAGE = "real shortage", Remedy.USE_LESS
+    UNKNOWN = "unknown"
 
 
-def verdict_of(
-    first: Candidate, figures: MemoryFigures, step: int, shown_site: Callable[[str], str] = _as_it_is
-) -> str:
-    """Write one line: what failed, why, in which step, what holds it, and at which line.
+FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
+"""Causes that are none where the gaps are closed."""
+OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Cause.KV_CACHE)
+"""Causes that are what the program still holds."""
+OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
+"""Causes that lie in how the caching allocator came to refuse."""
+RESTS: Final = (Cause.LIMIT, Cause.REAL_SHORTAGE, Cause.UNKNOWN)
+"""What is left where no single candidate is enough: nothing to list behind one that is."""
+_WITHOUT_BYTES: Final = frozenset({*OF_THE_ALLOCATOR, *RESTS, Cause.PINNED_HOST})
+"""Causes whose bytes do not belong into their first line."""
 
-    Args:
-        first: The cause.
-        figures: Of the failure.
-        step: That failed; 0 for none.
-        shown_site: Writes a line as it is to be shown.
-    """
-    freed = f", {format_bytes(first.freed_bytes)}{_blocks(first)}" if first.cause in _WITH_BYTES else ""
-    if first.cause in FRAGMENTATION:
-        freed = f", {format_bytes(first.freed_bytes)} in gaps"
-    in_step = f" in step {step}" if step else ""
-    at = f" at {shown_site(first.site)}" if first.site else ""
-    held = f", held by {first.held_by}" if first.held_by else ""
-    # The line above is that of what holds the gaps.
-    is_elsewhere = first.cause in FRAGMENTATION and figures.request_site not in {"", first.site}
-    where = f" at {shown_site(figures.request_site)}" if is_elsewhere else ""
-    return (
-        f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{at}{held} "
-        f"({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where})"
-    )
-
-
-def others_of(
-    candidates: Sequence[Candidate], figures: MemoryFigures, shown_site: Callable[[str], str] = _as_it_is
-) -> tuple[str, ...]:
-    """Write a sentence for each candidate behind the first; arguments as for `verdict_of`."""
-    return tuple(
-        f"{place}. {one.cause.value}: {format_bytes(one.freed_bytes)}{_blocks(one)}"
-        f"{_share(one, figures)}{f', at {shown_site(one.site)}' if one.site else ''}"
-        f"{f', held by {one.held_by}' if one.held_by else ''}; {'enough' if one.is_enough else 'not enough'} alone"
-        for place, one in enumerate(candidates[1:], 2)
-    )
-
-
-def _blocks(one: Candidate) -> str:
-    return f" in {one.block_count} blocks" if one.block_count > 1 else ""
-
-
-def _share(one: Candidate, figures: MemoryFigures) -> str:
-    if one.cause not in _WITH_BYTES or not figures.in_use_bytes or one.freed_bytes > figures.in_use_bytes:
-        return ""
-    return f" ({100 * one.freed_bytes / figures.in_use_bytes:.0f} % of what was in use)"
-
-
-def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepComparison | None) -> str:
-    """Write the cause with the figures that decided it."""
-    size = format_bytes(first.freed_bytes)
-    if first.cause is Cause.BATCH_JUMP:
-        return _batch_jump(size, figures, comparison)
-    if first.cause in _KEPT:
-        blocks = _blocks(first)
-        return f"{_KEPT[first.cause].format(size=f'{size}{blocks}')}{_share(first, figures)}{_needed(figures)}."
-    if first.is_loaded:
-        return f"Checkpoint: {size} that were loaded are still there beside what was made of them{_needed(figures)}."
-    if first.cause in _GROWTH:
-        return f"{_GROWTH[first.cause].format(size=size)}{_needed(figures)}."
-    writers: dict[Cause, Callable[[MemoryFigures], str]] = {
-        Cause.LIMIT: _limit,
-        Cause.SPLIT: _fragmentation,
-        Cause.PINNED_SEGMENTS: _fragmentation,
-        Cause.OTHER_STREAM: _other_stream,
-        Cause.NOT_SEARCHED: _not_searched,
-        Cause.RESERVED_BY_POOL: _reserved_by_pool,
-        Cause.OTHER_PROCESS: _other_process,
-        Cause.OUTSIDE_FRAMEWORK: _outside,
-        Cause.OUTSIDE_POOL: _outside_pool,
-        Cause.PINNED_HOST: _pinned_host,
-        Cause.REAL_SHORTAGE: _shortage,
-    }
-    return writers.get(first.cause, _unknown)(figures)
-
-
-def remedy_of(first: Candidate, figures: MemoryFigures) -> Remedy:
-    """Return what to do."""
-    if first.cause in FRAGMENTATION and (is_in_pieces(figures.function) or first.setting == ""):
-        return Remedy.LONG_LIVED_FIRST
-    if first.cause is Cause.SPLIT and first.setting not in {None, _EXPANDABLE}:
-        return Remedy.ALLOCATOR_SETTING
-    if first.cause is Cause.UNKNOWN and not missing_figures(figures):
-        return Remedy.FREE_DEVICE
-    if first.is_loaded:
-        return Remedy.RELEASE_LOADED
-    return _REMEDIES[first.cause]
-
-
-def advice_of(first: Candidate, figures: MemoryFigures) -> str:
-    """Write the remedy in one or two sentences."""
-    names, cause = names_of(figures.device), first.cause
-    if cause in FRAGMENTATION:
-        if is_in_pieces(figures.function):
-            return _ADVICE_IN_PIECES
-        setting = f"{names.allocator_variable}={first.setting or _EXPANDABLE}"
-        tried = {None: f"Set {setting}.", "": _NO_SETTING}.get(first.setting, f"Set {setting}: {_REPLAYED}")
-        return f"{tried} {_ADVICE[cause]}"
-    if cause is Cause.UNKNOWN and not missing_figures(figures):
-        return _ADVICE_UNEXPLAINED.format(names=names)
-    if cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
-        return _ADVICE_GRAPH
-    if first.is_loaded:
-        return _ADVICE_LOADED
-    return _ADVICE[cause].format(names=names)
-
-
-def next_command_of(first: Candidate, figures: MemoryFigures) -> str:
-    """Return what to type next."""
-    names, cause = names_of(figures.device), first.cause
-    if cause in FRAGMENTATION and not is_in_pieces(figures.function) and first.setting != "":
-        return f"export {names.allocator_variable}={first.setting or _EXPANDABLE}"
-    if cause in {Cause.OTHER_PROCESS, Cause.OUTSIDE_POOL} or (cause is Cause.UNKNOWN and not missing_figures(figures)):
-        return names.look_at_device if figures.device >= 0 else ""
-    return f"msmemscope analyze {_QUESTIONS.get(cause, 'peak')}"
-
-
-def _limit(figures: MemoryFigures) -> str:
-    if figures.limit:
-        return (
-            f"A configured limit: the process may have {format_bytes(figures.capacity_bytes or 0)} ({figures.limit})."
-        )
-    free = "" if figures.free_bytes is None else f", while {format_bytes(figures.free_bytes)} of the device were free"
-    holds = format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes)
-    return (
-        f"A configured limit: the pool held {holds}, and torch itself refused {_request(figures)} "
-        f"(set_per_process_memory_fraction){free}."
-    )
-
-
-def _fragmentation(figures: MemoryFigures) -> str:
-    slack, reserved = format_bytes(figures.slack_bytes or 0), format_bytes(figures.reserved_bytes or 0)
-    gap = figures.largest_gap_bytes
-    largest = "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}"
-    if (figures.slack_bytes or 0) >= figures.request_bytes:
-        enough = f"enough for {_request(figures)}"
-    else:
-        enough = f"with the {format_bytes(figures.free_bytes or 0)} free on the device enough for {_request(figures)}"
-    return f"Fragmentation: {slack} of the {reserved} that the pool held were free, {enough}, but {largest}."
-
-
-def _other_process(figures: MemoryFigures) -> str:
-    return (
-        f"Another process: {format_bytes(figures.other_bytes or 0)} of the {format_bytes(figures.capacity_bytes or 0)} of "
-        f"the device were not this process's, and {_lacking(figures)}."
-    )
-
-
-def _outside(figures: MemoryFigures) -> str:
-    mostly = f", mostly {figures.outside_owner}" if figures.outside_owner else ""
-    if figures.outside_site:
-        mostly += f" at {figures.outside_site}"
-    return (
-        f"Growth outside the framework: {format_bytes(figures.outside_growth_bytes or 0)} of the driver's memory were no "
-        f"pool's{mostly}, and {_lacking(figures)}."
-    )
-
-
-def _shortage(figures: MemoryFigures) -> str:
-    rest = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
-    what = "by tensors" if figures.device < 0 else "by the pools"
-    beside = f", {format_bytes(rest)} beside them" if rest > 0 else ""
-    return (
-        f"Real shortage: {format_bytes(figures.in_use_bytes)} in use {what}{beside}, and {_request(figures)} exceed the "
-        f"{format_bytes(figures.capacity_bytes or 0)} of {_place(figures)} by "
-        f"{least_of(figures)}{format_bytes(figures.missing_bytes or 0)}."
-    )
-
-
-def _unknown(figures: MemoryFigures) -> str:
-    gap, free = figures.largest_gap_bytes, figures.free_bytes
-    if gap is not None and gap >= figures.request_bytes:
-        return (
-            f"The cause is unknown: a gap of {format_bytes(gap)} in the pool's reserve would have held "
-            f"{_request(figures)}, but was not used: it may belong to another stream, or to segments for other sizes."
-        )
-    if free is not None:
-        return (
-            f"The cause is unknown: {format_bytes(free)} of {_place(figures)} were reported free, and "
-            f"{figures.function or 'the allocator'} refused {_request(figures)}: another user whom that figure leaves out may "
-            "have had it, or a quota forbids it."
-        )
-    return (
-        f"The cause is unknown: {_request(figures)} failed with {format_bytes(figures.in_use_bytes)} in use by the "
-        "pools, and nothing says how much the device had."
-    )
-
-
-def _reserved_by_pool(figures: MemoryFigures) -> str:
-    return (
-        f"Reserved by the pool: it held {format_bytes(figures.reserved_bytes or 0)} for {format_bytes(figures.in_use_bytes)} in "
-        f"use, and {_request(figures)} came from outside of it, with {format_bytes(figures.free_bytes or 0)} free on the device."
-    )
-
-
-def _other_stream(figures: MemoryFigures) -> str:
-    return (
-        f"Memory of another stream: a gap of {format_bytes(figures.largest_gap_bytes or 0)} in the pool's reserve would have "
-        f"held {_request(figures)}, but was not used: gaps serve the stream, or the private pool, that has them alone."
-    )
-
-
-def _not_searched(figures: MemoryFigures) -> str:
-    return (
-        f"Room that was not looked for: a free block of {format_bytes(figures.overlooked_bytes)} would have held "
-        f"{_request(figures)}. It came free while the allocator made room, and its pool is not searched again then: a known "
-        "defect of torch's caching allocators (pytorch issue 189504)."
-    )
-
-
-def _pinned_host(figures: MemoryFigures) -> str:
-    return (
-        f"Pinned host memory: {format_bytes(figures.pinned_bytes)} of the host were pinned, and "
-        f"{figures.function or 'the allocator'} refused {_request(figures)}."
-    )
-
-
-def _batch_jump(size: str, figures: MemoryFigures, comparison: StepComparison | None) -> str:
-    if comparison is None:
-        return f"Batch jump: {size} more than the same lines had asked for before{_needed(figures)}."
-    if not comparison.is_same_operator:
-        return (
-            f"Batch jump: behind step {comparison.good_step} the program had asked for {size} more than that step ever had"
-            f"{_needed(figures)}."
-        )
-    return (
-        f"Batch jump: step {comparison.failing_step} had asked for {format_bytes(comparison.failing_own_bytes)} at the operator "
-        f"where step {comparison.good_step} had {format_bytes(comparison.own_bytes + comparison.request_bytes)}, "
-        f"{comparison.ratio:.1f} times as much{_needed(figures)}."
-    )
-
-
-def _outside_pool(figures: MemoryFigures) -> str:
-    is_known = figures.capacity_bytes is not None
-    of_device = f"of the {format_bytes(figures.capacity_bytes or 0)} of the device" if is_known else "of the device"
-    least = "" if is_known else "at least "
-    free = figures.free_bytes if is_known else figures.reported_free_bytes
-    return (
-        f"Memory outside of the pool: {least}{format_bytes(figures.unattributed_bytes or 0)} {of_device} were neither free "
-        f"({format_bytes(free or 0)}) nor the pool's ({format_bytes(figures.reserved_bytes or 0)}): another process, or what "
-        f"this one took from the driver itself."
-    )
-
-
-def _needed(figures: MemoryFigures) -> str:
-    missing, need = figures.missing_bytes, figures.need_bytes
-    if need <= figures.in_use_bytes + figures.request_bytes:
-        return ""  # what is in use and what was asked for stands in the sum
-    short = f", {format_bytes(missing)} more than there is" if missing is not None and missing > 0 else ""
-    return f"; the step needs about {format_bytes(need)} of the pools in full{short}"
-
-
-def _request(figures: MemoryFigures) -> str:
-    return f"{least_of(figures)}the {format_bytes(figures.request_bytes)} asked for"
-
-
-def _lacking(figures: MemoryFigures) -> str:
-    missing = figures.missing_bytes or 0
-    if missing <= 0:  # the room is there, in gaps that nothing closes
-        missing = figures.request_bytes - (figures.free_bytes or 0)
-    return f"{least_of(figures)}{format_bytes(missing)} were missing for the {format_bytes(figures.request_bytes)} asked for"
-
-
-def _place(figures: MemoryFigures) -> str:
-    return figures.limit or ("the machine" if figures.device < 0 else "the device")
-
-
-def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:
-    """Return what is not known, one line each."""
-    where = device_name(figures.device)
-    lines = []
-    if figures.free_bytes is None:
-        lines.append(
-            f"how much of {where} was in use: neither a snapshot of the failure nor the management interface says"
-        )
-    if figures.device >= 0:
-        if figures.reserved_bytes is None:
-            lines.append(f"what the pools held of {where}: fragmentation is not distinguished from other causes")
-        if figures.process_bytes is None:
-            lines.append(f"what this process held of {where}: other processes are not distinguished from it")
-        if figures.outside_bytes is None:
-            lines.append(
-                f"memory of the driver of {where}: it was not observed, growth outside the framework is not seen"
-            )
-    return tuple(lines)
-
-
-_KEPT: Final[dict[Cause, str]] = {
-    Cause.LEAK: "Leak: {size} were kept by steps that had ended, more with each step",
-    Cause.KEPT: "Kept: the program had collected {size} that no step needs",
-    Cause.FAILED_ATTEMPT: "An exception keeps the variables of a failed attempt: {size}",
-    Cause.CYCLES: "Reference cycles: {size} wait for the garbage collector",
+_SENTENCES: Final[dict[Cause, str]] = {
+    Cause.LEAK: "Leak: {size}{blocks} were kept by steps that had ended, more with each step{share}{needed}.",
+    Cause.KEPT: "Kept: the program had collected {size}{blocks} that no step needs{share}{needed}.",
+    Cause.FAILED_ATTEMPT: "An exception keeps the variables of a failed attempt: {size}{blocks}{share}{needed}.",
+    Cause.CYCLES: "Reference cycles: {size}{blocks} wait for the garbage collector{share}{needed}.",
+    Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended{needed}.",
+    Cause.BATCH_JUMP: "Batch jump: {size} more than the same lines had asked for before{needed}.",
+    Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer{needed}.",
+    Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy{needed}.",
+    Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it{needed}.",
+    Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}{needed}.",
+    Cause.SECOND_MODEL: "Second model: another model beside this one has {size}{needed}.",
+    **dict.fromkeys(
+        (Cause.SPLIT, Cause.PINNED_SEGMENTS),
+        "Fragmentation: {slack} of the {reserved} that the pool held were free, {room}enough for {request}, but {largest}.",
+    ),
+    Cause.OTHER_STREAM: (
+        "Memory of another stream: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: gaps "
+        "serve the stream, or the private pool, that has them alone."
+    ),
+    Cause.NOT_SEARCHED: (
+        "Room that was not looked for: a free block of {overlooked} would have held {request}. It came free while the "
+        "allocator made room, and its pool is not searched again then: a known defect of torch's caching allocators "
+        "(pytorch issue 189504)."
+    ),
+    Cause.RESERVED_BY_POOL: (
+        "Reserved by the pool: it held {reserved} for {in_use} in use, and {request} came from outside of it, with {free} "
+        "free on the device."
+    ),
+    Cause.LIMIT: (
+        "A configured limit: the pool held {held}, and torch itself refused {request} "
+        "(set_per_process_memory_fraction){while_free}."
+    ),
+    Cause.OTHER_PROCESS: (
+        "Another process: {other} of the {capacity} of the device were not this process's, and {lacking}."
+    ),
+    Cause.OUTSIDE_FRAMEWORK: (
+        "Growth outside the framework: {outside_growth} of the driver's memory were no pool's{owner}{at_site}, and {lacking}."
+    ),
+    Cause.OUTSIDE_POOL: (
+        "Memory outside of the pool: {at_least}{unattributed} of the {of_device} were neither free ({not_used}) nor the "
+        "pool's ({reserved}): another process, or what this one took from the driver itself."
+    ),
+    Cause.PINNED_HOST: "Pinned host memory: {pinned} of the host were pinned, and {function} refused {request}.",
+    Cause.REAL_SHORTAGE: (
+        "Real shortage: {in_use} in use by {users}{beside}, and {request} exceed the {capacity} of {place} by "
+        "{least}{missing}."
+    ),
+    Cause.UNKNOWN: (
+        "The cause is unknown: {request} failed with {in_use} in use by the pools, and nothing says how much the device had."
+    ),
 }
-_GROWTH: Final[dict[Cause, str]] = {
-    Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended",
-    Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer",
-    Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy",
-    Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it",
-    Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}",
-    Cause.SECOND_MODEL: "Second model: another model beside this one has {size}",
-}
-_WITH_BYTES: Final = frozenset(
-    {
-        *_KEPT,
-        *_GROWTH,
-        Cause.BATCH_JUMP,
-        Cause.RESERVED_BY_POOL,
-        Cause.OUTSIDE_POOL,
-        Cause.OTHER_PROCESS,
-        Cause.OUTSIDE_FRAMEWORK,
-    }
+_JUMP_BEHIND_STEP: Final = "Batch jump: behind step {comparison.good_step} the program had asked for {size} more than that step ever had{needed}."
+_JUMP_AT_OPERATOR: Final = (
+    "Batch jump: step {comparison.failing_step} had asked for {failing_own} at the operator where step {comparison.good_step} had {good}, "
+    "{comparison.ratio:.1f} times as much{needed}."
 )
-"""Causes whose bytes belong into their first line."""
-_REMEDIES: Final[dict[Cause, Remedy]] = {
-    Cause.LEAK: Remedy.RELEASE_KEPT,
-    Cause.KEPT: Remedy.RELEASE_KEPT,
-    Cause.FAILED_ATTEMPT: Remedy.LEAVE_EXCEPTION,
-    Cause.CYCLES: Remedy.COLLECT_GARBAGE,
-    Cause.SECOND_MODEL: Remedy.RELEASE_MODEL,
-    Cause.OUTSIDE_POOL: Remedy.FREE_DEVICE,
-    Cause.KV_CACHE: Remedy.BOUND_CACHE,
-    Cause.BATCH_JUMP: Remedy.SMALLER_BATCH,
-    Cause.OPTIMIZER_STATE: Remedy.LIGHTER_OPTIMIZER,
-    Cause.CHECKPOINT: Remedy.CHECKPOINT_ON_HOST,
-    Cause.WORKSPACE: Remedy.SMALLER_WORKSPACE,
-    Cause.MODEL_TOO_LARGE: Remedy.SPLIT_MODEL,
-    Cause.SPLIT: Remedy.EXPANDABLE_SEGMENTS,
-    Cause.PINNED_SEGMENTS: Remedy.LONG_LIVED_FIRST,
-    Cause.OTHER_STREAM: Remedy.ONE_STREAM,
-    Cause.NOT_SEARCHED: Remedy.ASK_AGAIN,
-    Cause.RESERVED_BY_POOL: Remedy.EMPTY_CACHE,
-    Cause.LIMIT: Remedy.RAISE_LIMIT,
-    Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
-    Cause.OUTSIDE_FRAMEWORK: Remedy.LOOK_AT_DRIVER,
-    Cause.PINNED_HOST: Remedy.REUSE_PINNED,
-    Cause.REAL_SHORTAGE: Remedy.USE_LESS,
-    Cause.UNKNOWN: Remedy.RECORD_MORE,
-}
-_QUESTIONS: Final[dict[Cause, str]] = {
-    Cause.LEAK: "leaks",
-    Cause.CYCLES: "leaks",
-    Cause.KV_CACHE: "growth",
-    Cause.OPTIMIZER_STATE: "decompose",
-    Cause.MODEL_TOO_LARGE: "decompose",
-    Cause.OUTSIDE_FRAMEWORK: "decompose",
-}
-"""The question that shows more; of the others `peak`."""
+_LIMIT_OF_PROCESS: Final = "A configured limit: the process may have {capacity} ({place})."
+_LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
+_UNUSED_GAP: Final = (
+    "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
+    "another stream, or to segments for other sizes."
+)
+_REFUSED_ROOM: Final = (
+    "The cause is unknown: {free} of {place} were reported free, and {function} refused {request}: another user whom that "
+    "figure leaves out may have had it, or a quota forbids it."
+)
 _ADVICE_GRAPH: Final = (
     "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad()."
 )
@@ -487,10 +217,188 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",
 }
 _EXPANDABLE: Final = "expandable_segments:True"
-_REPLAYED: Final = "replayed with it, the request is served."
+_SET: Final = "Set {setting}."
+_REPLAYED: Final = "Set {setting}: replayed with it, the request is served."
 _NO_SETTING: Final = "No setting of the allocator that was replayed closes the gaps."
 _ADVICE_IN_PIECES: Final = "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned."
 _ADVICE_UNEXPLAINED: Final = (
     "Compare with {names.look_at_device} while the program runs; look whether streams keep memory of their own, and whether a quota "
     "of a container or virtual device is smaller than the device."
 )
+_MISSING: Final = {
+    "free_bytes": "how much of {where} was in use: neither a snapshot of the failure nor the management interface says",
+    "reserved_bytes": "what the pools held of {where}: fragmentation is not distinguished from other causes",
+    "process_bytes": "what this process held of {where}: other processes are not distinguished from it",
+    "outside_bytes": "memory of the driver of {where}: it was not observed, growth outside the framework is not seen",
+}
+"""What is said of figures that are not known; of a host, only the first."""
+
+
+def _as_it_is(site: str) -> str:
+    return site
+
+
+def verdict_of(
+    first: Candidate, figures: MemoryFigures, step: int, shown_site: Callable[[str], str] = _as_it_is
+) -> str:
+    """Write one line: what failed, why, in which step, what holds it, and at which line.
+
+    Args:
+        first: The cause.
+        figures: Of the failure.
+        step: That failed; 0 for none.
+        shown_site: Writes a line as it is to be shown.
+    """
+    freed = "" if first.cause in _WITHOUT_BYTES else f", {format_bytes(first.freed_bytes)}{_blocks(first)}"
+    where = ""
+    if first.cause in FRAGMENTATION:
+        freed = f", {format_bytes(first.freed_bytes)} in gaps"
+        # The line of the cause is that of what holds the gaps.
+        where = _at(figures.request_site if figures.request_site != first.site else "", shown_site)
+    in_step = f" in step {step}" if step else ""
+    return (
+        f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{_at(first.site, shown_site)}"
+        f"{_held(first)} ({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where})"
+    )
+
+
+def others_of(
+    candidates: Sequence[Candidate], figures: MemoryFigures, shown_site: Callable[[str], str] = _as_it_is
+) -> tuple[str, ...]:
+    """Write a sentence for each candidate behind the first; arguments as for `verdict_of`."""
+    return tuple(
+        f"{place}. {one.cause.value}: {format_bytes(one.freed_bytes)}{_blocks(one)}{_share(one, figures)}"
+        f"{',' if one.site else ''}{_at(one.site, shown_site)}{_held(one)}; {'enough' if one.is_enough else 'not enough'} alone"
+        for place, one in enumerate(candidates[1:], 2)
+    )
+
+
+def _at(site: str, shown_site: Callable[[str], str]) -> str:
+    return f" at {shown_site(site)}" if site else ""
+
+
+def _held(one: Candidate) -> str:
+    return f", held by {one.held_by}" if one.held_by else ""
+
+
+def _blocks(one: Candidate) -> str:
+    return f" in {one.block_count} blocks" if one.block_count > 1 else ""
+
+
+def _share(one: Candidate, figures: MemoryFigures) -> str:
+    if one.cause in _WITHOUT_BYTES or not figures.in_use_bytes or one.freed_bytes > figures.in_use_bytes:
+        return ""
+    return f" ({100 * one.freed_bytes / figures.in_use_bytes:.0f} % of what was in use)"
+
+
+def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepComparison | None) -> str:
+    """Write the cause with the figures that decided it."""
+    sentence = _SENTENCES[first.cause]
+    if first.cause is Cause.BATCH_JUMP and comparison is not None:
+        sentence = _JUMP_AT_OPERATOR if comparison.is_same_operator else _JUMP_BEHIND_STEP
+    elif first.is_loaded:
+        sentence = _LOADED
+    elif first.cause is Cause.LIMIT and figures.limit:
+        sentence = _LIMIT_OF_PROCESS
+    elif first.cause is Cause.UNKNOWN and (figures.largest_gap_bytes or -1) >= figures.request_bytes:
+        sentence = _UNUSED_GAP
+    elif first.cause is Cause.UNKNOWN and figures.free_bytes is not None:
+        sentence = _REFUSED_ROOM
+    phrases = {**_amounts(comparison), **_amounts(figures), **_clauses(first, figures)}
+    return sentence.format(**phrases, comparison=comparison)
+
+
+def _amounts(source: MemoryFigures | StepComparison | None) -> dict[str, str]:
+    """Returns everything that is in bytes: `slack_bytes` is `slack`; 0 where it is not known."""
+    names = [name for name in dir(source) if name.endswith("_bytes")]
+    return {name.removesuffix("_bytes"): format_bytes(getattr(source, name) or 0) for name in names}
+
+
+def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
+    """Returns the parts of sentences that depend on what is known."""
+    request, gap, missing = figures.request_bytes, figures.largest_gap_bytes, figures.missing_bytes or 0
+    least, free, asked = (
+        least_of(figures),
+        format_bytes(figures.free_bytes or 0),
+        f"the {format_bytes(request)} asked for",
+    )
+    # Where the room is there, in gaps that nothing closes, the device lacks what the request exceeds.
+    lacking = missing if missing > 0 else request - (figures.free_bytes or 0)
+    beside = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
+    short = f", {format_bytes(missing)} more than there is" if missing > 0 else ""
+    # What is in use and what was asked for stands in the sum.
+    is_more = figures.need_bytes > figures.in_use_bytes + request
+    needed = f"; the step needs about {format_bytes(figures.need_bytes)} of the pools in full{short}"
+    has_size = figures.capacity_bytes is not None
+    return {
+        "size": format_bytes(first.freed_bytes),
+        "blocks": _blocks(first),
+        "share": _share(first, figures),
+        "least": least,
+        "request": f"{least}{asked}",
+        "needed": needed if is_more else "",
+        "lacking": f"{least}{format_bytes(lacking)} were missing for {asked}",
+        "function": figures.function or "the allocator",
+        "place": figures.limit or ("the machine" if figures.device < 0 else "the device"),
+        "users": "tensors" if figures.device < 0 else "the pools",
+        "held": format_bytes(figures.in_use_bytes if figures.reserved_bytes is None else figures.reserved_bytes),
+        "beside": f", {format_bytes(beside)} beside them" if beside > 0 else "",
+        "while_free": "" if figures.free_bytes is None else f", while {free} of the device were free",
+        "room": "" if (figures.slack_bytes or 0) >= request else f"with the {free} free on the device ",
+        "largest": "no gap could be used" if gap is None else f"the largest gap was {format_bytes(gap)}",
+        "owner": f", mostly {figures.outside_owner}" if figures.outside_owner else "",
+        "at_site": _at(figures.outside_site, _as_it_is),
+        "at_least": "" if has_size else "at least ",
+        "of_device": f"{format_bytes(figures.capacity_bytes or 0)} of the device" if has_size else "device",
+        "not_used": free if has_size else format_bytes(figures.reported_free_bytes or 0),
+    }
+
+
+def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
+    """Return what to do, and write it in one or two sentences."""
+    cause, names = first.cause, names_of(figures.device)
+    remedy, advice = cause.remedy, _ADVICE[cause]
+    if cause in FRAGMENTATION and not _has_setting(first, figures):
+        remedy = Remedy.LONG_LIVED_FIRST
+        advice = _ADVICE_IN_PIECES if is_in_pieces(figures.function) else f"{_NO_SETTING} {advice}"
+    elif cause in FRAGMENTATION:
+        is_other = cause is Cause.SPLIT and first.setting not in {None, _EXPANDABLE}
+        remedy = Remedy.ALLOCATOR_SETTING if is_other else remedy
+        advice = f"{_SET if first.setting is None else _REPLAYED} {advice}"
+    elif _is_unexplained(first, figures):
+        remedy, advice = Remedy.FREE_DEVICE, _ADVICE_UNEXPLAINED
+    elif cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
+        advice = _ADVICE_GRAPH
+    elif first.is_loaded:
+        remedy, advice = Remedy.RELEASE_LOADED, _ADVICE_LOADED
+    return remedy, advice.format(names=names, setting=_setting(first, figures))
+
+
+def next_command_of(first: Candidate, figures: MemoryFigures) -> str:
+    """Return what to type next."""
+    if first.cause in FRAGMENTATION and _has_setting(first, figures):
+        return f"export {_setting(first, figures)}"
+    if first.cause in {Cause.OTHER_PROCESS, Cause.OUTSIDE_POOL} or _is_unexplained(first, figures):
+        return names_of(figures.device).look_at_device if figures.device >= 0 else ""
+    return f"msmemscope analyze {first.cause.question}"
+
+
+def _has_setting(first: Candidate, figures: MemoryFigures) -> bool:
+    """Whether a setting of the allocator may close the gaps."""
+    return not is_in_pieces(figures.function) and first.setting != ""
+
+
+def _setting(first: Candidate, figures: MemoryFigures) -> str:
+    return f"{names_of(figures.device).allocator_variable}={first.setting or _EXPANDABLE}"
+
+
+def _is_unexplained(first: Candidate, figures: MemoryFigures) -> bool:
+    """Whether the cause is unknown although nothing is missing."""
+    return first.cause is Cause.UNKNOWN and not missing_figures(figures)
+
+
+def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:
+    """Return what is not known, one line each."""
+    names = list(_MISSING)[: None if figures.device >= 0 else 1]
+    where = device_name(figures.device)
+    return tuple(_MISSING[name].format(where=where) for name in names if getattr(figures, name) is None)

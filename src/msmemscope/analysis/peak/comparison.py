@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from msmemscope.model.pools import Pool
-from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites
+from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites, failing_call_site
 from msmemscope.recording.holders import block_holders
 from msmemscope.recording.operators import NOWHERE, find_operators
-from msmemscope.recording.step_bounds import StepBounds, process_steps
-from msmemscope.recording.timeline import MemoryUse, blocks_in_use, byte_changes
+from msmemscope.recording.step_bounds import StepBounds, process_steps, with_steps
+from msmemscope.recording.timeline import MemoryUse, blocks_in_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,10 +55,14 @@ class StepComparison:
     """The most that the failing step would have had in use, estimated."""
 
     @property
+    def good_bytes(self) -> int:
+        """What the good step had allocated up to here, the request included."""
+        return self.own_bytes + self.request_bytes
+
+    @property
     def ratio(self) -> float:
-        """How many times as much as the good step the failing step has allocated up to here, the request included."""
-        before = self.own_bytes + self.request_bytes
-        return (self.failing_own_bytes) / before if before > 0 else 1.0
+        """How many times as much as that the failing step has allocated."""
+        return self.failing_own_bytes / self.good_bytes if self.good_bytes > 0 else 1.0
 
 
 def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
@@ -102,18 +106,6 @@ def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame)
     return usual if LEAST_USUAL_RATIO <= usual < ratio else ratio
 
 
-def _looked_at(blocks: pl.DataFrame, bounds: StepBounds, sequence: int) -> pl.DataFrame:
-    step, _ = failing_step(bounds, sequence)
-    since = int(bounds.begins[max(step - 2 - MOST_GOOD_STEPS, 0)]) if step else 0
-    born, died = (
-        pl.Series(bounds.ends_before(column.to_numpy()))
-        for column in (blocks["malloc_sequence"], blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max))
-    )
-    return blocks.filter(
-        (pl.col("malloc_sequence") <= sequence) & ((pl.lit(born) < pl.lit(died)) | (pl.col("malloc_sequence") >= since))
-    )
-
-
 def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[str | None, int]:
     """Return the outermost operator that ran on the thread of a failure, and the event of its start; None and 0 for none."""
     events = recording.events.filter(pl.col("thread_id") == failure["thread_id"])
@@ -127,14 +119,6 @@ def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[
     return (names[0] if len(names) else None), int(events["sequence"][begin])
 
 
-@dataclasses.dataclass(frozen=True)
-class UsualStep:
-    """The most that the last good step had in use of its own."""
-
-    own_bytes: int
-    own_blocks: int
-
-
 class FailingStep:
     """One failure on one device, the step that it was in, and the blocks around it.
 
@@ -146,31 +130,32 @@ class FailingStep:
 
     def __init__(self, recording: Recording, failure: Mapping[str, Any], request_bytes: int) -> None:
         """Give each block its call site."""
-        self.sequence = int(failure["sequence"])
+        self.recording, self.failure = recording, failure
+        self.sequence, device = int(failure["sequence"]), int(failure["device"])
         self.request_bytes = request_bytes
-        device = int(failure["device"])
-        self.bounds = process_steps(recording).of(device)
+        steps = process_steps(recording)
+        self.bounds = steps.of(device)
         self.step, self.begin = failing_step(self.bounds, self.sequence)
         name, self.operator_begin = failing_operator(recording, failure)
         self.operator = name or ""
+        self.ended = min(self.step - 1, self.bounds.ended) if self.step else 0
+        """Steps that had ended before the failing one."""
+        is_looked_at = pl.col("malloc_sequence") <= self.sequence
+        if self.step:
+            since = self.bounds.begins[max(self.step - 2 - MOST_GOOD_STEPS, 0)]
+            is_looked_at &= (pl.col("last_end") > 0) | (pl.col("malloc_sequence") >= since)
         on_device = recording.blocks.filter((pl.col("device") == device) & (pl.col("pool") != Pool.HAL))
-        blocks = _looked_at(on_device, self.bounds, self.sequence)
-        asked = {**{column: failure[column] for column in STACK_COLUMNS}, "name_id": 0}
-        stacks = pl.concat(
-            [blocks.select(STACK_COLUMNS), pl.DataFrame([asked], schema=blocks.select(STACK_COLUMNS).schema)]
-        )
-        sites = call_sites(recording, stacks)
+        blocks = with_steps(on_device, steps).filter(is_looked_at)
+        sites = call_sites(recording, blocks.select(STACK_COLUMNS))
         self.blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
-        """Of the device's pools: those that outlive steps, and those of the last steps; with `site` and `site_path`."""
-        own = sites.filter(pl.all_horizontal(pl.col(column) == value for column, value in asked.items())).row(
-            0, named=True
-        )
-        has_python = failure["python_stack_id"] != 0
-        # Without a Python stack the operator says more than the driver's function.
-        site = own["site"] if has_python or not self.operator else self.operator
-        self.site_path = own["site_path"] if has_python else self.operator
-        self.site = "" if site == NO_CALL_SITE else site
-        texts = recording.python_stacks.filter(pl.col("id").is_in(stacks["python_stack_id"].unique().implode()))
+        """Of the device's pools: those that outlive steps, and those of the last steps; with `site`, `site_path`, and
+        what `with_steps` adds."""
+        self.site, self.site_path = failing_call_site(recording, failure)
+        if failure["python_stack_id"] == 0:
+            # Without a Python stack the operator says more than the driver's function.
+            self.site, self.site_path = (self.operator or self.site), self.operator
+        stacks = {failure["python_stack_id"], *blocks["python_stack_id"].unique()}
+        texts = recording.python_stacks.filter(pl.col("id").is_in(stacks))
         self.texts: dict[int, str] = {key: text or "" for key, text in texts.iter_rows()}
         """Python stacks by their ids."""
         self.stack = self.texts.get(failure["python_stack_id"], "")
@@ -183,20 +168,17 @@ class FailingStep:
         self.in_use_bytes = int(self.alive["size"].sum())
         self.least_need_bytes = self.in_use_bytes + request_bytes
 
-    @property
-    def ended(self) -> int:
-        """Steps that had ended before the failing one."""
-        return min(self.step - 1, self.bounds.ended) if self.step else 0
+    def _made_in(self, step: int) -> pl.DataFrame:
+        """Returns the blocks that a step that has ended allocated."""
+        stretch = self.bounds.begins[step - 1], self.bounds.ends[step - 1]
+        return self.blocks.filter(pl.col("malloc_sequence").is_between(*stretch))
 
     @cached_property
-    def usual(self) -> UsualStep | None:
-        """What the last good step had of its own when that was the most; None without one."""
-        if self.ended < 1:
-            return None
-        since, until = int(self.bounds.begins[self.ended - 1]), int(self.bounds.ends[self.ended - 1])
-        own = self.blocks.filter(pl.col("malloc_sequence").is_between(since, until))
+    def usual(self) -> tuple[int, int]:
+        """Bytes and blocks that the last good step had of its own when that was the most; 0 without one."""
+        own = self._made_in(self.ended) if self.ended else self.blocks.clear()
         use = MemoryUse.of(own)
-        return UsualStep(use.peak_bytes, blocks_in_use(own, use.peak_moment).height if len(use.moments) else 0)
+        return use.peak_bytes, blocks_in_use(own, use.peak_moment).height
 
     @cached_property
     def comparison(self) -> StepComparison | None:
@@ -204,38 +186,28 @@ class FailingStep:
         last = self.ended
         if last < 1:
             return None
-        begin = self.begin
-        own = self.blocks.filter(pl.col("malloc_sequence") >= begin)
-        at_site = self._at_site(own).height
+        place = self._at_site(self.blocks.filter(pl.col("malloc_sequence") >= self.begin)).height
         for good in range(last, max(last - MOST_GOOD_STEPS, 0), -1):
-            since, until = int(self.bounds.begins[good - 1]), int(self.bounds.ends[good - 1])
-            steps_own = self.blocks.filter(pl.col("malloc_sequence").is_between(since, until))
-            candidates = self._at_site(steps_own)
-            if at_site < candidates.height:
-                return self._compared(good, (since, until), steps_own, candidates.row(at_site, named=True))
-        since, until = int(self.bounds.begins[last - 1]), int(self.bounds.ends[last - 1])
-        steps_own = self.blocks.filter(pl.col("malloc_sequence").is_between(since, until))
-        return self._compared(last, (since, until), steps_own, None)
+            made = self._at_site(self._made_in(good))
+            if place < made.height:
+                return self._compared(good, made.row(place, named=True))
+        return self._compared(last, None)
 
     def _at_site(self, blocks: pl.DataFrame) -> pl.DataFrame:
         is_here = (pl.col("site_path") == self.site_path) & (pl.col("name").fill_null("") == self.operator)
         return blocks.filter(is_here)
 
-    def _compared(
-        self, good: int, stretch: tuple[int, int], steps_own: pl.DataFrame, block: Mapping[str, Any] | None
-    ) -> StepComparison:
-        since, until = stretch
-        moment = int(block["malloc_sequence"]) - 1 if block is not None else until
+    def _compared(self, good: int, block: Mapping[str, Any] | None) -> StepComparison:
+        since, until = int(self.bounds.begins[good - 1]), int(self.bounds.ends[good - 1])
+        moment, request_then = (until, 0) if block is None else (block["malloc_sequence"] - 1, block["size"])
         then = blocks_in_use(self.blocks, moment)
         own_then = int(then.filter(pl.col("malloc_sequence") >= since)["size"].sum())
-        begin = self.begin
-        own_now = int(self.alive.filter(pl.col("malloc_sequence") >= begin)["size"].sum())
-        request_then = int(block["size"]) if block is not None else 0
+        own_now = int(self.own["size"].sum()) + self.request_bytes
         need = self.least_need_bytes
         if block is not None:
-            sums = own_now + self.request_bytes, own_then + request_then
-            ratio = _ratio_of(sums, self.blocks.filter(pl.col("malloc_sequence") >= begin), steps_own)
-            need = max(need, self._estimated(steps_own, since, until, ratio))
+            made, made_now = self._made_in(good), self.blocks.filter(pl.col("malloc_sequence") >= self.begin)
+            ratio = _ratio_of((own_now, own_then + request_then), made_now, made)
+            need = max(need, self._estimated(made, since, ratio))
         return StepComparison(
             failing_step=self.step,
             good_step=good,
@@ -244,22 +216,18 @@ class FailingStep:
             in_use_bytes=int(then["size"].sum()),
             request_bytes=request_then,
             own_bytes=own_then,
-            failing_own_bytes=own_now + self.request_bytes,
+            failing_own_bytes=own_now,
             need_bytes=need,
         )
 
-    def _estimated(self, steps_own: pl.DataFrame, since: int, until: int, ratio: float) -> int:
+    def _estimated(self, made: pl.DataFrame, since: int, ratio: float) -> int:
         """Returns the peak of the good step as it would be in the failing one."""
-        begin = self.begin
-        base = int(blocks_in_use(self.blocks, begin)["size"].sum())
+        base = int(blocks_in_use(self.blocks, self.begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)
         # What the good step has left is in use at the begin of the failing one: state that is made once, gradients that
         # are made again where those before them were.
-        passing = steps_own.filter(pl.col("free_sequence") <= begin)
-        is_as_before = passing["size"].is_in(kept["size"].implode())
+        passing = made.filter(pl.col("free_sequence") <= self.begin)
+        is_as_before = pl.col("size").is_in(kept["size"].implode())
         larger = (pl.col("size") * ratio).round().cast(pl.Int64)
-        size = pl.when(pl.lit(is_as_before)).then(pl.col("size")).otherwise(larger)
-        changes = byte_changes(passing.with_columns(size=size))
-        course = changes.filter(pl.col("sequence") <= until)["change"].cum_sum()
-        highest = course.max()
-        return base + (int(highest) if isinstance(highest, int) else 0)
+        size = pl.when(is_as_before).then(pl.col("size")).otherwise(larger)
+        return base + MemoryUse.of(passing.with_columns(size=size)).peak_bytes

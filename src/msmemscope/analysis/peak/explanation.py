@@ -15,7 +15,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
-from msmemscope.analysis.leaks.trends import trends
+from msmemscope.analysis.leaks.trends import growth, positions
 from msmemscope.analysis.options import DeviceName, QuestionOptions, WholeNumber, option
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
@@ -24,7 +24,7 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import DEVICE_CPU, device_name, parse_device_name
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.owners import without_module
-from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_site
+from msmemscope.recording.call_sites import NO_CALL_SITE, STACK_COLUMNS, call_sites, failing_call_site
 from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.peak_without import peaks_without
 from msmemscope.recording.pool_segments import reported_reserves
@@ -45,58 +45,40 @@ LEAST_STEPS: Final = 5
 """Steps after the warm-up below which nothing is said about growth."""
 SIGNIFICANCE: Final = 0.02
 """Chance that peaks of steps without a trend are taken for growing ones."""
-_MOST_STEPS: Final = 128
 _COLUMNS: Final = (
     "malloc_sequence", "free_sequence", "size", "device", "pool", "flags", "allocated_ns", "name", "owner", *STACK_COLUMNS,
 )  # fmt: skip
 
-POOL_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "reserved_bytes": pl.Int64(),
-    }
-)
+_TYPES: Final[dict[str, pl.DataType]] = {
+    "device": pl.Int16(),
+    "pool": pl.UInt8(),
+    **dict.fromkeys(("operator", "owner", "site", "site_path"), pl.String()),
+    **dict.fromkeys(("oldest_sequence", "last_sequence"), pl.UInt64()),
+}
+"""Of the columns that are no numbers of bytes, blocks, nanoseconds or steps: these are Int64."""
+
+
+def _schema(columns: str) -> pl.Schema:
+    return pl.Schema({name: _TYPES.get(name, pl.Int64()) for name in columns.split()})
+
+
+POOL_SCHEMA: Final = _schema("device pool size_bytes block_count reserved_bytes")
 """One row per pool with blocks in use, or that held memory of the driver, by device and pool.
 
 size_bytes, block_count: in use.
 reserved_bytes: what the pool said last that it holds of the driver's memory; null if it never did.
 """
 
-OWNER_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "owner": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "oldest_sequence": pl.UInt64(),
-    }
-)
+OWNER_SCHEMA: Final = _schema("device pool owner size_bytes block_count largest_bytes oldest_sequence")
 """One row per pool and owner with blocks in use, by device, largest first.
 
 largest_bytes: of the largest block.
 oldest_sequence: MALLOC of the oldest block.
 """
 
-SITE_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "pool": pl.UInt8(),
-        "site": pl.String(),
-        "site_path": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "oldest_sequence": pl.UInt64(),
-        "oldest_age_ns": pl.Int64(),
-        "oldest_step": pl.Int64(),
-        "peak_without_bytes": pl.Int64(),
-        "saved_bytes": pl.Int64(),
-    }
+SITE_SCHEMA: Final = _schema(
+    "device pool site site_path size_bytes block_count largest_bytes oldest_sequence oldest_age_ns oldest_step "
+    "peak_without_bytes saved_bytes"
 )
 """One row per pool and call site with blocks in use, by device, largest first.
 
@@ -106,24 +88,14 @@ peak_without_bytes: the peak of the device if no block of the site had ever been
 saved_bytes: by how much that is lower than the peak. Less than `size_bytes` where another moment is the peak then.
 """
 
-RECENT_SCHEMA: Final = pl.Schema(
-    {
-        "device": pl.Int16(),
-        "operator": pl.String(),
-        "site": pl.String(),
-        "size_bytes": pl.Int64(),
-        "block_count": pl.Int64(),
-        "largest_bytes": pl.Int64(),
-        "last_sequence": pl.UInt64(),
-    }
-)
+RECENT_SCHEMA: Final = _schema("device operator site size_bytes block_count largest_bytes last_sequence")
 """One row per operator and call site that raised memory last: their blocks in use that the last step allocated.
 
 operator: null outside of operators.
 last_sequence: MALLOC of the latest of them.
 """
 
-STEP_PEAK_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "step": pl.Int64(), "peak_bytes": pl.Int64()})
+STEP_PEAK_SCHEMA: Final = _schema("device step peak_bytes")
 """One row per step that has ended: the most that was in use in it."""
 
 
@@ -262,7 +234,6 @@ class _DeviceMemory:
 
     def __init__(self, recording: Recording, blocks: pl.DataFrame, device: int, steps: StepBounds) -> None:
         self._recording = recording
-        self._all_blocks = blocks
         self._device = device
         self._steps = steps
         counted = framework_blocks(blocks.select(_COLUMNS).filter(pl.col("device") == device))
@@ -290,10 +261,9 @@ class _DeviceMemory:
         operator, site, request = self._allocation(event, sequence)
         since = self._recent_since(sequence)
         step_peaks = self._step_peaks()
-        has_segments = self._device >= 0
-        gaps = find_fragmentation(self._recording, sequence, device=self._device) if has_segments else None
-        is_failure_itself = sequence in attempts["sequence"]
-        cause = find_cause(self._recording, sequence, self._all_blocks, gaps) if is_failure_itself else None
+        gaps = find_fragmentation(self._recording, sequence, device=self._device) if self._device >= 0 else None
+        is_failure = sequence in attempts["sequence"]
+        cause = find_cause(self._recording, sequence, gaps) if is_failure else None
         return DevicePeak(
             device=self._device,
             moment=moment,
@@ -329,7 +299,7 @@ class _DeviceMemory:
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
         if event["kind"][0] == EventKind.OOM:
-            site = failing_site(self._recording, event.row(0, named=True)) or NO_CALL_SITE
+            site = failing_call_site(self._recording, event.row(0, named=True))[0] or NO_CALL_SITE
         else:
             site = call_sites(self._recording, event)["site"][0]
         block = self._blocks.filter(pl.col("malloc_sequence") == sequence)["name"]
@@ -338,9 +308,9 @@ class _DeviceMemory:
 
     def _pools(self, in_use: pl.DataFrame, sequence: int) -> pl.DataFrame:
         reported = reported_reserves(self._recording.events, self._device, sequence)
-        used = in_use.group_by("pool").agg(size_bytes=pl.col("size").sum(), block_count=pl.len())
         return (
-            used.join(reported, on="pool", how="full", coalesce=True)
+            _summed(in_use, "pool")
+            .join(reported, on="pool", how="full", coalesce=True)
             .with_columns(pl.col("size_bytes", "block_count").fill_null(0), device=pl.lit(self._device))
             .filter((pl.col("size_bytes") > 0) | (pl.col("reserved_bytes") > 0))
             .select(POOL_SCHEMA.names())
@@ -351,14 +321,7 @@ class _DeviceMemory:
     def _sites(self, in_use: pl.DataFrame, timestamp_ns: int) -> pl.DataFrame:
         keys = ["device", "pool", "site_id"]
         sites = (
-            in_use.group_by(keys)
-            .agg(
-                size_bytes=pl.col("size").sum(),
-                block_count=pl.len(),
-                largest_bytes=pl.col("size").max(),
-                oldest_sequence=pl.col("malloc_sequence").min(),
-                oldest_ns=pl.col("allocated_ns").min(),
-            )
+            _summed(in_use, *keys)
             .join(self._site_texts, on="site_id")
             .sort("size_bytes", "site_path", "pool", descending=[True, False, False])
             .with_row_index("group")
@@ -366,18 +329,14 @@ class _DeviceMemory:
         chosen = sites.head(MOST_SAVINGS).select(*keys, pl.col("group").cast(pl.Int64))
         lives = self._blocks.select("malloc_sequence", "free_sequence", "size", *keys)
         peak, _, without = peaks_without(lives, lives.join(chosen, on=keys))
-        saved = pl.DataFrame({"group": list(without), "peak_without_bytes": list(without.values())})
         step = pl.Series(self._steps.step_of(sites["oldest_sequence"].to_numpy()))
         return (
-            sites.join(saved.cast({"group": pl.UInt32, "peak_without_bytes": pl.Int64}), on="group", how="left")
-            .sort("group")
-            .with_columns(
-                oldest_age_ns=(pl.lit(timestamp_ns) - pl.col("oldest_ns").cast(pl.Int64))
-                if timestamp_ns
-                else pl.lit(None),
+            sites.with_columns(
+                oldest_age_ns=(timestamp_ns or None) - pl.col("oldest_ns").cast(pl.Int64),
                 oldest_step=step if len(self._steps.begins) else pl.lit(None),
-                saved_bytes=peak - pl.col("peak_without_bytes"),
+                peak_without_bytes=pl.col("group").replace_strict(without, default=None, return_dtype=pl.Int64),
             )
+            .with_columns(saved_bytes=peak - pl.col("peak_without_bytes"))
             .select(SITE_SCHEMA.names())
             .cast(SITE_SCHEMA)
         )
@@ -409,17 +368,23 @@ def _check_moment(recording: Recording, at: int | None) -> None:
         raise ValueError(message)
 
 
+def _summed(blocks: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Returns for each group of blocks what the tables of this module have of it."""
+    return blocks.group_by(keys).agg(
+        size_bytes=pl.col("size").sum(),
+        block_count=pl.len(),
+        largest_bytes=pl.col("size").max(),
+        oldest_sequence=pl.col("malloc_sequence").min(),
+        oldest_ns=pl.col("allocated_ns").min(),
+        last_sequence=pl.col("malloc_sequence").max(),
+    )
+
+
 def _owners(in_use: pl.DataFrame) -> pl.DataFrame:
     folded = {owner: without_module(owner) for owner in in_use["owner"].unique()}
     return (
         in_use.with_columns(pl.col("owner").replace(folded))
-        .group_by("device", "pool", "owner")
-        .agg(
-            size_bytes=pl.col("size").sum(),
-            block_count=pl.len(),
-            largest_bytes=pl.col("size").max(),
-            oldest_sequence=pl.col("malloc_sequence").min(),
-        )
+        .pipe(_summed, "device", "pool", "owner")
         .select(OWNER_SCHEMA.names())
         .cast(OWNER_SCHEMA)
         .sort("size_bytes", "owner", "pool", descending=[True, False, False])
@@ -430,13 +395,7 @@ def _recent(blocks: pl.DataFrame, site_texts: pl.DataFrame) -> pl.DataFrame:
     # Blocks that were there when the recording began came at some time before.
     new = blocks.filter(pl.col("flags") & int(EventFlag.SHADOW) == 0)
     return (
-        new.group_by("device", "name", "site_id")
-        .agg(
-            size_bytes=pl.col("size").sum(),
-            block_count=pl.len(),
-            largest_bytes=pl.col("size").max(),
-            last_sequence=pl.col("malloc_sequence").max(),
-        )
+        _summed(new, "device", "name", "site_id")
         .join(site_texts, on="site_id")
         .rename({"name": "operator"})
         .sort("size_bytes", "last_sequence", descending=[True, False])
@@ -449,12 +408,8 @@ def _growth(step_peaks: pl.DataFrame) -> PeakGrowth:
     peaks = step_peaks["peak_bytes"].to_numpy()[WARM_UP_STEPS:]
     if len(peaks) < LEAST_STEPS:
         return PeakGrowth(len(peaks), None, None)
-    positions = np.unique(np.linspace(0, len(peaks) - 1, min(len(peaks), _MOST_STEPS)).astype(np.int64))
-    series = peaks[positions].astype(np.float64)[None, :]
-    whole = trends(series)
-    latter = series[:, len(positions) // 2 :]
-    half = trends(latter) if latter.shape[1] >= LEAST_STEPS else whole
-    is_growing = max(whole.significance[0], half.significance[0]) <= SIGNIFICANCE and whole.slope[0] > 0 < half.slope[0]
+    chosen = positions(0, len(peaks) - 1)
+    found = growth(peaks[chosen].astype(np.float64)[None, :], LEAST_STEPS)
     # Of a long run only some steps are in the series: a position is several steps.
-    slope = float(whole.slope[0]) * (len(positions) - 1) / (len(peaks) - 1)
-    return PeakGrowth(len(peaks), slope, bool(is_growing))
+    slope = float(found.slope[0]) * (len(chosen) - 1) / (len(peaks) - 1)
+    return PeakGrowth(len(peaks), slope, bool(found.significance[0] <= SIGNIFICANCE))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.analysis.fragmentation.fragmentation import Fragmentation, find_fragmentation
 from msmemscope.model.events import EventKind
 from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
@@ -18,6 +17,9 @@ from msmemscope.recording.pool_segments import pool_segments, reported_reserves
 from msmemscope.recording.timeline import blocks_in_use
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
     from msmemscope.recording import Recording
 
 LEAST_DEVICE_BYTES: Final = 4 << 30
@@ -73,21 +75,17 @@ class MemoryFigures:
     @property
     def free_bytes(self) -> int | None:
         """Free on the device."""
-        if self.capacity_bytes is None or self.device_used_bytes is None:
-            return None
-        return max(self.capacity_bytes - self.device_used_bytes, 0)
+        return _difference(self.capacity_bytes, self.device_used_bytes)
 
     @property
     def slack_bytes(self) -> int | None:
         """Free in the reserve of the pools."""
-        return None if self.reserved_bytes is None else max(self.reserved_bytes - self.in_use_bytes, 0)
+        return _difference(self.reserved_bytes, self.in_use_bytes)
 
     @property
     def other_bytes(self) -> int | None:
         """In use on the device by others than this process."""
-        if self.device_used_bytes is None or self.process_bytes is None:
-            return None
-        return max(self.device_used_bytes - self.process_bytes, 0)
+        return _difference(self.device_used_bytes, self.process_bytes)
 
     @property
     def unattributed_bytes(self) -> int | None:
@@ -95,13 +93,9 @@ class MemoryFigures:
 
         Where the size of the device is not known either, the least that it is.
         """
-        if self.reserved_bytes is None:
-            return None
-        if self.device_used_bytes is not None:
-            return None if self.process_bytes is not None else max(self.device_used_bytes - self.reserved_bytes, 0)
-        if self.reported_free_bytes is None:
-            return None
-        return max(LEAST_DEVICE_BYTES - self.reserved_bytes - self.reported_free_bytes, 0)
+        if self.device_used_bytes is None:
+            return _difference(_difference(LEAST_DEVICE_BYTES, self.reported_free_bytes), self.reserved_bytes)
+        return _difference(self.device_used_bytes, self.reserved_bytes) if self.process_bytes is None else None
 
     @property
     def more_bytes(self) -> int:
@@ -114,6 +108,36 @@ class MemoryFigures:
         if self.capacity_bytes is None or self.device_used_bytes is None:
             return None
         return self.device_used_bytes - (self.slack_bytes or 0) + self.more_bytes - self.capacity_bytes
+
+    @property
+    def is_room(self) -> bool:
+        """Whether there would be enough for the step without gaps."""
+        return self.missing_bytes is not None and self.missing_bytes <= 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the device had less than was asked for."""
+        return self.free_bytes is not None and self.free_bytes < self.request_bytes
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether torch refused by itself and no driver was asked.
+
+        Where the driver was not observed, as on CUDA devices, what was free tells it.
+        """
+        return self.function.startswith("torch.") and (self.outside_bytes is not None or not self.is_full)
+
+    @property
+    def lacking_bytes(self) -> int:
+        """What would have to be free for the step to finish, the gaps being what they are."""
+        if not self.is_full:
+            return self.request_bytes
+        # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
+        return max(self.missing_bytes or 0, self.request_bytes - (self.free_bytes or 0))
+
+
+def _difference(larger: int | None, smaller: int | None) -> int | None:
+    return None if larger is None or smaller is None else max(larger - smaller, 0)
 
 
 def failure_of(recording: Recording, sequence: int) -> dict[str, Any]:
@@ -129,49 +153,55 @@ def failure_of(recording: Recording, sequence: int) -> dict[str, Any]:
     return found.row(0, named=True)
 
 
-def memory_figures(
-    recording: Recording, sequence: int, blocks: pl.DataFrame, gaps: Fragmentation | None = None
-) -> MemoryFigures:
-    """Collect what the cause of an OOM event is decided by; arguments and errors as for `find_cause`."""
-    events = recording.events
-    failure = failure_of(recording, sequence)
-    device = failure["device"]
-    function = failure["function"]
-    on_device = blocks.filter(pl.col("device") == device)
-    alive = blocks_in_use(on_device, sequence)
-    pooled = alive.filter(pl.col("pool") != Pool.HAL)
+def most_of(blocks: pl.DataFrame, column: str, size: str = "size") -> str:
+    """Return the text of a column that most bytes have, which are in another one; empty for none."""
+    sums = blocks.drop_nulls(column).group_by(column).agg(pl.col(size).sum())
+    return str(sums.sort(size, column, descending=[True, False])[column][0]) if len(sums) else ""
+
+
+def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragmentation | None) -> MemoryFigures:
+    """Collect what the cause of a failure is decided by.
+
+    Args:
+        recording: Of the process.
+        failure: By `failure_of`.
+        gaps: On its device then; None for a host.
+    """
+    device, sequence = failure["device"], failure["sequence"]
+    blocks = recording.blocks.filter(pl.col("device") == device)
+    alive = blocks_in_use(blocks, sequence)
     driver = alive.filter(pl.col("pool") == Pool.HAL)
     granted = granted_pieces(recording, failure, driver)
     driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
-    pending = int(granted["size"].sum())
-    in_use = int(pooled["size"].sum())
+    driver_bytes, pending = int(driver["size"].sum()), int(granted["size"].sum())
     state = SnapshotFigures.of_failure(recording, failure)
-    has_blocks = not on_device.is_empty()
-    if not has_blocks and state.allocated_bytes is not None:
-        in_use = state.allocated_bytes  # nobody recorded its blocks, as on CUDA devices
-    used_by_all, used_by_process = _usage(events, sequence, device)
+    used_by_all, used_by_process = _usage(recording.events, sequence, device)
     if state.total_bytes is not None and state.free_bytes is not None:
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
         used_by_all = state.total_bytes - state.free_bytes
-    known_driver = int(driver["size"].sum()) if device >= 0 and not driver.is_empty() else None
-    pinned = driver if device < 0 else driver.clear()
+    if used_by_process is None and gaps is not None and not driver.is_empty():
+        used_by_process = driver_bytes + pending
     figures = MemoryFigures(
         device=device,
-        function=function,
+        function=failure["function"],
         request_bytes=int(failure["size"]) + pending,
-        in_use_bytes=in_use,
+        in_use_bytes=int(alive.filter(pl.col("pool") != Pool.HAL)["size"].sum()),
         capacity_bytes=state.total_bytes,
         reported_free_bytes=state.free_bytes if state.total_bytes is None else None,
         device_used_bytes=None if used_by_all is None else max(used_by_all - pending, 0),
-        pinned_bytes=int(pinned["size"].sum()),
-        process_bytes=known_driver if used_by_process is None else max(used_by_process - pending, 0),
+        pinned_bytes=driver_bytes if gaps is None else 0,
+        process_bytes=None if used_by_process is None else max(used_by_process - pending, 0),
     )
-    if device < 0:
+    if not blocks.is_empty():
+        return (
+            _within_limit(figures, state) if gaps is None else _with_reserve(figures, recording, gaps, blocks, driver)
+        )
+    if state.allocated_bytes is not None:
+        # Nobody recorded its blocks, as on CUDA devices.
+        figures = dataclasses.replace(figures, in_use_bytes=state.allocated_bytes)
+    if gaps is None:
         return _within_limit(figures, state)
-    if not has_blocks:
-        return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
-    known_gaps = find_fragmentation(recording, sequence, device=device) if gaps is None else gaps
-    return _with_reserve(figures, recording, known_gaps, (on_device, driver))
+    return dataclasses.replace(figures, reserved_bytes=state.reserved_bytes)
 
 
 def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigures:
@@ -186,36 +216,28 @@ def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigur
 
 
 def _with_reserve(
-    figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: tuple[pl.DataFrame, pl.DataFrame]
+    figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: pl.DataFrame, driver: pl.DataFrame
 ) -> MemoryFigures:
-    """Adds what the pools hold, and what of the driver's memory they do not.
-
-    Args:
-        figures: Without it.
-        recording: Of the process.
-        gaps: On the device, at the failure.
-        blocks: All of the device, and those of the driver that are alive.
-    """
-    on_device, driver = blocks
-    of_pools = on_device.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))
-    first = of_pools["malloc_sequence"].min()
-    is_reserve = pool_segments(driver, on_device, recording.events.filter(pl.col("device") == figures.device))
+    """Adds what the pools hold of the device with some blocks, and what of the driver's memory that is alive they do not."""
+    is_reserve = pool_segments(driver, blocks, recording.events.filter(pl.col("device") == figures.device))
     # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
         reported = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
         reserved = int(reported.sum()) if len(reported) else None
     is_placed = not gaps.totals.is_empty() and gaps.totals["unplaced_bytes"][0] == 0
-    outside = driver.clear() if first is None else driver.filter(~is_reserve)
+    first = blocks.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))["malloc_sequence"].min()
     modules = recording.attributes.select("attribute_id", "module")
-    outside = outside.join(modules, on="attribute_id", how="left", maintain_order="left").with_columns(
-        owner=pl.coalesce("owner", driver_owners(pl.col("module"), figures.device))
+    outside = (
+        driver.filter(~is_reserve & (first is not None))
+        .join(modules, on="attribute_id", how="left", maintain_order="left")
+        .with_columns(owner=pl.coalesce("owner", driver_owners(pl.col("module"), figures.device)))
     )
-    is_own = pl.col("module").eq_missing(pl.lit(PROGRAM_MODULE))
-    grown = outside.filter((pl.col("malloc_sequence") > first) | is_own) if first is not None else outside
-    owner = _largest(grown, "owner")
-    sites = call_sites(recording, grown)
-    of_owner = grown.filter(pl.col("owner") == owner).join(sites, on=STACK_COLUMNS, how="left")
+    grown = outside.filter(
+        (pl.col("malloc_sequence") > pl.lit(first)) | pl.col("module").eq_missing(pl.lit(PROGRAM_MODULE))
+    )
+    owner = most_of(grown, "owner")
+    of_owner = grown.filter(pl.col("owner") == owner).join(call_sites(recording, grown), on=STACK_COLUMNS, how="left")
     return dataclasses.replace(
         figures,
         reserved_bytes=reserved,
@@ -223,14 +245,8 @@ def _with_reserve(
         outside_bytes=None if driver.is_empty() else int(outside["size"].sum()),
         outside_growth_bytes=None if driver.is_empty() else int(grown["size"].sum()),
         outside_owner=owner,
-        outside_site=_largest(of_owner, "site"),
+        outside_site=most_of(of_owner, "site"),
     )
-
-
-def _largest(blocks: pl.DataFrame, column: str) -> str:
-    """Returns the value of a column that most bytes have; empty for none."""
-    sums = blocks.drop_nulls(column).group_by(column).agg(pl.col("size").sum())
-    return str(sums.sort("size", column, descending=[True, False])[column][0]) if len(sums) else ""
 
 
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:

@@ -24,9 +24,9 @@ from msmemscope.analysis.leaks.trends import live_series
 from msmemscope.analysis.peak.candidates import (
     LEAST_JUMP,
     Candidate,
+    candidate_of,
     is_of_model,
     is_of_optimizer,
-    largest_site,
 )
 from msmemscope.analysis.peak.cause_words import Cause
 from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
@@ -73,22 +73,11 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     for cause, is_kind in ((Cause.FAILED_ATTEMPT, is_exception), (Cause.CYCLES, is_cycle)):
         blocks = held.filter(is_kind)
         if not blocks.is_empty():
-            yield _of_blocks(cause, blocks, step)
+            yield candidate_of(cause, blocks, step)
     # What fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     yield from _over_steps(rest, step)
     yield from _within_stretch(rest, step)
-
-
-def _of_blocks(cause: Cause, blocks: pl.DataFrame, step: FailingStep, less_bytes: int = 0) -> Candidate:
-    return Candidate(
-        cause,
-        int(blocks["size"].sum()) - less_bytes,
-        largest_site(blocks),
-        step.least_need_bytes,
-        blocks.height,
-        main_holder(blocks),
-    )
 
 
 def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
@@ -96,12 +85,10 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     ended = step.ended
     if ended < _FEWEST_STEPS:
         return
-    born = step.bounds.ends_before(step.blocks["malloc_sequence"].to_numpy()) + 1
-    freed = step.blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
-    died = np.minimum(step.bounds.ends_before(freed), ended)
-    outliving = step.blocks.with_columns(first_end=pl.Series(born), last_end=pl.Series(died))
-    outliving = outliving.filter(pl.col("last_end") >= pl.col("first_end")).with_columns(
-        group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1
+    outliving = (
+        step.blocks.with_columns(pl.col("last_end").clip(upper_bound=ended))
+        .filter(pl.col("last_end") >= pl.col("first_end"))
+        .with_columns(group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1)
     )
     if outliving.is_empty():
         return
@@ -109,34 +96,20 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     groups, steps = int(group.max()) + 1, np.arange(1, ended + 1, dtype=np.int64)
     live = live_series(group, groups, outliving, steps)
     count = live_series(group, groups, outliving.with_columns(size=pl.lit(1)), steps)
-    growing = np.flatnonzero(_is_growing(live))
-    caches = _cache_groups(outliving, step)
-    is_cache = {
-        number: number in caches or (bool(count[number, -1] == count[number, 0]) and _is_joined(outliving, number))
-        for number in growing.tolist()
-    }
-    sites = outliving.select("group", *_SITE).unique("group")
-    for cause, wanted in ((Cause.LEAK, False), (Cause.KV_CACHE, True)):
-        numbers = [number for number, one in is_cache.items() if one is wanted]
-        if numbers:
-            first = int(sum(live[number, 0] for number in numbers))
-            chosen = sites.filter(pl.col("group").is_in(numbers))
-            blocks = held.join(chosen.select(_SITE), on=_SITE, how="semi", maintain_order="left")
-            # What the failing step itself has of these lines is not kept yet.
-            ended_blocks = blocks.filter(pl.col("malloc_sequence") < step.begin)
-            grown = int(ended_blocks["size"].sum()) - first
-            if grown > 0:
-                yield _of_blocks(cause, ended_blocks, step, less_bytes=first)
-
-
-def _cache_groups(outliving: pl.DataFrame, step: FailingStep) -> frozenset[int]:
-    stacks = outliving.select("group", "python_stack_id").unique().iter_rows()
-    return frozenset(group for group, stack in stacks if _CACHE.search(step.texts.get(stack, "")))
-
-
-def _is_joined(outliving: pl.DataFrame, group: int) -> bool:
-    names = outliving.filter(pl.col("group") == group)["name"].drop_nulls().unique()
-    return any(_JOINING.search(name) for name in names)
+    growing = outliving.filter(pl.col("group").is_in(np.flatnonzero(_is_growing(live))))
+    numbers: dict[Cause, list[int]] = {Cause.LEAK: [], Cause.KV_CACHE: []}
+    for number, stacks, names in growing.group_by("group").agg(pl.col("python_stack_id", "name").unique()).iter_rows():
+        is_joined = count[number, -1] == count[number, 0] and any(_JOINING.search(name or "") for name in names)
+        is_cache = is_joined or any(_CACHE.search(step.texts.get(stack, "")) for stack in stacks)
+        numbers[Cause.KV_CACHE if is_cache else Cause.LEAK].append(number)
+    # What the failing step itself has of these lines is not kept yet.
+    ended_blocks = held.filter(pl.col("malloc_sequence") < step.begin)
+    for cause, chosen in numbers.items():
+        sites = growing.filter(pl.col("group").is_in(chosen)).select(_SITE).unique()
+        blocks = ended_blocks.join(sites, on=_SITE, how="semi", maintain_order="left")
+        found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
+        if found.freed_bytes > 0:
+            yield found
 
 
 def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -153,39 +126,31 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
     """What has been collected since the last good step, or in a run without steps."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
     own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
-        container=container_of(pl.col("held_by"))
+        key=pl.coalesce(container_of(pl.col("held_by")), "site_path")
     )
     joined = _joined(own, step)
     if joined is not None:
         yield joined
-    usual = step.usual
-    usual_bytes, usual_blocks = (0, 0) if usual is None else (usual.own_bytes, usual.own_blocks)
+    usual_bytes, usual_blocks = step.usual
     size = int(own["size"].sum())
     if size < LEAST_JUMP * usual_bytes or own.height < _LEAST_RATIO * usual_blocks:
         return
     allocated = step.blocks.filter(pl.col("malloc_sequence") >= step.begin)
     births = allocated["malloc_sequence"]
     groups = (
-        own.with_columns(
-            birth=pl.Series(births.search_sorted(own["malloc_sequence"])),
-            key=pl.coalesce("container", "site_path"),
-        )
+        own.with_columns(birth=pl.Series(births.search_sorted(own["malloc_sequence"])))
         .group_by("key")
         .agg(pl.col("size").sum(), largest=pl.col("size").max(), span=pl.col("birth").max() - pl.col("birth").min())
-        .filter(
-            (pl.col("size") >= _FEWEST_KEPT * pl.col("largest")) & (pl.col("span") >= _LEAST_SPAN * allocated.height)
-        )
+        .filter(pl.col("size") >= _FEWEST_KEPT * pl.col("largest"), pl.col("span") >= _LEAST_SPAN * allocated.height)
         .sort("size", "key", descending=[True, False])
     )
     if groups.is_empty():
         return
-    blocks = own.filter(pl.coalesce("container", "site_path") == groups["key"][0])
+    blocks = own.filter(pl.col("key") == groups["key"][0])
     of_lines = allocated.join(blocks.select("site_path").unique(), on="site_path", how="semi", maintain_order="left")
     if int(blocks["size"].sum()) < _LEAST_OF_MOST * MemoryUse.of(of_lines).peak_bytes:
         return
-    is_cache = _CACHE.search(main_holder(blocks)) is not None
-    cause = Cause.KV_CACHE if is_cache else Cause.KEPT
-    found = _of_blocks(cause, blocks, step)
+    found = candidate_of(_kind(main_holder(blocks)), blocks, step)
     # That it is more than usual says that it is the cause; all of it would be free.
     if found.freed_bytes > usual_bytes:
         yield found
@@ -203,6 +168,9 @@ def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:
         is_rising = np.diff(sizes) > 0
         if len(sizes) >= _FEWEST_JOINED and is_rising.mean() >= _LEAST_RISING and _JOINING.search(block["name"] or ""):
             blocks = own.filter(pl.col("malloc_sequence") == block["malloc_sequence"])
-            is_cache = _CACHE.search(step.texts.get(block["python_stack_id"], "")) is not None
-            return _of_blocks(Cause.KV_CACHE if is_cache else Cause.KEPT, blocks, step)
+            return candidate_of(_kind(step.texts.get(block["python_stack_id"], "")), blocks, step)
     return None
+
+
+def _kind(text: str) -> Cause:
+    return Cause.KV_CACHE if _CACHE.search(text) else Cause.KEPT

@@ -11,10 +11,23 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.options import QuestionOptions, WholeNumber, option
 from msmemscope.analysis.peak.cause import OutOfMemoryCause, find_cause
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.events import ACCESS_KINDS, OOM_SNAPSHOT_AFTER_NAME, OOM_SNAPSHOT_NAME, WATCH_KINDS, EventKind
+from msmemscope.model.events import (
+    ACCESS_KINDS,
+    OOM_SNAPSHOT_AFTER_NAME,
+    OOM_SNAPSHOT_NAME,
+    WATCH_KINDS,
+    EventFlag,
+    EventKind,
+)
 from msmemscope.model.pools import Pool
-from msmemscope.recording.block_sets import NO_PYTHON_STACK, OUTSIDE_OPERATORS, BlockSet, describe_blocks
-from msmemscope.recording.call_sites import failing_site
+from msmemscope.recording.block_sets import (
+    BEFORE_RECORDING,
+    NO_PYTHON_STACK,
+    OUTSIDE_OPERATORS,
+    BlockSet,
+    describe_blocks,
+)
+from msmemscope.recording.call_sites import failing_call_site
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.failed_allocations import SnapshotFigures, failed_attempts, granted_pieces
 from msmemscope.recording.source_lines import source_lines
@@ -31,7 +44,7 @@ ONLY_SNAPSHOTS: Final = (
 )
 
 FAILURE_KINDS: Final = tuple(
-    kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventKind.FUNCTION_CALL}
+    kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventFlag, EventKind.FUNCTION_CALL}
 )
 """Kinds of events that the answer is made of: the others can be left out where memory is short."""
 
@@ -52,13 +65,6 @@ FAILURE_SCHEMA: Final = pl.Schema(
     }
 )
 """One row per failed allocation; the columns are fields of `OutOfMemory`, and of its cause."""
-
-
-_OF_CAUSE: Final = ("cause", "remedy", "verdict")
-
-
-def _texts_of(cause: OutOfMemoryCause) -> list[str]:
-    return [cause.cause.value, cause.remedy.value, cause.verdict]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +146,13 @@ class OutOfMemoryResult:
 
     def to_polars(self) -> pl.DataFrame:
         """Returns FAILURE_SCHEMA: one row per failure that is described."""
-        of_failure = [name for name in FAILURE_SCHEMA if name not in _OF_CAUSE]
-        rows = [
-            [getattr(failure, name) for name in of_failure]
-            + ([None] * len(_OF_CAUSE) if failure.cause is None else _texts_of(failure.cause))
-            for failure in self.failures
-        ]
-        return pl.DataFrame(rows, schema=FAILURE_SCHEMA, orient="row")
+        rows = []
+        for failure in self.failures:
+            cause = failure.cause
+            texts = {} if cause is None else {**vars(cause), "cause": cause.cause.value, "remedy": cause.remedy.value}
+            values = {**vars(failure), "cause": None, **texts}
+            rows.append([values.get(name) for name in FAILURE_SCHEMA])
+        return pl.DataFrame(rows, FAILURE_SCHEMA, orient="row")
 
 
 def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | None = None) -> OutOfMemoryResult:
@@ -176,59 +182,50 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
 
 
 def _failed_calls(recording: Recording) -> pl.DataFrame:
-    """Returns the last attempt at each allocation that failed, with how many `attempts` there were."""
-    failed = failed_attempts(recording).filter(~pl.col("is_served"))
-    grouped = failed.group_by("call", maintain_order=True)
-    return grouped.agg(pl.all().last(), attempts=pl.len().cast(pl.Int64))
-
-
-def _alive_at(recording: Recording, failure: Mapping[str, Any]) -> pl.DataFrame:
-    return blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
+    """Returns the last attempt at each allocation that failed."""
+    return failed_attempts(recording).filter(~pl.col("is_served")).unique("call", keep="last", maintain_order=True)
 
 
 def _describe(
     recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions, last: Collection[int]
 ) -> OutOfMemory:
-    alive = _alive_at(recording, failure)
-    single = framework_blocks(alive)
+    alive = blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
     granted = granted_pieces(recording, failure, alive.filter(pl.col("pool") == Pool.HAL))
     stacks = alive["python_stack_id"].unique()
     lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(stacks.implode())))
     modules = driver_modules(recording)
-    lines_by_stack = dict(lines.iter_rows())
+    named = (
+        framework_blocks(alive).join(lines, left_on="python_stack_id", right_on="id", how="left").with_columns(count=1)
+    )
+    alike = named.sort("malloc_sequence").group_by("pool", "size", "name", "text")
     return OutOfMemory(
         **{name: failure[name] for name in ("sequence", "timestamp_ns", "device", "thread_id", "function", "attempts")},
         size_bytes=failure["size"] + int(granted["size"].sum()),
         was_given_up=failure["given_up_at"] is not None,
-        source_line=failing_site(recording, failure) or NO_PYTHON_STACK,
+        source_line=failing_call_site(recording, failure)[0] or NO_PYTHON_STACK,
         state=SnapshotFigures.of_failure(recording, failure).by_name,
         alive=tuple(
             AlivePool(pool, describe_blocks(part, lines, options.limit, modules))
             for (pool,), part in sorted(alive.partition_by("pool", as_dict=True).items())
         ),
-        largest=_listed(_largest_alike(single, lines, options.limit), ["size"], lines_by_stack),
-        most_recent=_listed(single.top_k(options.limit, by="malloc_sequence"), [], lines_by_stack),
+        largest=_listed(
+            alike.agg(pl.exclude("count").last(), count=pl.len()), "size", "malloc_sequence", limit=options.limit
+        ),
+        most_recent=_listed(named, "malloc_sequence", limit=options.limit),
         cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in last else None,
     )
 
 
-def _largest_alike(blocks: pl.DataFrame, lines: pl.DataFrame, limit: int) -> pl.DataFrame:
-    """Returns the latest of the blocks that are alike, with their `count`: the largest ones."""
-    named = blocks.join(lines, left_on="python_stack_id", right_on="id", how="left", maintain_order="left")
-    alike = named.sort("malloc_sequence").group_by("pool", "size", "name", "text").agg(pl.all().last(), count=pl.len())
-    return alike.top_k(limit, by=["size", "malloc_sequence"])
-
-
-def _listed(blocks: pl.DataFrame, order: list[str], lines: Mapping[int, str]) -> tuple[AliveBlock, ...]:
-    return tuple(
-        AliveBlock(
-            pool=row["pool"],
-            address=row["address"],
-            size_bytes=row["size"],
-            allocated_ns=row["allocated_ns"],
-            operator=row["name"] or OUTSIDE_OPERATORS,
-            source_line=lines.get(row["python_stack_id"], NO_PYTHON_STACK),
-            count=row.get("count", 1),
+def _listed(blocks: pl.DataFrame, *order: str, limit: int) -> tuple[AliveBlock, ...]:
+    is_older = pl.col("flags") & int(EventFlag.SHADOW) != 0
+    rows = (
+        blocks.sort(order, descending=True)
+        .head(limit)
+        .select(
+            *("pool", "address", "allocated_ns", "count"),
+            size_bytes="size",
+            operator=pl.col("name").fill_null(OUTSIDE_OPERATORS),
+            source_line=pl.coalesce("text", pl.when(is_older).then(pl.lit(BEFORE_RECORDING)), pl.lit(NO_PYTHON_STACK)),
         )
-        for row in blocks.sort(*order, "malloc_sequence", descending=True).iter_rows(named=True)
     )
+    return tuple(AliveBlock(**row) for row in rows.iter_rows(named=True))

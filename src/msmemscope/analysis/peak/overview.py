@@ -15,13 +15,13 @@ from msmemscope.recording.source_lines import source_lines
 from msmemscope.recording.timeline import MemoryCurve, blocks_in_use, memory_curve, peak_moments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from msmemscope.analysis.peak.out_of_memory import OutOfMemoryResult
     from msmemscope.formats.event_log import Capture
     from msmemscope.recording import Recording
 
-DEFAULT_LIMIT: Final = 5
+MOST_SHARES: Final = 5
 """Shares that are listed by name."""
 _OF_CURVES: Final = ("device", "pool", "malloc_sequence", "free_sequence", "size", "allocated_ns", "freed_ns")
 CURVE_POINTS: Final = 60
@@ -73,7 +73,6 @@ class MemoryOverview:
 def memory_overview(
     capture: Capture,
     *,
-    limit: int = DEFAULT_LIMIT,
     leaked: pl.Series | None = None,
     read: Recording | None = None,
     out_of_memory: OutOfMemoryResult | None = None,
@@ -82,54 +81,54 @@ def memory_overview(
 
     Args:
         capture: The process concerned.
-        limit: How many operators and source lines to list by name.
         leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
         read: Its events about memory, among others, if they have been read: they are not read again.
         out_of_memory: What was found of its failed allocations; None where none failed.
     """
     counts = capture.kind_counts()
     recording = read if read is not None else recording_without_stacks(capture, _KINDS)
-    blocks = recording.blocks
-    moments = peak_moments(blocks)
-    # Only stacks of blocks that will be shown are looked up: a capture has far more.
-    kept = blocks if leaked is None else blocks.filter(~pl.col("malloc_sequence").is_in(leaked.implode()))
-    shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), never_freed_blocks(kept))]
-    lines, modules = source_lines(capture.python_stack_frame(pl.concat(shown))), driver_modules(recording)
-    return MemoryOverview(
-        event_count=capture.event_count(),
-        events_by_kind=dict(counts),
-        peaks=find_peaks(blocks, moments, lines, limit, modules),
-        never_freed=find_never_freed(kept, lines, limit, modules),
-        out_of_memory=out_of_memory,
-    )
+    kept = recording.blocks
+    if leaked is not None:
+        kept = kept.filter(~pl.col("malloc_sequence").is_in(leaked.implode()))
+    return _overview(recording, counts, kept, capture.python_stack_frame, out_of_memory)
 
 
-def recording_overview(
-    recording: Recording, *, limit: int = DEFAULT_LIMIT, out_of_memory: OutOfMemoryResult | None = None
-) -> MemoryOverview:
+def recording_overview(recording: Recording, *, out_of_memory: OutOfMemoryResult | None = None) -> MemoryOverview:
     """Sum up a process that has been read; what was never freed is left out.
 
     Args:
         recording: Any.
-        limit: How many operators and source lines to list by name.
         out_of_memory: What was found of its failed allocations, if that was looked at.
     """
     counts: dict[int, int] = dict(recording.events["kind"].value_counts().iter_rows())
-    moments = peak_moments(recording.blocks)
-    at_peaks = [recording.blocks.clear(), *blocks_at_peaks(recording.blocks, moments)]
-    shown = pl.concat([part["python_stack_id"] for part in at_peaks])
-    lines = source_lines(recording.python_stacks.filter(pl.col("id").is_in(shown.unique().implode())))
+
+    def stacks(ids: pl.Series) -> pl.DataFrame:
+        return recording.python_stacks.filter(pl.col("id").is_in(ids.unique().implode()))
+
+    return _overview(recording, counts, recording.blocks.clear(), stacks, out_of_memory)
+
+
+def _overview(
+    recording: Recording,
+    counts: Mapping[int, int],
+    kept: pl.DataFrame,
+    stacks: Callable[[pl.Series], pl.DataFrame],
+    out_of_memory: OutOfMemoryResult | None,
+) -> MemoryOverview:
+    blocks, moments = recording.blocks, peak_moments(recording.blocks)
+    # Only stacks of blocks that will be shown are looked up: a capture has far more.
+    shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), _never_freed(kept))]
+    lines, modules = source_lines(stacks(pl.concat(shown))), driver_modules(recording)
     return MemoryOverview(
-        event_count=recording.events.height,
-        events_by_kind=counts,
-        peaks=find_peaks(recording.blocks, moments, lines, limit, driver_modules(recording)),
-        never_freed=(),
+        event_count=sum(counts.values()),
+        events_by_kind=dict(counts),
+        peaks=find_peaks(blocks, moments, lines, MOST_SHARES, modules),
+        never_freed=find_never_freed(kept, lines, MOST_SHARES, modules),
         out_of_memory=out_of_memory,
     )
 
 
-def never_freed_blocks(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the blocks that have no FREE."""
+def _never_freed(blocks: pl.DataFrame) -> pl.DataFrame:
     return blocks.filter(pl.col("free_sequence").is_null())
 
 
@@ -174,10 +173,10 @@ def find_never_freed(
     blocks: pl.DataFrame, source_lines: pl.DataFrame, limit: int, modules: pl.DataFrame | None = None
 ) -> tuple[NeverFreed, ...]:
     """Describe the blocks of each pool that have no FREE; arguments as for `find_peaks`."""
-    rest = never_freed_blocks(blocks)
+    parts = _never_freed(blocks).partition_by("device", "pool", as_dict=True)
     return tuple(
         NeverFreed(device, pool, describe_blocks(part, source_lines, limit, modules))
-        for (device, pool), part in sorted(rest.partition_by("device", "pool", as_dict=True).items())
+        for (device, pool), part in sorted(parts.items())
     )
 
 

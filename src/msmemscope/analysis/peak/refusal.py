@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.model.caching_allocator import LEAST_OWN_SEGMENT_BYTES, MOST_SMALL_BYTES
 from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.timeline import blocks_held
+from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
     from msmemscope.recording import Recording
 
-_MOST_SMALL_BYTES: Final = 1 << 20
-_LEAST_LARGE_SEGMENT_BYTES: Final = 10 << 20
-"""A segment that is asked from the driver for a small block is smaller, one for a large block is not."""
 _MOST_HOLDERS: Final = 8
 _NAMED: Final = 3
 """Holders that text names."""
@@ -84,11 +83,6 @@ class Refusal:
     """The smallest free block that the request would have fitted in, and for which the pool was not searched again; 0 if
     there is none."""
 
-    @property
-    def named_holders(self) -> tuple[Holder, ...]:
-        """Those that text names."""
-        return self.holders[:_NAMED]
-
 
 def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmentation) -> Refusal | None:
     """Find out how a caching allocator came to refuse an allocation.
@@ -105,21 +99,22 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
     kind = kind_of(device)
     if kind is None or kind not in CACHING_POOLS or gaps.segments.is_empty():
         return None
-    # Only snapshots of torch say of a failure what was asked for; others what the driver was asked for.
-    wanted = recording.attributes.filter(pl.col("attribute_id") == failure["attribute_id"])
-    told = wanted.select("stream_id", "pool_id").row(0) if len(wanted) else (None, None)
+    # Only snapshots of torch say of a failure what was asked for; others what the driver was asked for: a segment.
     is_rounded = recording.form == "torch snapshot"
     size = int(failure["size"])
-    is_small = size <= _MOST_SMALL_BYTES if is_rounded else size < _LEAST_LARGE_SEGMENT_BYTES
+    is_small = size <= MOST_SMALL_BYTES if is_rounded else size < LEAST_OWN_SEGMENT_BYTES
     held = blocks_held(recording.blocks.filter(pl.col("device") == device), sequence)
     segments = _classified(gaps, held.filter(pl.col("pool") == int(CACHING_POOLS[kind])))
+    wanted = recording.attributes.filter(pl.col("attribute_id") == failure["attribute_id"])
+    stream, private_pool = wanted.select("stream_id", "pool_id").row(0) if len(wanted) else (None, None)
+    is_of_stream = is_rounded and stream is not None
     is_here = pl.col("is_small") == is_small
-    is_of_stream = is_rounded and told[0] is not None
     if is_of_stream:
-        is_here &= (pl.col("stream_id") == told[0]) & pl.col("pool_id").eq_missing(pl.lit(told[1], dtype=pl.String))
+        is_own_pool = pl.col("pool_id").eq_missing(pl.lit(private_pool, dtype=pl.String))
+        is_here &= (pl.col("stream_id") == stream) & is_own_pool
     own = segments.filter(is_here & (pl.col("free_bytes") > 0))
-    runs = _free_runs(gaps, own, is_joined=_grows_by_pieces(recording, device))
-    fitting = runs.filter(runs >= size)
+    runs = _free_runs(gaps, own, is_joined=_grows_by_pieces(recording, device)).to_numpy()
+    fitting = runs[runs >= size]
     waited, released = _given_back(recording.events, device, sequence)
     free = int(own["free_bytes"].sum())
     return Refusal(
@@ -129,14 +124,14 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
         is_of_stream=is_of_stream,
         free_bytes=free,
         free_segments=own.height,
-        largest_free_bytes=int(runs.to_numpy().max(initial=0)),
+        largest_free_bytes=int(runs.max(initial=0)),
         elsewhere_bytes=int(segments["free_bytes"].sum()) - free,
         holders=_holders(own, size),
-        waited_blocks=waited[0],
-        waited_bytes=waited[1],
-        released_segments=released[0],
-        released_bytes=released[1],
-        overlooked_bytes=int(fitting.to_numpy().min()) if is_of_stream and len(fitting) else 0,
+        waited_blocks=len(waited),
+        waited_bytes=int(waited.sum()),
+        released_segments=len(released),
+        released_bytes=int(released.sum()),
+        overlooked_bytes=int(fitting.min()) if is_of_stream and len(fitting) else 0,
     )
 
 
@@ -146,7 +141,7 @@ def _classified(gaps: Fragmentation, held: pl.DataFrame) -> pl.DataFrame:
     inside = held.select("address", "size", "stream_id", "pool_id").sort("address")
     placed = inside.join_asof(begins, left_on="address", right_on="segment", strategy="backward")
     shown = placed.group_by("segment").agg(
-        pl.col("stream_id", "pool_id").drop_nulls().first(), is_small=pl.col("size").max() <= _MOST_SMALL_BYTES
+        pl.col("stream_id", "pool_id").drop_nulls().first(), is_small=pl.col("size").max() <= MOST_SMALL_BYTES
     )
     return gaps.segments.join(shown, left_on="address", right_on="segment", how="left", maintain_order="left")
 
@@ -168,38 +163,66 @@ def _free_runs(gaps: Fragmentation, own: pl.DataFrame, *, is_joined: bool) -> pl
     return free.group_by(begins_run.cum_sum(), maintain_order=True).agg(pl.col("size").sum())["size"]
 
 
-def _given_back(events: pl.DataFrame, device: int, sequence: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Returns how many blocks came back, and went back to the driver, since the program's last call; each with bytes."""
+def _given_back(events: pl.DataFrame, device: int, sequence: int) -> tuple[pl.Series, pl.Series]:
+    """Returns the bytes of the blocks that came back, and that went back to the driver, since the program's last call."""
     of_driver = pl.col("pool") == Pool.HAL
     before = events.filter((pl.col("device") == device) & (pl.col("sequence") < sequence))
     is_call = pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)]) & ~of_driver
     last = before.filter(is_call)["sequence"].max()
-    since = before if last is None else before.filter(pl.col("sequence") > last)
     # The size of what ended stands with its begin.
     begins = events.select(extra="sequence", begun="size")
-    ended = since.filter(pl.col("kind").is_in([int(EventKind.FREE_COMPLETED), int(EventKind.FREE)]))
-    ended = ended.drop("size", strict=False).join(begins, on="extra", how="left")
-    parts = [ended.filter(~of_driver)["begun"], ended.filter(of_driver)["begun"]]
-    waited, released = ((len(part), int(part.sum())) for part in parts)
-    return waited, released
+    is_end = pl.col("kind").is_in([int(EventKind.FREE_COMPLETED), int(EventKind.FREE)])
+    is_since = pl.lit(last is None) | (pl.col("sequence") > pl.lit(last))
+    ended = before.filter(is_end & is_since).join(begins, on="extra", how="left")
+    return ended.filter(~of_driver)["begun"], ended.filter(of_driver)["begun"]
 
 
 def _holders(own: pl.DataFrame, size: int) -> tuple[Holder, ...]:
-    listed = own.filter(pl.col("block_count") > 0).sort("free_bytes", "address", descending=[True, False])
     # As many as have the room together; all of them if they do not.
     before = pl.col("free_bytes").cum_sum() - pl.col("free_bytes")
+    listed = own.filter(pl.col("block_count") > 0).sort("free_bytes", "address", descending=[True, False])
     chosen = listed.filter(before < size).head(_MOST_HOLDERS)
-    return tuple(
-        Holder(
-            address=row["address"],
-            size_bytes=row["size"],
-            free_bytes=row["free_bytes"],
-            largest_gap_bytes=row["largest_gap_bytes"],
-            block_count=row["block_count"],
-            pin_address=row["pin_address"],
-            pin_bytes=row["pin_size"],
-            pin_site=row["pin_site"] or row["pin_operator"] or "",
-            pin_is_freed=bool(row["pin_is_freed"]),
-        )
-        for row in chosen.iter_rows(named=True)
+    same = ("address", "free_bytes", "largest_gap_bytes", "block_count", "pin_address", "pin_is_freed")
+    site = pl.coalesce("pin_site", "pin_operator", pl.lit(""))
+    rows = chosen.select(*same, size_bytes="size", pin_bytes="pin_size", pin_site=site)
+    return tuple(Holder(**row) for row in rows.iter_rows(named=True))
+
+
+def refusal_sentences(refusal: Refusal, shorten: Callable[[str], str]) -> Iterator[str]:
+    """Write the chain: what was looked for and where, what came and went before it was refused, and what holds the room.
+
+    Args:
+        refusal: Of a failure.
+        shorten: Makes a call site short enough to be read.
+    """
+    free = "nothing free there"
+    if refusal.free_bytes:
+        largest = format_bytes(refusal.largest_free_bytes)
+        in_segments = _counted(refusal.free_segments, "segment", refusal.free_bytes, "{size} free in {count}")
+        free = f"{in_segments}, the largest block {largest}"
+    padding = f" and {refusal.padding_bytes} B of padding" if refusal.padding_bytes else ""
+    block = "" if refusal.block_bytes is None else f"{format_bytes(refusal.block_bytes)} with rounding{padding} in "
+    pool, whose = "small" if refusal.is_small else "large", "its stream" if refusal.is_of_stream else "all streams"
+    yield f"allocator: {block}the {pool} pool of {whose}: {free}"
+    if refusal.elsewhere_bytes:
+        yield f"free in segments of the other pool or of other streams: {format_bytes(refusal.elsewhere_bytes)}"
+    back = (
+        _counted(refusal.waited_blocks, "freed block", refusal.waited_bytes, "{count} ({size}) came back to the pool"),
+        _counted(
+            refusal.released_segments, "segment", refusal.released_bytes, "{count} ({size}) went back to the driver"
+        ),
     )
+    went = ", ".join(part for part in back if part) or "no segment without a block could go back to the driver"
+    yield f"right before it gave up: {went}"
+    for holder in refusal.holders[:_NAMED]:
+        at = f" at {shorten(holder.pin_site)}" if holder.pin_site else ""
+        yield (
+            f"pinned: {format_bytes(holder.free_bytes)} free of a segment of {format_bytes(holder.size_bytes)}, by a block of "
+            f"{format_bytes(holder.pin_bytes)}{at} ({'freed later' if holder.pin_is_freed else 'not freed'})"
+        )
+
+
+def _counted(count: int, noun: str, size_bytes: int, words: str) -> str:
+    """Returns words with how many of something there are and their bytes; empty for none."""
+    counted = f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+    return words.format(count=counted, size=format_bytes(size_bytes)) if count else ""

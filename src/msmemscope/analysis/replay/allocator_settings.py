@@ -11,6 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.errors import ConfigurationError
+from msmemscope.model.caching_allocator import SHARED_SEGMENT_BYTES
 from msmemscope.model.devices import KIND_NAMES, DeviceKind
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ DEFAULT_DEVICE_BYTES: Final = 64 << 30
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
-_DEFAULT_SEGMENT_BYTES: Final = 20 * _MIB
 _INTERVALS: Final = 16
 """Powers of two from 1 MiB to 64 GiB that `roundup_power2_divisions` has a value for each."""
 _LEAST_SPLIT_MB: Final = 21
@@ -38,11 +38,11 @@ class AllocatorSettings:
     """Whose allocator: torch_npu's or torch.cuda's."""
     is_expandable: bool = False
     most_split_bytes: int = NO_LIMIT
-    most_unsplit_rest_bytes: int = _DEFAULT_SEGMENT_BYTES
+    most_unsplit_rest_bytes: int = SHARED_SEGMENT_BYTES
     power2_divisions: tuple[int, ...] = (0,) * _INTERVALS
     collection_threshold: float = 0.0
-    large_segment_bytes: int = _DEFAULT_SEGMENT_BYTES
-    segment_bytes: int = _DEFAULT_SEGMENT_BYTES
+    large_segment_bytes: int = SHARED_SEGMENT_BYTES
+    segment_bytes: int = SHARED_SEGMENT_BYTES
     """Of expandable segments, deprecated: `segment_size_mb`."""
     page_bytes: int = 2 * _MIB
     front_alignment_bytes: int = 16 * _KIB
@@ -61,7 +61,7 @@ class AllocatorSettings:
         """Return what the native model takes."""
         is_npu = self.kind is DeviceKind.NPU
         chunk = self.large_segment_bytes
-        if chunk == _DEFAULT_SEGMENT_BYTES and is_npu:
+        if chunk == SHARED_SEGMENT_BYTES and is_npu:
             chunk = self.segment_bytes
         allowed = int(self.memory_fraction * self.device_bytes) if self.memory_fraction < 1.0 else NO_LIMIT
         padding = self.padding_bytes if self.padding_bytes is not None else 32 * is_npu

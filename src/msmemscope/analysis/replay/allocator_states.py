@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+from msmemscope.model.caching_allocator import SMALL_SEGMENT_BYTES
 from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ GROWTH: Final = (int(EventKind.SEGMENT_ALLOC), int(EventKind.SEGMENT_MAP))
 _FREE: Final = int(EventKind.ALLOCATOR_FREE)
 _COMPLETED: Final = int(EventKind.ALLOCATOR_FREE_COMPLETED)
 _MAPS: Final = (int(EventKind.SEGMENT_MAP), int(EventKind.SEGMENT_UNMAP))
-_SMALL_CHUNK_BYTES: Final = 2 << 20
 _SMALL: Final = "small"
 """Name of a segment for small blocks in a state."""
 
@@ -292,7 +292,7 @@ def _lowest_address(mapped: pl.DataFrame, held: Sequence[tuple[Any, ...]], *, is
             mapped_bytes -= size if lowest <= address < end else 0
             if mapped_bytes <= 0:
                 break  # the segment is gone
-        elif (size <= _SMALL_CHUNK_BYTES) == is_small:
+        elif (size <= SMALL_SEGMENT_BYTES) == is_small:
             mapped_bytes += size
             lowest, end = min(lowest, address), max(end, address + size)
     return int(lowest)

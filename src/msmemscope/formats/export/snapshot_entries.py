@@ -10,6 +10,7 @@ import polars as pl
 
 from msmemscope.analysis.weights.weighted_stacks import StackFrame, native_frames, python_frames
 from msmemscope.formats.export.snapshot_segments import ALLOCATED, INACTIVE, WAITING, Segments, is_mapped
+from msmemscope.model.caching_allocator import SMALL_SEGMENT_BYTES
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from msmemscope.formats.export.tracks import Clock
     from msmemscope.recording import Recording
 
-_LARGE_BYTES: Final = 2 << 20
-"""Segments of small blocks are this large."""
 _FREE, _FREED, _SEGMENT_END, _SEGMENT, _ALLOC, _FAILED = range(6)
 """Order of what happens with the same event."""
 _ACTIONS: Final = {_FREE: "free_requested", _FREED: "free_completed", _ALLOC: "alloc"}
@@ -158,7 +157,7 @@ class SnapshotEntries:
                     "active_size": active,
                     "requested_size": requested,
                     "stream": (stream_id or 0) & _MOST_NUMBER,
-                    "segment_type": "large" if size > _LARGE_BYTES else "small",
+                    "segment_type": "large" if size > SMALL_SEGMENT_BYTES else "small",
                     "segment_pool_id": _pool_id(pool_id or _COMMON_POOL),
                     "is_expandable": bool(is_expandable),
                 }

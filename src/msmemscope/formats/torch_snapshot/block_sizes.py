@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.model.caching_allocator import MOST_SMALL_BYTES
 from msmemscope.model.devices import DeviceKind
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 _UNIT: Final = 512
 """Blocks begin and end at multiples of it."""
-_SMALL_BYTES: Final = 1 << 20
-"""Larger blocks have segments of their own kind; a rest of a segment up to this size is not split off there."""
-_UNITS_PER_PART: Final = _SMALL_BYTES // _UNIT
+_UNITS_PER_PART: Final = MOST_SMALL_BYTES // _UNIT
 _PADDINGS: Final = {DeviceKind.NPU: (32, 0)}
 """Bytes that are added to each request, the usual ones first: it depends on the chip and its software. Nothing elsewhere."""
 
@@ -112,7 +111,7 @@ class BlockSizes:
     def size(self, address: int, requested: int) -> int:
         """Return the size of a block at an address, when blocks behind it are known."""
         size = rounded(requested, self._padding)
-        if self._is_split or size <= _SMALL_BYTES:
+        if self._is_split or size <= MOST_SMALL_BYTES:
             return size
         behind = address + size
         rests = [rest for rest in (self._edges.distance(behind), self._begins.distance(behind)) if rest is not None]

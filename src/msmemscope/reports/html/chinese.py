@@ -307,7 +307,7 @@ CHINESE_TEXTS: Final = {
     "leaks over steps": "跨步泄漏",
     "growth": "增长",
     "inefficient memory": "低效内存",
-    "with --steps only some of the steps were collected, and this is judged from step to step": "--steps 只采集了部分步, 而这需要逐步判断",
+    "with --steps only some of the steps were collected": "--steps 只采集了部分步",
     "collection waited for msmemscope.start(), which was never called": "采集等待 msmemscope.start(), 但它从未被调用",
     "--events= selects nothing": "--events= 没有选择任何内容",
     "collection was on for a part of the run only (msmemscope.start() and stop()): memory that came and went outside of it is not here": (

@@ -188,6 +188,14 @@ INTERPRETER = [
     {"filename": "??", "line": 0, "name": "__libc_start_main"},
     {"filename": "/lib/x86_64-linux-gnu/libc.so.6", "line": 0, "name": "start_thread"},
 ]
+STARTS_OF_THREADS = [
+    {"filename": "??", "line": 0, "name": "pthread_condattr_setpshared"},
+    {"filename": "??", "line": 0, "name": "__clone"},
+]
+BELOW_OPERATOR = [
+    {"filename": "??", "line": 0, "name": "at::detail::empty_generic(c10::ArrayRef<long>)"},
+    {"filename": "??", "line": 0, "name": "at::TensorIteratorBase::build(at::TensorIteratorConfig&)"},
+]
 OF_TORCH = {"filename": "/opt/any/site-packages/torch/nn/modules/linear.py", "line": 12, "name": "forward"}
 OF_USER = {"filename": "/home/me/train.py", "line": 40, "name": "step"}
 SCRIPT_OF_USER = {"filename": "/home/me/bin/train", "line": 7, "name": "<module>"}
@@ -201,8 +209,9 @@ EXTENSION_OF_USER = {"filename": "/home/me/kernels/fused.cu", "line": 55, "name"
         ([*UNWINDING, *TORCH_BELOW, OF_TORCH, SCRIPT_OF_USER, *INTERPRETER], "/home/me/bin/train(7)"),
         ([*UNWINDING, *TORCH_BELOW, EXTENSION_OF_USER, *INTERPRETER], "/home/me/kernels/fused.cu(fused_forward(at::Tensor))"),
         ([*UNWINDING, *TORCH_BELOW, *INTERPRETER], "at::native::empty_cuda(c10::ArrayRef<long>)"),
+        ([*UNWINDING, *BELOW_OPERATOR, *TORCH_BELOW, *STARTS_OF_THREADS], "at::native::empty_cuda(c10::ArrayRef<long>)"),
     ],
-    ids=["user's line", "script without a suffix", "user's C++", "torch alone"],
+    ids=["user's line", "script without a suffix", "user's C++", "torch alone", "thread of torch"],
 )  # fmt: skip
 def test_frames_of_cpp(frames: list[dict[str, Any]], site: str, tmp_path: Path) -> None:
     """Bytes belong to the first frame of the user; where there is none, to torch's function and never to its unwinder."""

@@ -16,17 +16,16 @@ import pytest
 from msmemscope.analysis.peak.candidates import Candidate
 from msmemscope.analysis.peak.cause_words import (
     Cause,
-    advice_of,
     missing_figures,
     others_of,
+    remedy_of,
     sentence_of,
     verdict_of,
 )
 from msmemscope.analysis.peak.comparison import StepComparison
 from msmemscope.analysis.peak.figures import MemoryFigures
 from msmemscope.analysis.peak.memory_sum import sum_sentence
-from msmemscope.analysis.peak.refusal import Holder, Refusal
-from msmemscope.analysis.peak.refusal_words import refusal_sentences
+from msmemscope.analysis.peak.refusal import Holder, Refusal, refusal_sentences
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.analysis.reserved.idle_memory import Cause as IdleCause
 from msmemscope.analysis.reserved.idle_memory import IdleMemory
@@ -197,7 +196,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         for figures in variants
         for first in candidates
         for text in (
-            *(sentence_of(first, figures, one) for one in comparisons), advice_of(first, figures),
+            *(sentence_of(first, figures, one) for one in comparisons), remedy_of(first, figures)[1],
             *missing_figures(figures), *(verdict_of(first, figures, step) for step in (0, 3)),
             verdict_of(first, dataclasses.replace(figures, request_site="/app/train.py(9): work"), 3),
             *others_of(candidates, figures), *filter(None, [sum_sentence(figures)]),
