@@ -11,6 +11,7 @@ _SILENT: Final = (NO_LEAK_NAMED, r"out of memory: ", r"host memory: ", r"overwri
 _OUTSIDE: Final = (
     "the cause is right, the amount is not: at least 2.96 GiB, as the snapshot does not say how much the device has"
 )
+_KEPT_BY_HEAP: Final = "without steps nobody records resident memory, and samples show nothing that stays"
 _BY_DAY: Final = ("snapshot_eval_keeps_logits", "snapshot_forward")
 _HOST_VARIES: Final = "how much resident memory grows depends on the machine"
 
@@ -112,12 +113,13 @@ REPORTS: Final = (
     ),
     *_pair(
         "conv_shapes", ("conv_shapes.py",), "oneDNN keeps a primitive for each shape: 366 MiB of resident memory",
-        (r"^host memory: ",), varies=_HOST_VARIES,
+        (r"^host memory: |no steady growth of host memory",),
+        varies="it rises ever more slowly: in some runs by too little in a sixth of the run to be called steady",
     ),
     *(
         Screen(
             f"reports/{name}", (f"{name}.py",), truth, (r"host memory",), never=(NOTHING_FOUND, NO_LEAK_NAMED),
-            varies=_HOST_VARIES,
+            varies=_HOST_VARIES, wrong=_KEPT_BY_HEAP if name == "host_kept_heap" else "",
         )
         for name, truth in (
             ("host_list", "100 MB of Python texts are kept in a list, outside of tensors"),
