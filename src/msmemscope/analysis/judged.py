@@ -10,6 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.recorded import Need
+from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.sources import NPU_SOURCES
 
 if TYPE_CHECKING:
@@ -100,7 +101,28 @@ def failures_not_judged(recorded: Recorded) -> tuple[NotJudged, ...]:
 
 def devices_not_observed(recorded: Recorded) -> tuple[NotJudged, ...]:
     """Say which devices were used, or asked for, and not observed."""
-    return (*_left_out(recorded), *_not_there(recorded), *_in_part(recorded))
+    asked = recorded.facts.get("setting.devices", ("",))[-1].split(",")
+    return (*_left_out(recorded), *_not_there(recorded, asked), *_in_part(recorded), *kinds_not_recorded(asked))
+
+
+def kinds_not_recorded(asked: Iterable[str]) -> Iterator[NotJudged]:
+    """Say of which devices nobody records blocks while a program runs, and what there is instead.
+
+    Args:
+        asked: Names of devices and kinds, `cuda:1`.
+    """
+    for kind, names in KIND_NAMES.items():
+        wanted = [device for device in asked if device.partition(":")[0] == names.word]
+        if not wanted or kind is DeviceKind.NPU:
+            continue
+        reason = "allocations are not recorded while a program runs, snapshots and failed allocations are"
+        remedy = ""
+        if kind is DeviceKind.CUDA:
+            remedy = (
+                f"let torch record a history, {names.module}.memory._record_memory_history(), and analyse the file of "
+                f"{names.module}.memory._dump_snapshot()"
+            )
+        yield NotJudged(", ".join(wanted), reason, remedy, is_device=True)
 
 
 def _left_out(recorded: Recorded) -> Iterator[NotJudged]:
@@ -111,9 +133,8 @@ def _left_out(recorded: Recorded) -> Iterator[NotJudged]:
         )
 
 
-def _not_there(recorded: Recorded) -> Iterator[NotJudged]:
-    asked = recorded.facts.get("setting.devices", ("",))[-1]
-    wanted = [name for name in asked.split(",") if name.partition(":")[0] == _NPU]
+def _not_there(recorded: Recorded, asked: Iterable[str]) -> Iterator[NotJudged]:
+    wanted = [name for name in asked if name.partition(":")[0] == _NPU]
     if wanted and recorded.is_event_log and not any(f"observed.{source}" in recorded.facts for source in NPU_SOURCES):
         yield NotJudged(", ".join(wanted), NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
 

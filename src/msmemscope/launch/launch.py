@@ -38,7 +38,6 @@ from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.proceedings import tell_begin, tell_end
 from msmemscope.launch.program import end_like, run_program
-from msmemscope.model.devices import KIND_NAMES, DeviceKind
 from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
 
 if TYPE_CHECKING:
@@ -194,6 +193,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
             exported = dataclasses.replace(exported, processes=with_page(exported.processes))
     if not exported.processes and was_not_chosen(config.to_settings_text()):
         return True  # with one launcher per rank, most of them have nothing to say
+    from msmemscope.analysis.judged import kinds_not_recorded
     from msmemscope.reports.run_summary import RunSummary
     from msmemscope.reports.terminal import render_run
 
@@ -206,7 +206,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
-        not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *_not_recorded(config)),
+        not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *kinds_not_recorded(config.devices)),
         nothing_recorded=() if recorded else tuple(_why_nothing(config, ledger, end, left)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
@@ -313,24 +313,6 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
         yield NotJudged(devices, f"the environment names a CANN that is not there: {place}", is_device=True)
     else:
         yield NotJudged(devices, NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
-
-
-def _not_recorded(config: Config) -> Iterator[NotJudged]:
-    """Kinds of devices whose blocks nobody records while a program runs, and what there is instead."""
-    from msmemscope.analysis.judged import NotJudged
-
-    for kind, names in KIND_NAMES.items():
-        wanted = [device for device in config.devices if device.partition(":")[0] == names.word]
-        if not wanted or kind is DeviceKind.NPU:
-            continue
-        reason = "allocations are not recorded while a program runs, snapshots and failed allocations are"
-        remedy = ""
-        if kind is DeviceKind.CUDA:
-            remedy = (
-                f"let torch record a history, {names.module}.memory._record_memory_history(), and analyse the file of "
-                f"{names.module}.memory._dump_snapshot()"
-            )
-        yield NotJudged(", ".join(wanted), reason, remedy, is_device=True)
 
 
 def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:

@@ -217,3 +217,29 @@ def test_live_bytes_at_each_step_end(actions: list[str], random: Any) -> None:
     blocks = with_steps(recording.blocks, process_steps(recording))
     series = live_series(np.zeros(blocks.height, dtype=np.int64), 1, blocks, np.arange(1, len(expected) + 1))
     assert series.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("weights", "first", "grows_by", "is_kept", "is_found"),
+    [
+        (16 << 20, 400 << 10, 4 << 10, False, False),  # a sequence that a model goes on with
+        (16 << 20, 400 << 10, 4 << 10, True, True),
+        (1 << 20, 400 << 10, 4 << 10, False, True),
+        (16 << 20, 400 << 10, 40 << 10, False, True),
+    ],
+    ids=["small", "small but all are kept", "much of its pool", "large"],
+)
+def test_one_block_that_is_replaced_by_larger_ones(
+    weights: int, first: int, grows_by: int, *, is_kept: bool, is_found: bool
+) -> None:
+    """It is named where it has become large, or takes much of its pool; blocks that add up are named in any case."""
+    trace = Trace()
+    trace.malloc(weights)
+    last = None
+    for step in range(60):
+        block = trace.malloc(grows_by if is_kept else first + step * grows_by, SITE)
+        if last is not None and not is_kept:
+            trace.free(last)
+        last = block
+        trace.step()
+    assert (find_slow_leaks(trace.recording()).sites.height == 1) is is_found

@@ -99,6 +99,10 @@ def recorded(**facts: str) -> Recorded:
             "npu not observed: the program loaded no library of CANN (--device=cpu observes CPU tensors)",
         ),
         (
+            {"setting__devices": "xpu:1"},
+            "xpu:1 not observed: allocations are not recorded while a program runs, snapshots and failed allocations are",
+        ),
+        (
             {"setting__devices": "npu", "observed.hal": "libascendcl.so", "unobserved.pta": "too late"},
             f"npu not observed: {TOO_LATE} (import msmemscope before the first NPU tensor)",
         ),

@@ -40,6 +40,10 @@ LEAST_STEPS: Final = WARM_UP_STEPS + 2 * 8 - 1
 """Steps, or parts of a run, that a trend needs: with fewer than 8 ends in the second half, none could be significant."""
 _LEAST_SIZES: Final = 10
 """How often blocks that each step makes anew must have grown to be some that are added to."""
+_SMALL_BYTES: Final = 1 << 20
+_SMALL_SHARE: Final = 1 / 20
+"""Of what its pool has in use. Blocks that replace each other and have grown by less than both are a sequence, say, that a
+model goes on with: it ends before it matters."""
 
 GROWTH_SCHEMA: Final = pl.Schema(
     {
@@ -118,6 +122,10 @@ def growing_sites(
     grows &= (
         (count[candidates, 1] > count[candidates, 0]) | (longest[candidates] > 1) | (rises.sum(axis=1) >= _LEAST_SIZES)
     )
+    in_use = groups.select(pl.lit(pl.Series(live[:, -1])).sum().over("device", "pool")).to_series().to_numpy()
+    risen = live[candidates, -1] - live[candidates, 0]
+    is_small = (risen < _SMALL_BYTES) & (risen < in_use[candidates] * _SMALL_SHARE)
+    grows &= (count[candidates, 1] > count[candidates, 0]) | ~is_small
     # Of a long run only some steps are in the series: a position is several steps.
     steps_per_position = (steps[-1] - steps[0]) / (len(steps) - 1)
     rows = candidates[grows]
