@@ -40,8 +40,10 @@ _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
 _LEAST_STEPS: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
-_LEAST_RISE: Final = 0.1
+_LEAST_RISE: Final = 0.02
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
+_LEAST_LATE_RISE: Final = 0.15
+"""Of the whole growth, by which the floor rises over the last two of them: what fills up does so ever more slowly."""
 _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
@@ -170,13 +172,14 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     was_steady = other[-1] - other[0] <= 2 * (other[-1] - stretches[1][0])
     begin = 0 if was_steady else len(stretches[0])
     growth = int(other[-1] - other[begin])
-    is_steady = bool((rises >= _LEAST_RISE * (floors[-1] - floors[0])).all())
+    whole = int(floors[-1] - floors[0])
+    is_steady = bool((rises >= _LEAST_RISE * whole).all()) and int(rises[-2:].sum()) >= _LEAST_LATE_RISE * whole
     found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
         resident_bytes=int(anonymous[-1]),
         growth_bytes=growth,
-        is_growing=is_steady and min(growth, int(floors[-1] - floors[0])) >= LEAST_HOST_GROWTH_BYTES,
+        is_growing=is_steady and min(growth, whole) >= LEAST_HOST_GROWTH_BYTES,
     )
     if not found.is_growing:
         return found

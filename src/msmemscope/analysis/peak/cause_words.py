@@ -249,7 +249,9 @@ def verdict_of(
         step: That failed; 0 for none.
         shown_site: Writes a line as it is to be shown.
     """
-    freed = "" if first.cause in _WITHOUT_BYTES else f", {format_bytes(first.freed_bytes)}{_blocks(first)}"
+    # Without the device's size, what others have is known to the low side.
+    least = "at least " if first.cause is Cause.OUTSIDE_POOL and figures.capacity_bytes is None else ""
+    freed = "" if first.cause in _WITHOUT_BYTES else f", {least}{format_bytes(first.freed_bytes)}{_blocks(first)}"
     where = ""
     if first.cause in FRAGMENTATION:
         freed = f", {format_bytes(first.freed_bytes)} in gaps"

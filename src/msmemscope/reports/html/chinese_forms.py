@@ -41,6 +41,11 @@ CHINESE_FORMS: Final = {
         "{device} 内存耗尽[, 第 {first} 步]: {cause}, 空隙共 {size}[, 位于 {site}][, 被 {chain} 持有] "
         "(被拒绝的请求: {asked}[, 位于 {subject}])[ ({who})]"
     ),
+    "out of memory on {device}[ in step {first}]: memory outside of the pool, at least {size}[ in {count} blocks][ at {site}]"
+    "[, held by {chain}] ({asked} refused)[ ({who})]": (
+        "{device} 内存耗尽[, 第 {first} 步]: 内存池之外的内存, 至少 {size}[, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "
+        "(被拒绝的请求: {asked})[ ({who})]"
+    ),
     "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
     "({asked} refused)[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "
