@@ -14,22 +14,26 @@ from msmemscope.analysis.compare.process_pairs import paired_processes
 from msmemscope.analysis.options import levels_of
 from msmemscope.configuration import Config
 from msmemscope.errors import MissingInputError
+from msmemscope.launch.captures import finish, readable_capture
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.launch.judged_process import judge_process
 from msmemscope.launch.latest_runs import runs_in
 from msmemscope.model.devices import device_name
 from msmemscope.reports.comparison_report import largest_differences
+from msmemscope.reports.summary_json import summary_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from msmemscope.agent.loaded_recordings import LoadedRecordings
     from msmemscope.recording import Recording
+    from msmemscope.reports.run_summary import ProcessSummary
 
 _STEP: Final = {"type": "integer", "minimum": 0}
 
 
 def recording_tools() -> list[Tool]:
-    """Return `list_runs`, `load` and `compare`."""
+    """Return `list_runs`, `summary`, `load` and `compare`."""
     return [
         Tool(
             "list_runs",
@@ -45,9 +49,16 @@ def recording_tools() -> list[Tool]:
             _runs,
         ),
         Tool(
+            "summary",
+            "The first line that a person reads of what lies at a path, all verdicts by size, and what was not judged. Where "
+            "nothing_found is null, nothing may be said to be fine. Ask this first about a path.",
+            (PATH,),
+            _summed_up,
+        ),
+        Tool(
             "load",
             "What lies at a path: its processes with their devices, pools, steps, numbers of events, stretch of time, and "
-            "what was not recorded. Ask this before other questions about a path.",
+            "what was not recorded.",
             (PATH,),
             _inputs,
         ),
@@ -93,6 +104,15 @@ def _runs(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str, o
         for run in reversed(runs_in(folder))
     ]
     return {"folder": str(folder), "runs": runs}
+
+
+def _summed_up(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str, object]:
+    processes: list[ProcessSummary] = []
+    for recording in recordings.at(given["path"]):
+        # Of a capture it is what its run ended with, of what the run was asked for.
+        capture = readable_capture(Path(recording.source))
+        processes += finish([capture], {}).processes if capture else [judge_process(recording).as_summary()]
+    return {"path": given["path"], **summary_content(processes)}
 
 
 def _inputs(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str, object]:

@@ -82,7 +82,7 @@ def test_arguments_that_are_not_accepted(arguments: dict[str, Any], words: str) 
 
 def test_an_unknown_tool() -> None:
     """The ones that there are are named."""
-    assert "no such tool: 'leak' (accepted: list_runs, load, compare, leaks" in error("leak")
+    assert "no such tool: 'leak' (accepted: list_runs, summary, load, compare, leaks" in error("leak")
 
 
 def test_runs_and_what_lies_there(tmp_path: Path) -> None:
@@ -93,6 +93,16 @@ def test_runs_and_what_lies_there(tmp_path: Path) -> None:
     (process,) = answer("load", path=run["paths"][0])["processes"]
     assert (process["process_id"], process["devices"], process["steps"]["last"]) == (4242, ["cpu"], 6)
     assert "is no folder" in error("list_runs", folder=str(tmp_path / "none"))
+
+
+def test_the_summary_is_that_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first line, its verdicts, and what was not judged; of a capture and of a dump."""
+    capture = write_run(tmp_path)
+    for path in (capture, with_dumps(capture)):
+        assert main(["summary", str(path), "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["first_line"]
+        assert answer("summary", path=str(path)) == shown
 
 
 def test_compare_steps(tmp_path: Path) -> None:
