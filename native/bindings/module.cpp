@@ -279,6 +279,9 @@ NB_MODULE(_native, module) {
         "it does not. Does not begin to use the device.");
     module.def("failure_was_recorded", &out_of_memory::just_recorded,
                "Whether this thread's latest allocation of the driver failed for lack of memory, and was recorded.");
+    module.def(
+        "is_main_interpreter", [] { return PyInterpreterState_Get() == PyInterpreterState_Main(); },
+        "Whether the calling code does not run in an interpreter that the program made beside its own.");
     module.def("note_fact", &note_fact, nb::arg("key"), nb::arg("value"), "Adds a fact to the event log.");
     module.def(
         "warn", [](const std::string& text) { recorder::warn(text.c_str()); }, nb::arg("text"),

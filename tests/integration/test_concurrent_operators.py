@@ -47,7 +47,7 @@ def test_none_is_lost_and_none_is_mixed_up(tmp_path: Path) -> None:
     (capture,) = run.captures
     events = events_of(capture)
     names = dict(capture.string_frame(events["name_id"]).iter_rows())
-    of_functions = {number for number, name in names.items() if name.split(".")[-2] in FUNCTIONS}
+    of_functions = {number for number, name in names.items() if name.rpartition(".")[0].rpartition(".")[2] in FUNCTIONS}
     chosen = events.filter(pl.col("name_id").is_in(list(of_functions)))
     kinds = [EventKind.ATEN_START, EventKind.ACCESS_READ, EventKind.MALLOC, EventKind.ACCESS_WRITE, EventKind.ATEN_END]
     threads = chosen.partition_by("thread_id", maintain_order=True)

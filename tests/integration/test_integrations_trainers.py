@@ -18,7 +18,7 @@ from tests.support.recordings import events_of
 pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "integrations"
-NOT_JUDGED = "msmemscope: leaks not judged: with --steps"
+NOT_JUDGED = "msmemscope: leaks and failed allocations not judged: with --steps"
 """How the summary of a healthy run begins."""
 TOOL_PARTS = [*tool.TOOL, "--device=cpu"]
 

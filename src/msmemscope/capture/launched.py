@@ -28,6 +28,9 @@ def begin(settings: Mapping[str, str]) -> None:
     """
     from msmemscope import _native
 
+    if not _native.is_main_interpreter():
+        # It cannot import torch. What it calls when it ends would end the main thread with it: the program is ending then.
+        return
     _native.note_fact("observed.python", sys.version.partition(" ")[0])
     atexit.register(_note_what_never_began)
     if settings.get("collect_mode") != "immediate":

@@ -24,6 +24,7 @@ RESULT_KEYS = {
         "outside_steps",
         "waiting_cycles",
         "host_growth",
+        "host_rise",
         "is_growth_ruled_out",
         "pinned_growth",
         "driver_leaks",

@@ -226,7 +226,7 @@ class Capture:
     @property
     def module_changes(self) -> tuple[int, ...]:
         """Sequence numbers from which on an address of a native stack can mean another module than before."""
-        return self._symbolizer.changes
+        return self.symbolizer.changes
 
     def native_stack_text(self, stack_id: int, sequence: int = LATEST) -> str:
         """Returns `module(symbol+0xoff) [0xaddr]` and a line feed per frame, innermost first; empty for 0.
@@ -271,11 +271,14 @@ class Capture:
 
     @cached_property
     def _stack_texts(self) -> StackTexts:
-        return StackTexts(self._definitions, self._symbolizer)
+        return StackTexts(self._definitions, self.symbolizer)
 
     @cached_property
-    def _symbolizer(self) -> Symbolizer:
-        return Symbolizer(self._definitions.modules, self.log.native_frames())
+    def symbolizer(self) -> Symbolizer:
+        """What names addresses: with lines of source where native stacks were asked for, not for what samples need alone."""
+        asked = self.facts.get("setting.native_stack_depth", ())
+        has_lines = not asked or any(depth != "0" for depth in asked)
+        return Symbolizer(self._definitions.modules, self.log.native_frames(), has_lines=has_lines)
 
 
 def _opened(path: Path) -> StoredLog:

@@ -32,11 +32,19 @@ class Symbolizer:
     Args:
         modules: What was mapped into the process, in any order.
         known: Texts by address and span of events, from where the files were; other addresses are looked up.
+        has_lines: Whether lines of source are looked up, too. To decode those of a large library takes seconds.
     """
 
-    def __init__(self, modules: Sequence[Module], known: Mapping[tuple[int, int], str] | None = None) -> None:
+    def __init__(
+        self,
+        modules: Sequence[Module],
+        known: Mapping[tuple[int, int], str] | None = None,
+        *,
+        has_lines: bool = True,
+    ) -> None:
         """Sort the modules; their files are opened when an address falls into them."""
         self._known = known or {}
+        self._has_lines = has_lines
         taken, self.changes = _history(modules)
         """Sequence numbers from which on some address means another module than before."""
         # By where they begin, each with its place in time.
@@ -74,7 +82,7 @@ class Symbolizer:
         with _files_at_hand:
             file = self._file(module)
             symbol = file.elf.symbol_at(module.file_address(call)) if file else None
-            line = file.lines.line_at(module.file_address(call)) if file and file.lines else None
+            line = file.lines.line_at(module.file_address(call)) if self._has_lines and file and file.lines else None
         if file is None or symbol is None:
             text = f"{module.path}(+{offset:#x}) [{address:#x}]"
         else:

@@ -88,6 +88,14 @@ def test_symbol_and_line_of_a_call(library: Path) -> None:
 
 
 @needs_tools
+def test_without_lines_there_is_the_symbol_alone(library: Path) -> None:
+    """For samples of host memory, whose native stacks nobody asked for: lines of a large library take seconds."""
+    call = calls_of(library, "visible")[0]
+    whole = Symbolizer([module_of(library)]).text(BIAS + call)
+    assert Symbolizer([module_of(library)], has_lines=False).text(BIAS + call) == whole.removesuffix(" calls.c:7")
+
+
+@needs_tools
 def test_call_at_the_end_of_a_function_belongs_to_it(library: Path) -> None:
     """A function that ends with a call has its return address in the next one."""
     start, size = symbols_of(library)["hidden"]

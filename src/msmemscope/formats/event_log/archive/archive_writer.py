@@ -26,7 +26,6 @@ from msmemscope.formats.event_log.archive.contents import (
 )
 from msmemscope.formats.event_log.archive.record_columns import columns_of
 from msmemscope.formats.event_log.log_folder import SOURCE_LINES_FILE
-from msmemscope.formats.event_log.symbols import Symbolizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +126,7 @@ class _NativeStacks:
     def texts(self, definitions: DefinitionTable) -> bytes:
         """Returns the texts of their frames: a JSON list of span, address and text; empty if there are none."""
         frames = {(epoch, address) for epoch, stack in self._found for address in definitions.native_stack(stack)}
-        symbolizer = Symbolizer(definitions.modules, self._capture.log.native_frames())
+        symbolizer = self._capture.symbolizer
         texts = [(epoch, address, symbolizer.text_in_epoch(address, epoch)) for epoch, address in sorted(frames)]
         return json.dumps(texts, separators=(",", ":")).encode() if texts else b""
 
