@@ -60,8 +60,8 @@ class Filling:
 
     @property
     def text(self) -> str:
-        """`filling, 8 of 10: 1.00 MiB held by main.last`."""
-        return f"filling, {self.entries} of {self.most}: {format_bytes(self.size_bytes)} held by {self.held_by}"
+        """As `filling, 8 of 10: 1.00 MiB held by main.last, which is no leak.`, a sentence."""
+        return f"filling, {self.entries} of {self.most}: {format_bytes(self.size_bytes)} held by {self.held_by}, which is no leak."
 
 
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:

@@ -37,7 +37,7 @@ RESULT_KEYS = {
     "peak": {"devices", "coverage"},
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
-    "growth": {"sites", "judged_sites", "basis", "explained", "remarks", "coverage"},
+    "growth": {"sites", "judged_sites", "basis", "filling", "one_pass", "remarks", "coverage"},
     "sleep": {"cycles", "kept", "sites", "judged", "coverage"},
     "watch": {"changes", "watched", "extent", "declared", "files", "coverage"},
 }

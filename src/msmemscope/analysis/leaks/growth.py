@@ -42,6 +42,7 @@ from msmemscope.analysis.remark import Remark
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import (
+    Filling,
     block_holders,
     filling_blocks,
     filling_containers,
@@ -86,10 +87,17 @@ class SlowLeaks:
     """What of this is answered."""
     basis: GrowthBasis = GrowthBasis.STEPS
     """What the run was divided into."""
-    explained: tuple[str, ...] = ()
-    """Growth that is no leak, one sentence each."""
+    filling: tuple[Filling, ...] = ()
+    """Containers that take more still, whose blocks are no growth."""
+    one_pass: tuple[str, ...] = ()
+    """Growth that is no leak within one forward pass, in a sentence."""
     blocks: pl.Series = dataclasses.field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
     """`malloc_sequence` of the blocks of these sites that are alive in the end."""
+
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """Growth that is no leak, one sentence each."""
+        return (*(one.text for one in self.filling), *self.one_pass)
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the sites, of GROWTH_SCHEMA."""
@@ -180,7 +188,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
     held = held_now_or_before(alive, grows, holders, GROWN_KEY)
     named = alive.join(holders, on="malloc_sequence", maintain_order="left")
     in_containers = named.filter(filling_blocks(named))
-    texts = tuple(f"{one.text}, which is no leak." for one in filling_containers(in_containers))
+    containers = filling_containers(in_containers)
     filling = in_containers.select(GROWN_KEY).unique()
     grown = grown.join(filling, on=GROWN_KEY, how="anti", maintain_order="left")
     alive = alive.join(filling, on=GROWN_KEY, how="anti", maintain_order="left")
@@ -191,7 +199,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
         .select(GROWTH_SCHEMA.names())
         .sort(order, descending=[True, True, False, False, False])
     )
-    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"], explained=texts)
+    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"], filling=containers)
 
 
 def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Coverage) -> SlowLeaks:
@@ -214,7 +222,7 @@ def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Co
     line = line_of_one_pass(recording, placed.join(grown, on=GROWN_KEY, how="semi")["malloc_sequence"])
     if line:
         size = format_bytes(int((grown["last_bytes"] - grown["first_bytes"]).sum()))
-        explained = f"{size} grew within one forward pass, at {line}: its backward pass has not run, and frees it."
-        return dataclasses.replace(nothing, judged_sites=judged, explained=(explained,))
+        one_pass = f"{size} grew within one forward pass, at {line}: its backward pass has not run, and frees it."
+        return dataclasses.replace(nothing, judged_sites=judged, one_pass=(one_pass,))
     # Those allocated in the last part are alive, too, and of the same sites.
     return _slow_leaks(recording, grown, placed, dataclasses.replace(nothing, judged_sites=judged))

@@ -79,8 +79,9 @@ class LeakOverview:
     @property
     def explained(self) -> tuple[str, ...]:
         """What grows and is no leak, one sentence each."""
-        filling = (f"{one.text}, which is no leak." for one in self.step_leaks.filling)
-        return tuple(dict.fromkeys((*filling, *self.slow_leaks.explained)))
+        # Those of steps know of all blocks of a container, those of growth of what is alive at the ends of steps.
+        filling = {one.held_by: one for one in (*self.slow_leaks.filling, *self.step_leaks.filling)}
+        return (*(one.text for one in filling.values()), *self.slow_leaks.one_pass)
 
     @property
     def leaked_sequences(self) -> pl.Series:
