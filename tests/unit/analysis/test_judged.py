@@ -57,6 +57,21 @@ def test_too_few_steps(steps: int, keeps: int, expected: str) -> None:
     assert said(run(steps, keeps=keeps)) == [expected]
 
 
+def test_what_a_thread_has_in_hand_at_one_end_is_no_growth() -> None:
+    """Of a run whose last step ended while another thread had a buffer; what stays is growth, however short the run."""
+    for in_hand, stays, is_ruled_out in ((1, 0, True), (0, 1, False)):
+        trace = Trace()
+        trace.malloc(1 << 20)
+        for step in range(8):
+            if step == 7 and in_hand:
+                trace.malloc(256 * KIBIBYTE)
+            if stays:
+                trace.malloc(128 * KIBIBYTE)
+            trace.free(trace.malloc(64 * KIBIBYTE))
+            trace.step()
+        assert rules_out_growth(trace.recording()) is is_ruled_out
+
+
 @pytest.mark.parametrize("steps", [3, 6, 20])
 def test_what_holds_no_more_at_its_end_has_not_grown(steps: int) -> None:
     """So that a healthy run of few steps has a first line without a but."""

@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 
 from msmemscope.errors import EventLogError, MsmemscopeError
-from msmemscope.formats.event_log import Capture
-from msmemscope.formats.event_log.archive import archive_writer
+from msmemscope.formats.event_log import Capture, capture
 from msmemscope.formats.event_log.archive.archive_writer import write_archive
 from msmemscope.formats.event_log.archive.contents import BLOCK_ROWS, MIME_TYPE, MIME_TYPE_MEMBER
 from msmemscope.formats.event_log.archive.restoring import restore_folder
@@ -184,8 +183,9 @@ def test_native_frames_need_no_libraries(tmp_path: Path, monkeypatch: pytest.Mon
     block = builder.malloc(512, 512, native_stack_id=builder.native_stack(0x1010, 0x2020))
     builder.free(block, 512, 512, native_stack_id=builder.native_stack(0x9999))
     folder = builder.write()
-    monkeypatch.setattr(archive_writer, "Symbolizer", _Here)
-    path = archive_of(folder)
+    with monkeypatch.context() as here:
+        here.setattr(capture, "Symbolizer", _Here)
+        path = archive_of(folder)
     found = load(path).native_stacks
     assert sorted(found["text"]) == ["here(0x1010)\nhere(0x2020)\n", "here(0x9999)\n"]
     assert "libgone.so(+0x10)" in load(folder).native_stacks["text"].str.join("")[0]
@@ -194,7 +194,9 @@ def test_native_frames_need_no_libraries(tmp_path: Path, monkeypatch: pytest.Mon
 class _Here:
     """A machine where all symbols are known."""
 
-    def __init__(self, *_: object) -> None:
+    changes = ()
+
+    def __init__(self, *_: object, **__: object) -> None:
         """Know them."""
 
     def text_in_epoch(self, address: int, _: int) -> str:
