@@ -6,6 +6,7 @@ beforehand. As in chains of references, no code of the program runs.
 
 from __future__ import annotations
 
+import functools
 import re
 import types
 from collections import deque
@@ -20,9 +21,11 @@ _PLAIN = (dict, list, tuple, deque, types.FrameType, types.ModuleType, types.Fun
 """What has no attributes of its own that could be a limit."""
 _OF_MODULE = "_parameters"
 """An attribute that modules of torch have."""
+_MAXLEN = deque.__dict__["maxlen"]
+"""Of any deque, whatever its class calls so."""
 _LEAST_EMPTY = 2
 """Places at the end of a list that must be empty: one is as often a result that is missing."""
-_CACHE_OF_FUNCTION = "_lru_cache_wrapper"
+_CACHE_OF_FUNCTION: Any = functools._lru_cache_wrapper  # noqa: SLF001 - it has no other name
 
 
 def bound_of(path: Sequence[Any], place: int) -> tuple[int, int] | None:
@@ -34,8 +37,8 @@ def bound_of(path: Sequence[Any], place: int) -> tuple[int, int] | None:
     """
     values = path[place]
     kind = type(values)
-    if issubclass(kind, deque) and values.maxlen is not None:
-        return deque.__len__(values), int(values.maxlen)
+    if issubclass(kind, deque) and (most := _MAXLEN.__get__(values)) is not None:
+        return deque.__len__(values), most
     if kind is list and (filled := _filled_places(values)):
         return filled, len(values)
     if not issubclass(kind, (list, dict, deque)):
@@ -45,11 +48,16 @@ def bound_of(path: Sequence[Any], place: int) -> tuple[int, int] | None:
     return (count, min(limits)) if limits else None
 
 
+def is_cache_of_function(value: Any) -> bool:
+    """Whether something is what `functools.lru_cache` makes of a function."""
+    return type(value) is _CACHE_OF_FUNCTION
+
+
 def bound_of_cache(cache: Any) -> tuple[int, int] | None:
     """Return how many results a function remembers, and the most it will; None of what is no such function, or has no bound."""
-    if type(cache).__name__ != _CACHE_OF_FUNCTION:
+    if not is_cache_of_function(cache):
         return None
-    found = type(cache).cache_info(cache)
+    found = _CACHE_OF_FUNCTION.cache_info(cache)
     return (found.currsize, found.maxsize) if type(found.maxsize) is int else None
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.capture.bounds import bound_of, bound_of_cache
+from msmemscope.capture.bounds import bound_of, bound_of_cache, is_cache_of_function
 from msmemscope.model.holders import BEFORE_BOUND, bound_text
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
                 return f".{name}", 1
     if type(parent).__module__ == "numpy":
         return ".base", 1
-    if type(parent).__name__ == "_lru_cache_wrapper":
+    if is_cache_of_function(parent):
         remembered = bound_of_cache(parent)
         return "(cache)" + ("" if remembered is None else f"[{bound_text(*remembered)}]"), 1
     return " -> ", 1

@@ -107,3 +107,20 @@ def test_the_chain_says_how_full_it_is() -> None:
     first, second = ValueError("first"), KeyError("second")
     second.__context__ = first
     assert chain_text([second, first], {id(second): "sys.last_value"}) == "sys.last_value.__context__"
+
+
+def test_no_code_of_the_program_runs() -> None:
+    """Names that a program gives to what is its own, which would say something else, or never return."""
+
+    class Endless(collections.deque):  # type: ignore[type-arg]
+        @property
+        def maxlen(self) -> int:
+            raise KeyboardInterrupt
+
+    class _lru_cache_wrapper:  # noqa: N801 - as functools calls its own
+        @classmethod
+        def cache_info(cls, _: object) -> None:
+            raise KeyboardInterrupt
+
+    assert bound_of([{}, Endless([1, 2], 5), 1], 1) == (2, 5)
+    assert bound_of_cache(_lru_cache_wrapper()) is None
