@@ -28,19 +28,23 @@ _LEAST_EMPTY = 2
 _CACHE_OF_FUNCTION: Any = functools._lru_cache_wrapper  # noqa: SLF001 - it has no other name
 
 
-def bound_of(path: Sequence[Any], place: int) -> tuple[int, int] | None:
+def bound_of(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tuple[int, int] | None:
     """Return how many entries a container has, and the most that it takes; None where nothing says so.
 
     Args:
         path: Objects, each referring to the next.
         place: Of the container in it.
+        filled_places: What is known of lists, by their ids, as long as these are alive: each is gone through once.
     """
     values = path[place]
     kind = type(values)
     if issubclass(kind, deque) and (most := _MAXLEN.__get__(values)) is not None:
         return deque.__len__(values), most
-    if kind is list and (filled := _filled_places(values)):
-        return filled, len(values)
+    if kind is list:
+        if id(values) not in filled_places:
+            filled_places[id(values)] = _filled_places(values)
+        if filled := filled_places[id(values)]:
+            return filled, len(values)
     if not issubclass(kind, (list, dict, deque)):
         return None
     limits = [limit for owner in (values, _owner(path, place)) for limit in _limits(owner)]

@@ -25,6 +25,8 @@ _NANOSECONDS_PER_MS = 1_000_000
 _MOST_NODES = 200_000
 _GRADIENT = ".grad"
 _LEAST_CYCLE = 2
+_SHARE_OF_NAMES = 2
+"""One in so many of the limit is added for the names of what was found: an index of a list of millions takes long."""
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded here
 _LIBRARIES = ("/site-packages/", "/dist-packages/", f"/python{sys.version_info[0]}.{sys.version_info[1]}/")
 
@@ -39,9 +41,12 @@ class HolderSearch:
     """
 
     def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
-        self._until = thread_time_ns() + limit_ms * _NANOSECONDS_PER_MS
+        limit_ns = limit_ms * _NANOSECONDS_PER_MS
+        self._until = thread_time_ns() + limit_ns
+        self._named_until = self._until + limit_ns // _SHARE_OF_NAMES
         self._process_ends = process_ends
         self._root_names: dict[int, str] = {}
+        self._filled_places: dict[int, int] = {}
         self._tensor = sys.modules["torch"].Tensor
         self._address_of = storage_address_function()
         self._memory_kinds = [(self._tensor, self._address_of)]
@@ -63,15 +68,16 @@ class HolderSearch:
         """
         roots = list(self._roots())
         paths, tensors, is_complete = self._references(roots, wanted, set(), most_paths)
-        found = [(self._address_of(path[-1]), self._text(path)) for path in paths]
+        named = [(self._address_of(path[-1]), self._text(path)) for path in paths]
         del paths
-        missing = wanted.keys() - {address for address, _ in found}
+        missing = wanted.keys() - {address for address, _ in named}
+        found = [(address, text) for address, text in named if text]
         if missing:
             behind = self._behind(tensors, missing)
             for path in self._references(roots, {}, set(behind), 1)[0] if behind else ():
                 reached = behind[id(path[-1])]
-                text = self._text(path)
-                found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
+                if text := self._text(path):
+                    found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
                 missing -= reached.keys()
                 del path
         if is_worth(missing) and is_complete and self._left_ns() > 0:
@@ -101,17 +107,21 @@ class HolderSearch:
             # The dictionary of an object's attributes says less than the object.
             if type(path[0]) is dict and len(cycle) > _LEAST_CYCLE:
                 path.insert(0, cycle[-2])
-            text, behind_it = self._text(path), f"{IN_CYCLE}{cycle_text(cycle)}"
             address = self._address_of(path[-1])
             held = behind.get(id(path[-1]), {}) | ({address: ""} if address in missing else {})
-            yield from ((one, f"{with_end(text, suffix)}{behind_it}") for one, suffix in held.items())
+            if text := self._text(path):
+                behind_it = f"{IN_CYCLE}{cycle_text(cycle)}"
+                yield from ((one, f"{with_end(text, suffix)}{behind_it}") for one, suffix in held.items())
             missing -= held.keys()
         del found
         if is_complete:
             yield from ((address, HELD_BY_C) for address in missing)
 
     def _text(self, path: list[Any]) -> str:
-        return chain_text(path, self._root_names)
+        """The chain of a path; empty where names have taken their time."""
+        if thread_time_ns() >= self._named_until:
+            return ""
+        return chain_text(path, self._root_names, self._filled_places)
 
     def _left_ns(self) -> int:
         return max(self._until - thread_time_ns(), 0)

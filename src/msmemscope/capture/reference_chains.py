@@ -6,6 +6,7 @@ in for others, nor to be iterated or shown in their own way.
 
 from __future__ import annotations
 
+import itertools
 import re
 import types
 from collections import deque
@@ -23,6 +24,8 @@ _MOST_BITS = 128
 _LONGEST_CHAIN = 300
 _PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref", "numpy")
 """Whose objects are parts of a chain, and not what one would name as the holder."""
+_NEWEST = 1000
+"""Entries of a list or dictionary that are looked at first: what leaks is among the newest, whatever else there is."""
 _NAMELESS = object()
 _PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
 """How modules of torch keep what the program calls their attributes."""
@@ -30,12 +33,13 @@ _REGISTERED = re.compile(r"[.]_(parameter|buffer)s\['\w+'\]$")
 """The end of a chain to a tensor of a module, which says so by its first word: see model/holders.py."""
 
 
-def chain_text(path: Sequence[Any], root_names: dict[int, str]) -> str:
+def chain_text(path: Sequence[Any], root_names: dict[int, str], filled_places: dict[int, int]) -> str:
     """Write what refers to the last object of a path: the object nearest to it that has a name, and the way to that one.
 
     Args:
         path: Objects, each referring to the next; the first a frame, the globals of a module, or anything else.
         root_names: Names of first objects by their id.
+        filled_places: Of `bound_of`, the same for all paths of a search.
     """
     text = whole = _beginning(path[0], root_names)
     holder = ""
@@ -44,7 +48,7 @@ def chain_text(path: Sequence[Any], root_names: dict[int, str]) -> str:
         parent = path[place]
         if place and _is_worth_naming(parent):
             holder, text = whole, _type_name(parent)
-        step, taken = _step(path, place)
+        step, taken = _step(path, place, filled_places)
         text += step
         whole += step
         place += taken
@@ -59,7 +63,7 @@ def cycle_text(cycle: Sequence[Any]) -> str:
     ring = list(cycle[:-1])
     first = next((place for place, one in enumerate(ring) if _is_worth_naming(one)), 0)
     ring = ring[first:] + ring[:first]
-    return chain_text([*ring, ring[0]], {}) if ring else ""
+    return chain_text([*ring, ring[0]], {}, {}) if ring else ""
 
 
 def with_end(chain: str, end: str) -> str:
@@ -96,7 +100,7 @@ def _type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def _step(path: Sequence[Any], place: int) -> tuple[str, int]:
+def _step(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tuple[str, int]:
     """The text from one object to the next named one, and how many objects further that is."""
     parent, child = path[place], path[place + 1]
     if _is(parent, types.FrameType):
@@ -106,9 +110,9 @@ def _step(path: Sequence[Any], place: int) -> tuple[str, int]:
     if _is(parent, types.MethodType):
         return (f"{parent.__name__}.__self__", 1)
     if _is(parent, dict):
-        return _step_of_dictionary(path, place)
+        return _step_of_dictionary(path, place, filled_places)
     if _is(parent, list, tuple, deque):
-        return f"[{_index_in(parent, child)}{_bound_text(path, place)}]", 1
+        return f"[{_index_in(parent, child)}{_bound_text(path, place, filled_places)}]", 1
     if _is(parent, set, frozenset):
         return "{...}", 1
     if _is(parent, types.CellType):
@@ -129,13 +133,16 @@ def _through_cell(path: Sequence[Any], place: int) -> int:
     return 2 if is_cell else 1
 
 
-def _step_of_dictionary(path: Sequence[Any], place: int) -> tuple[str, int]:
+def _step_of_dictionary(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tuple[str, int]:
     parent, child = path[place], path[place + 1]
-    key = next((key for key, value in _items(parent) if value is child), _NAMELESS)
+    newest = list(itertools.islice(reversed(dict.items(parent)), _NEWEST))
+    key = next((key for key, value in newest if value is child), _NAMELESS)
+    if key is _NAMELESS:
+        key = next((key for key, value in _items(parent) if value is child), _NAMELESS)
     if place == 0 and type(key) is str:
         return f".{key}", 1  # the globals of a module
     text = _index_text(key)
-    return f"{text[:-1]}{_bound_text(path, place)}]", 1
+    return f"{text[:-1]}{_bound_text(path, place, filled_places)}]", 1
 
 
 def _step_of_function(path: Sequence[Any], place: int) -> tuple[str, int]:
@@ -210,11 +217,18 @@ def _items(mapping: Any) -> list[tuple[Any, Any]]:
 
 def _index_in(values: Any, wanted: Any) -> str:
     kind = next(kind for kind in (list, tuple, deque) if _is(values, kind))
-    return str(next((index for index, value in enumerate(list(kind.__iter__(values))) if value is wanted), "?"))
+    if kind is list:
+        newest = list.__getitem__(values, slice(-_NEWEST, None))
+        place = next((index for index, value in enumerate(newest) if value is wanted), None)
+        if place is not None:
+            return str(list.__len__(values) - len(newest) + place)
+    # A deque cannot be gone through while it changes. A list of millions is not copied.
+    entries = list(deque.__iter__(values)) if kind is deque else kind.__iter__(values)
+    return str(next((index for index, value in enumerate(entries) if value is wanted), "?"))
 
 
-def _bound_text(path: Sequence[Any], place: int) -> str:
-    bound = bound_of(path, place)
+def _bound_text(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> str:
+    bound = bound_of(path, place, filled_places)
     return "" if bound is None else f"{BEFORE_BOUND}{bound_text(*bound)}"
 
 

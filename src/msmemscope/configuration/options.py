@@ -223,7 +223,7 @@ OPTIONS: tuple[Option, ...] = (
         "holder-time",
         OptionGroup.COLLECT,
         "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
-        "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. 0: none.",
+        "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. Half as long is added to name what was found. 0: none.",
         "MS",
         f"a number from 0 to {MAXIMUM_HOLDER_TIME_MS}",
         str(DEFAULT_HOLDER_TIME_MS),

@@ -39,16 +39,16 @@ class Layer:
 
 def in_owner(owner: Any, container: Any) -> tuple[int, int] | None:
     """The bound of a container, reached through the attributes of its owner, and through the owner itself."""
-    found = bound_of([{}, owner, vars(owner), container, object()], 3)
-    assert bound_of([{}, owner, container, object()], 2) == found
+    found = bound_of([{}, owner, vars(owner), container, object()], 3, {})
+    assert bound_of([{}, owner, container, object()], 2, {}) == found
     return found
 
 
 def test_containers_with_a_limit_of_their_own() -> None:
     """A deque with `maxlen`, and a list that was made with all of its places."""
-    assert bound_of([{}, collections.deque([1, 2], maxlen=9), 1], 1) == (2, 9)
-    assert bound_of([{}, collections.deque([1, 2]), 1], 1) is None
-    assert bound_of([{}, [1, 2, None, None, None], 1], 1) == (2, 5)
+    assert bound_of([{}, collections.deque([1, 2], maxlen=9), 1], 1, {}) == (2, 9)
+    assert bound_of([{}, collections.deque([1, 2]), 1], 1, {}) is None
+    assert bound_of([{}, [1, 2, None, None, None], 1], 1, {}) == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_containers_with_a_limit_of_their_own() -> None:
 )
 def test_lists_with_results_that_are_missing(values: list[Any]) -> None:
     """None among results is no empty place, nor is one at the end."""
-    assert bound_of([{}, values, 1], 1) is None
+    assert bound_of([{}, values, 1], 1, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_owners_that_say_something_else(limits: dict[str, Any]) -> None:
 
 def test_limits_of_classes_queues_and_caches_of_functions() -> None:
     """What programs use as they are, and what they derive."""
-    assert bound_of([{}, Cache(a=1), 1], 1) == (1, 16)
+    assert bound_of([{}, Cache(a=1), 1], 1, {}) == (1, 16)
     waiting: queue.Queue[int] = queue.Queue(maxsize=20)
     waiting.put(1)
     assert in_owner(waiting, waiting.queue) == (1, 20)
@@ -93,7 +93,7 @@ def test_a_layer_keeps_no_entries() -> None:
     """The capacity of an expert is a number of tokens."""
     layer = Layer()
     assert in_owner(layer, layer.seen) is None
-    assert bound_of([{}, layer, {"more": 1}, object()], 2) is None
+    assert bound_of([{}, layer, {"more": 1}, object()], 2, {}) is None
 
 
 def test_the_chain_says_how_full_it_is() -> None:
@@ -101,12 +101,12 @@ def test_the_chain_says_how_full_it_is() -> None:
     owner = Buffer(capacity=50)
     names = {id(owner): "main.buffer"}
     assert (
-        chain_text([owner, vars(owner), owner.entries, owner.entries[1]], names)
+        chain_text([owner, vars(owner), owner.entries, owner.entries[1]], names, {})
         == "main.buffer.entries[1; 2 of at most 50]"
     )
     first, second = ValueError("first"), KeyError("second")
     second.__context__ = first
-    assert chain_text([second, first], {id(second): "sys.last_value"}) == "sys.last_value.__context__"
+    assert chain_text([second, first], {id(second): "sys.last_value"}, {}) == "sys.last_value.__context__"
 
 
 def test_no_code_of_the_program_runs() -> None:
@@ -122,5 +122,5 @@ def test_no_code_of_the_program_runs() -> None:
         def cache_info(cls, _: object) -> None:
             raise KeyboardInterrupt
 
-    assert bound_of([{}, Endless([1, 2], 5), 1], 1) == (2, 5)
+    assert bound_of([{}, Endless([1, 2], 5), 1], 1, {}) == (2, 5)
     assert bound_of_cache(_lru_cache_wrapper()) is None

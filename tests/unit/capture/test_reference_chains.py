@@ -1,0 +1,50 @@
+"""Chains through containers of millions of entries: each is gone through as little as can be, and names have a limit of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from msmemscope.capture import bounds, reference_chains
+from msmemscope.capture.reference_chains import chain_text
+
+
+def chain_of(container: Any, wanted: Any) -> str:
+    """The chain to an entry of a global variable."""
+    variables = {"kept": container}
+    return chain_text([variables, container, wanted], {id(variables): "main"}, {})
+
+
+@pytest.mark.parametrize("place", [0, 3, 1499, 2998, 2999])
+def test_an_entry_is_found_wherever_it_is(place: int) -> None:
+    """Among the newest ones, which are looked at first, or not."""
+    wanted = object()
+    entries: list[Any] = [object() for _ in range(3000)]
+    entries[place] = wanted
+    assert chain_of(entries, wanted) == f"main.kept[{place}]"
+    assert chain_of(tuple(entries), wanted) == f"main.kept[{place}]"
+    assert chain_of(dict(enumerate(entries)), wanted) == f"main.kept[{place}]"
+
+
+def test_the_newest_entries_are_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a dictionary is not copied for each of the blocks that leak into it."""
+    wanted = object()
+    monkeypatch.setattr(reference_chains, "_items", None)
+    assert chain_of({**dict.fromkeys(range(5000)), "last": wanted}, wanted) == "main.kept['last']"
+
+
+def test_a_list_with_places_is_gone_through_once_for_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks are in it."""
+    counted = []
+
+    def filled(values: list[Any]) -> int:
+        counted.append(len(values))
+        return 2
+
+    monkeypatch.setattr(bounds, "_filled_places", filled)
+    entries: list[Any] = [object(), object(), None, None, None]
+    variables, known = {"kept": entries}, {}  # type: dict[str, Any], dict[int, int]
+    texts = [chain_text([variables, entries, one], {id(variables): "main"}, known) for one in entries[:2]]
+    assert texts == ["main.kept[0; 2 of at most 5]", "main.kept[1; 2 of at most 5]"]
+    assert counted == [5]
