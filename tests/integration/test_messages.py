@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -147,3 +148,14 @@ def test_the_end_of_the_launcher_does_not_wait_for_a_reader(unread: subprocess.P
     """The program fills the pipe and ends; nobody reads; its exit status still comes back."""
     printed, _ = unread.communicate(timeout=TIMEOUT_S)
     assert (unread.returncode, printed) == (0, "allocs=20000 frees=20000\n")
+
+
+@pytest.mark.parametrize("stderr", ["2> >(true)", "2>/dev/full", "2>&-"], ids=["no reader", "full", "closed"])
+def test_the_exit_status_is_that_of_the_program_where_nothing_can_be_said(stderr: str, tmp_path: Path) -> None:
+    """Also where what is left to write fails once more when the interpreter of the launcher ends."""
+    program = [sys.executable, "-c", "raise SystemExit(3)"]
+    command = shlex.join([*TOOL, "--device=cpu", f"--output={tmp_path / 'output'}", "--", *program])
+    run = subprocess.run(
+        ["bash", "-c", f"{command} {stderr}"], env=environment(), capture_output=True, check=False, timeout=TIMEOUT_S
+    )
+    assert run.returncode == 3

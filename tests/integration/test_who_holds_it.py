@@ -88,15 +88,9 @@ print(len(searches))
     assert 1 <= int(printed) < 20
 
 
-@nightly  # by day the leak zoo has a trainer that keeps its losses, and the Trainer of transformers runs under the command line
-@pytest.mark.slow
-@needs_transformers
 def test_names_that_take_too_long_are_left_out(tmp_path: Path) -> None:
     """What was found and not named is not said to be held by nobody; a million entries beside it cost next to nothing."""
-    run = run_python(
-        [
-            "-c",
-            """\
+    program = """
 import time, torch
 from msmemscope.capture.holder_search import HolderSearch
 kept = [None] * 2_000_000
@@ -109,13 +103,13 @@ print(len(named), time.thread_time() - began < 3)
 search = HolderSearch(2_000)
 search._named_until = 0
 print(search.chains(dict(wanted), most_paths=1))
-""",
-        ],
-        output=tmp_path,
-    )
-    assert run.stdout.splitlines() == ["300 True", "[]"], run.stderr
+"""
+    assert printed_by(tmp_path, "-c", program).splitlines() == ["300 True", "[]"]
 
 
+@nightly  # by day the leak zoo has a trainer that keeps its losses, and the Trainer of transformers runs under the command line
+@pytest.mark.slow
+@needs_transformers
 def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
     """One run without an edit: the leak is at the user's line, in the user's list; its steps are the optimizer's."""
     program = PROGRAMS / "trainer_that_keeps_losses.py"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dataclasses
 import io
 import os
@@ -49,12 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except MsmemscopeError as error:
         messages.error(error)
-        _forget_stdout()  # where it is stdout that could not be written
+        messages.forget_unwritten(sys.stdout)  # where it is stdout that could not be written
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED_STATUS
     except BrokenPipeError:
-        _forget_stdout()
+        messages.forget_unwritten(sys.stdout)
         return _NOBODY_READS_STATUS
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _DEPENDENCIES:
@@ -69,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     except BaseException as error:  # noqa: BLE001 - users see no traceback; a panic of Polars is no Exception
         messages.error(_fault(error, send="this command line, the files that it reads"))
-        _forget_stdout()
+        messages.forget_unwritten(sys.stdout)
         return EXIT_STATUS_FAILURE
 
 
@@ -94,15 +93,6 @@ def _fault(error: BaseException, *, send: str) -> MsmemscopeError:
     from msmemscope.launch.faults import fault_error
 
     return fault_error(error, send=send)
-
-
-def _forget_stdout() -> None:
-    """What could not be written must not be tried again when the interpreter ends, with a traceback of its own."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdout.flush()
-        return
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _prepare_streams() -> None:

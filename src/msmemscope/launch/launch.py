@@ -162,6 +162,7 @@ def _survivable(config: Config) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
         messages.failed(f"the results could not be written: {type(error).__name__}: {error}", hint=hint)
     finally:
+        messages.forget_unwritten(sys.stderr)
         for number, handler in previous.items():
             signal.signal(number, handler)
 

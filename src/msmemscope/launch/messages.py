@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from msmemscope.configuration import LogLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TextIO
 
     from msmemscope.errors import MsmemscopeError
 
@@ -59,6 +61,15 @@ def _print(kind: str, text: str, hint: str | None = None) -> None:
 def error(failure: MsmemscopeError) -> None:
     """Print an error and its hint."""
     _print("error: ", failure.message, failure.hint)
+
+
+def forget_unwritten(stream: TextIO) -> None:
+    """What could not be written must not be tried again when the interpreter ends, with a traceback and a status of its own."""
+    with contextlib.suppress(OSError, ValueError):
+        stream.flush()
+        return
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def failed(text: str, hint: str | None = None) -> None:

@@ -185,6 +185,12 @@ def test_a_rise_over_few_steps_is_mentioned(resident: Callable[[int], int], rise
     recording = trace.recording()
     assert find_host_growth(recording) is None
     assert rise_over_few_steps(recording) == rise
+    assert rise is None or rise.reason.endswith("over 12 steps; at least 25 are needed")
+
+
+def test_many_steps_can_be_too_short_to_be_judged() -> None:
+    """Figures are a millisecond apart: how many steps there were is no reason then."""
+    assert HostRise(80 * MEBIBYTE, 60, "").reason.endswith("over 60 steps; they were too short to tell more")
 
 
 def test_enough_steps_are_judged_and_not_mentioned() -> None:

@@ -101,9 +101,10 @@ class HostRise:
         """Why it is not judged, and what is known all the same."""
         line, _ = line_and_library(self.site)
         at = f", most of it at {line.rpartition('/')[2]}" if line else ""
+        # Figures are a millisecond apart at least.
+        why = f"at least {_LEAST_STEPS} are needed" if self.steps < _LEAST_STEPS else "they were too short to tell more"
         return (
-            f"host memory outside of tensors rose by {format_bytes(self.rise_bytes)} over {self.steps} steps{at}; "
-            f"at least {_LEAST_STEPS} are needed"
+            f"host memory outside of tensors rose by {format_bytes(self.rise_bytes)} over {self.steps} steps{at}; {why}"
         )
 
 

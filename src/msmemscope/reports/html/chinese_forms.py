@@ -118,6 +118,9 @@ CHINESE_FORMS: Final = {
     "host memory outside of tensors rose by {size} over {count} step[s][, most of it at {site}]; at least {more} are needed": (
         "张量之外的主机内存在 {count} 步内增长 {size}[, 大部分位于 {site}]; 至少需要 {more} 步"
     ),
+    "host memory outside of tensors rose by {size} over {count} step[s][, most of it at {site}]; they were too short to tell more": (
+        "张量之外的主机内存在 {count} 步内增长 {size}[, 大部分位于 {site}]; 各步太短, 无法作出更多判断"
+    ),
     "there are too few steps and {count} allocations; without steps, at least {more} are needed": (
         "步数太少, 且只有 {count} 次分配; 没有步时至少需要 {more} 次"
     ),
