@@ -44,7 +44,7 @@ PROGRAMS = [*_listed("operator_calls", "way"), *_listed("torch_features", "featu
 _AT_NIGHT = {"flex_attention", "exported"}
 """Programs that import much: by day higher_order_operator and compiled are what is dispatched in these ways."""
 
-_BY_SEVERAL_THREADS = {"data_parallel_training", "threads_with_operators", "distributed_tensor"}
+_BY_SEVERAL_THREADS = {"data_parallel_training", "threads_with_operators", "distributed_tensor", "nested_lists"}
 """Programs with threads at work at the same time: which of their blocks is where differs from run to run, and so does which
 thread lets go of a block last, which frees it."""
 
