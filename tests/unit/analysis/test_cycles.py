@@ -14,12 +14,15 @@ CHAIN = "Linear.weight, from Trial.model, in a reference cycle through Trial.sch
 MIB = 1 << 20
 
 
-def trials(*, found_at: int, waits: bool = True) -> Trace:
-    """Six trials of three steps; a search in one of them, by its number, finds the first one waiting. All go at the end."""
+def trials(*, found_at: int, waits: bool = True, growth: int = 0) -> Trace:
+    """Six trials of three steps; a search in one of them, by its number, finds the first one waiting. All go at the end.
+
+    Each is larger than the one before by `growth` bytes.
+    """
     trace = Trace()
     models: list[int] = []
     for trial in range(6):
-        models.append(trace.malloc(8 * MIB, SITE))
+        models.append(trace.malloc(8 * MIB + trial * growth, SITE))
         for step in range(3):
             trace.free(trace.malloc(MIB, OTHER))
             if waits and trial == found_at and step == 2:
@@ -38,6 +41,12 @@ def test_what_waits_at_the_peak_is_estimated() -> None:
     assert (found.device, found.pool, found.step, found.site) == (0, Pool.PTA, 5, "/home/me/search.py(10): __init__")
     assert (found.found_bytes, found.found_blocks, found.waiting_bytes) == (8 * MIB, 1, 40 * MIB)
     assert found.cycle == "Trial.schedule.trial"
+
+
+def test_what_waits_need_not_have_one_size() -> None:
+    """A batch is as large as its longest sequence: blocks of one line differ a little, and wait all the same."""
+    (found,) = find_waiting_cycles(trials(found_at=1, growth=MIB // 4).recording())
+    assert found.waiting_bytes == 40 * MIB + (2 + 3 + 4 + 5) * MIB // 4
 
 
 @pytest.mark.parametrize("trace", [trials(found_at=9), trials(found_at=9, waits=False)], ids=["not found", "freed"])

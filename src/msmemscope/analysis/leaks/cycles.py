@@ -1,8 +1,8 @@
 """Memory that waits for the garbage collector: objects that nothing of the program refers to but each other.
 
 A search for holders finds such blocks while the program runs. How much waited at the peak of their pool is estimated from it: of
-the call sites of these blocks, all that was alive at the peak, less what was alive at the search and not waiting. The searches
-record a part of what waits, so this errs to the low side. A search at the end of the process does not count: with the last
+the call sites of these blocks, all of about their size that was alive at the peak, less what was alive at the search and not
+waiting. The searches record a part of what waits, so this errs to the low side. A search at the end of the process does not count: with the last
 functions, their cycles have ended as well.
 """
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LEAST_WAITING_BYTES: Final = 1 << 20
 LEAST_WAITING_SHARE: Final = 0.1
 """Of its pool's peak, that is worth a finding."""
+_SIMILAR: Final = 2
+"""How many times as large, or as small, blocks of one line and operator are at most that are taken for the same thing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +86,7 @@ def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | Non
     sites = call_sites(recording, everything)
     then = blocks_in_use(waiting.filter(pl.col("noted") <= moment), moment)
     then = then.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
-    same = everything.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").join(
-        then.select("site_path", "size").unique(), on=["site_path", "size"], how="semi"
-    )
+    same = _similar(everything.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left"), then)
     found_bytes = int(then["size"].sum())
     needed = int(blocks_in_use(same, moment)["size"].sum()) - found_bytes
     use = MemoryUse.of(everything)
@@ -107,3 +107,11 @@ def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | Non
         by_site["site"][-1] or "",
         by_cycle["cycle"][-1],
     )
+
+
+def _similar(blocks: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Returns the blocks that were allocated as some others were, by line, operator and about the size."""
+    made = ["site_path", "name"]
+    sizes = found.group_by(made).agg(smallest=pl.col("size").min(), largest=pl.col("size").max())
+    of_lines = blocks.join(sizes, on=made, nulls_equal=True, maintain_order="left")
+    return of_lines.filter(pl.col("size").is_between(pl.col("smallest") / _SIMILAR, pl.col("largest") * _SIMILAR))
