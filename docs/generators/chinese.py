@@ -198,13 +198,13 @@ _TEXTS = _PROGRAMS | {
     "Show this help.": "显示帮助。",
     "Show the version.": "显示版本。",
     # Questions.
-    "What is allocated and never given back: over the steps of the program, or between marks of it.": (
+    "Memory that is allocated and never given back: over the steps of the program, or between marks of it.": (
         "申请之后从未归还的内存：在程序的各个 step 之间，或在程序的打点之间。"
     ),
     "judge the range between the mstx marks A, B and C with this text": "判断文本为此的 mstx 打点 A、B、C 之间的范围",
     "which mark with this text is A, from 0": "文本为此的第几个打点是 A，从 0 起",
     "Memory that is held while nobody needs it.": "被占用而无人需要的内存。",
-    f"report no smaller blocks: {_SIZE}": f"不报告更小的内存块：{_CHINESE_SIZE}",
+    f"smallest block: {_SIZE}": f"不报告更小的内存块：{_CHINESE_SIZE}",
     "early_allocation, late_deallocation, temporary_idleness, separated by commas; default: all": (
         "early_allocation、late_deallocation、temporary_idleness，用逗号分隔；默认为全部"
     ),
@@ -213,23 +213,23 @@ _TEXTS = _PROGRAMS | {
         "把 inefficient_type 写入落盘文件，或采集结果的各个落盘文件"
     ),
     "also look for unused, redundant and dead memory, and churn": "还查找未使用、重复和无用的内存，以及反复申请",
-    "What memory is made of, by owner.": "内存由什么组成，按归属。",
-    "What the memory of a whole device went into: pools, modules, other processes, and what nothing explains.": (
+    "Memory by owner.": "内存由什么组成，按归属。",
+    "The memory of a whole device: pools, modules, other processes, and what nothing explains.": (
         "整个设备的内存用在了哪里：内存池、模块、其他进程，以及无法解释的部分。"
     ),
     "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
         "已保留却闲置的内存：留给其他流的、等待其他流用完的、因取整而多出的。"
     ),
-    "What stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.": (
+    "Memory that stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.": (
         "程序让设备内存休眠期间还有什么在使用，以及其中什么随每次休眠增长。"
     ),
     "about how many moments the table over time has": "随时间变化的表格大约有多少个时刻",
-    "What filled memory at its peak, or when an allocation failed, and what could be saved.": (
+    "Memory at its peak, or when an allocation failed: what filled it, and what could be saved.": (
         "峰值时或分配失败时内存被什么占满，以及可以节省什么。"
     ),
     "cpu, npu:{id} or cuda:{id}; default: all that have memory": "cpu、npu:{id} 或 cuda:{id}；默认为有内存的所有设备",
     "explain the moment of this event, an ID of the dump, instead": "改为解释该事件的时刻（落盘文件中的 ID）",
-    "What each operator, or each launch of a kernel, changed.": "每个算子或 kernel 的每次下发改变了什么。",
+    "The changes by each operator, or by each launch of a kernel.": "每个算子或 kernel 的每次下发改变了什么。",
     "write all rows to this new file": "把所有行写入这个新文件",
     "Allocations that failed for lack of memory, and what was alive then.": "因内存不足而失败的分配，以及当时存活的内存。",
     "operators, lines and blocks listed by name": "按名称列出的算子、源码行和内存块的数量",
@@ -238,8 +238,8 @@ _TEXTS = _PROGRAMS | {
         "虽然有内存块被释放，但存活内存在许多 step 中持续增长的调用点。"
     ),
     "accepted chance per call site": "每个调用点可接受的偶然概率",
-    f"growth that counts: {_SIZE}": f"计入的增长：{_CHINESE_SIZE}",
-    "What changed watched memory: which operator, which bytes, and whether it may.": (
+    f"least growth: {_SIZE}": f"计入的增长：{_CHINESE_SIZE}",
+    "Changes of watched memory: which operator made them, which bytes, and whether it may.": (
         "什么改写了被监测的内存：哪个算子、哪些字节，以及是否允许。"
     ),
 }

@@ -20,7 +20,7 @@ Python 函数轨迹。
 DIFFERENCES = """
 ## 有什么不同
 
-- 观测算子时，从算子中抛出的异常在 traceback 中多一项：`msmemscope/capture/torch_operators.py`，以及 torch 的一项。异常的类型、文本和其他各项都相同。
+- 程序有自己的 dispatch mode，或 torch 只能在 Python 中分发算子时，从算子中抛出的异常在 traceback 中多一项：`msmemscope/capture/torch_operators.py`，以及 torch 的一项。异常的类型、文本和其他各项都相同。
 - 有 dispatch mode（例如本工具的）时，torch.profiler 对一个算子计数两次：一次在 mode 之前，一次在它运行时。算子、时间和内存都相同。
 - 算子要经过 Python 时（参数中有稀疏张量或自带 dispatch 的类的张量、监视了内存，或 torch 早于 2.4），传给它的一个数会两次变成 8 字节的 CPU 张量。其他内存的申请与释放和不用工具时相同，顺序也相同，CPU 和 NPU 都是如此。
 - 带本地调用栈的 Memray tracker 会写出一行 `Memray WARNING: Correcting symbol for dlopen`，只要预加载的库有自己的 `dlopen` 就会这样。它的记录相同。
@@ -74,7 +74,7 @@ TEXTS = {
     "RLIMIT_NPROC of 0": "RLIMIT_NPROC 为 0",
     "seccomp: no file can be opened": "seccomp：不能打开任何文件",
     "seccomp, strict: read, write and exit only": "严格模式的 seccomp：只能 read、write 和 exit",
-    "strict seccomp takes the clock away from a process, and any system call ends it: a program that allocates observed "
+    "strict seccomp takes the clock away from a process, and any system call ends it. A program that allocates observed "
     "memory after that is ended": "严格模式的 seccomp 使进程无法读取时钟，任何系统调用都会结束进程：此后申请被观测内存的程序会被结束",
     "the command line overwritten, the process renamed": "命令行被覆盖，进程改名",
     "a daemon: a new session, descriptors closed, its parent gone": "守护进程：新的会话，描述符已关闭，父进程已退出",
@@ -101,7 +101,7 @@ TEXTS = {
     "Threads that the interpreter switches between every few instructions": "解释器每隔几条指令就切换的线程",
     "Children made by os.fork use the device first; then their parent does": "os.fork 的子进程先使用设备，然后父进程使用",
     "os.fork when tensors exist and operators ran already; the child uses what it inherited": "已有张量并运行过算子之后 os.fork；子进程使用继承的内容",
-    "Children of children of children, each of which trains": "三代子进程，每个都进行训练",
+    "Three generations of children, and each of them trains": "三代子进程，每个都进行训练",
     "Threads that fork while others allocate": "一些线程 fork，同时其他线程申请内存",
     "torch.multiprocessing: tensors in shared memory, a worker that is forked": "torch.multiprocessing：共享内存中的张量，fork 的工作进程",
     "torch.multiprocessing: a worker that is spawned, and imports torch itself": "torch.multiprocessing：spawn 的工作进程，自己导入 torch",

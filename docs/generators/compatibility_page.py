@@ -25,18 +25,25 @@ HEAD = """\
 <!-- Generated from docs/generators/compatibility.jsonl by `make docs`; do not edit. -->
 
 Each row is a run: a small program that uses the package as published, under `msmemscope --analysis=decompose`. The program knows who
-owns each of its tensors: the parameters and buffers, the gradients and the buffers in which they are exchanged, the state of
-the optimizer, what autograd saves, the layers of the cache. In the middle of forward and backward passes, before and after each update, it says
-so, and the owner of every block that lives then is compared. **Equal** means that all of them are, to the byte, in every process.
-The virtual NPU runs the real torch_npu; no NPU was used.
+owns each of its tensors:
 
-`make test-training` installs these versions and runs the programs of training again, which are in `tests/frameworks/`.
+- parameters and buffers;
+- gradients, and the buffers in which they are exchanged;
+- the state of the optimizer;
+- tensors that autograd saves;
+- the layers of the cache.
+
+The program names these owners in the middle of forward and backward passes, and before and after each update. Then the owner of every
+live block is compared. **Equal** means that all of them agree, to the byte, in every process. The virtual NPU runs the real torch_npu.
+No NPU was used.
+
+`make test-training` installs these versions and runs the programs of training again. They are in `tests/frameworks/`.
 """
 VERSIONS = """
 ## Versions of torch_npu
 
-`make test-lanes` runs the same tests with each of these on the virtual NPU, each with its torch; `make test-vllm-ascend` serves with the
-real vLLM-Ascend. What differs:
+`make test-lanes` runs the same tests with each of these on the virtual NPU, each with its torch. `make test-vllm-ascend` serves with the
+real vLLM-Ascend. The differences are:
 
 | | torch_npu 2.10.0.post4 | torch_npu 2.13.0 | torch_npu 2.14.0 |
 |---|---|---|---|
@@ -46,9 +53,9 @@ real vLLM-Ascend. What differs:
 | operators | seen below Python | seen below Python | seen in Python: torch 2.14 calls operators in another way |
 | beside a CUDA build of torch | loads | loads | ends the process: both register settings of the same names; use a CPU build |
 
-vLLM-Ascend 0.23.0 with vLLM 0.23.0 and torch_npu 2.10.0.post4 generates tokens in eager mode; weights and the KV cache have their owner, to
-the byte. Its one Triton kernel is replaced by operators of torch there, as triton-ascend is not on the index; its custom operators are off, as
-they ask for `libregister.so`. For 310P, model and cache are made and have their owner; the first token stops at ReshapeAndCache.
+vLLM-Ascend 0.23.0 with vLLM 0.23.0 and torch_npu 2.10.0.post4 generates tokens in eager mode. Weights and the KV cache have their owner, to
+the byte. Operators of torch replace its one Triton kernel there, as triton-ascend is not on the index. Its custom operators are off, as
+they ask for `libregister.so`. For 310P, model and cache are made and have their owner. The first token stops at ReshapeAndCache.
 """
 COLUMNS = ("Package", "Version", "Device", "What was checked", "Result", "With")
 

@@ -15,19 +15,24 @@ HEAD = """\
 
 <!-- Generated from tests/battery/catalogue.py by `make docs`; do not edit. -->
 
-A program behaves under msmemscope as it does without. `make test` tries it with {count} programs: each runs bare, and under
+A program behaves under msmemscope as it does without. `make test` tries it with {count} programs. Each runs bare, and under
 the tool with nearly every option: all events, kernels, Python and C call stacks, all analyses, automatic watching, a
-database; programs with torch run with the default options on the CPU, and a few of each kind on the virtual NPU.
+database. Programs with torch run with the default options on the CPU, and a few of each kind on the virtual NPU.
 `make test-nightly` runs every program in every place with the default options, with nearly every option, and with the trace
 of Python functions.
 
-Compared are the exit status or the signal that ended it, everything on stdout, and everything on stderr but the lines of
-the tool. The programs print what they computed, with all digits, what their children returned, and what they found around
-themselves, so that other results are other output. Process ids, addresses and the times of log lines are left out, and so
-is what differs without harm (see below).
+These are compared:
+
+- the exit status, or the signal that ended the program;
+- everything on stdout;
+- everything on stderr but the lines of the tool.
+
+The programs print everything that could differ: their results with all digits, the results of their children, and their
+surroundings. So other results are other output. Process ids, addresses and the times of log lines are left out. So are
+harmless differences (see below).
 
 A program without torch allocates through a stand-in for torch's allocator on the CPU, and through the runtime of CANN on
-the virtual NPU. Programs that need something that a machine does not have are skipped there, and the test says so.
+the virtual NPU. If a machine lacks something that a program needs, the program is skipped there, and the test says so.
 """
 
 COLUMNS = ("Program", "What it does", "CPU", "NPU", "With torch", "Needs")
@@ -35,14 +40,14 @@ COLUMNS = ("Program", "What it does", "CPU", "NPU", "With torch", "Needs")
 DIFFERENCES = """
 ## What differs
 
-- Where a program has a dispatch mode of its own, or a torch that lets operators be dispatched in Python alone, an exception out
-  of an operator has one more entry in its traceback: `msmemscope/capture/torch_operators.py`, and one of torch. Its type, its
+- A program may have a dispatch mode of its own, or a torch that dispatches operators in Python alone. Then an exception out of
+  an operator has one more entry in its traceback: `msmemscope/capture/torch_operators.py`, and one of torch. Its type, its
   text and the other entries are the same.
 - torch.profiler counts an operator twice where a dispatch mode sees it, as the tool's does: once before the mode, once when
   it runs. The operators, their times and their memory are the same.
-- A number that an operator is given becomes a CPU tensor of 8 bytes twice where an operator comes to Python: a tensor among
-  its arguments is sparse or of a class with a dispatch of its own, memory is watched, or torch is older than 2.4. All other
-  memory is allocated and freed as without the tool, in the same order, on the CPU and on NPUs.
+- Some operators come to Python: a tensor among the arguments is sparse or of a class with a dispatch of its own. So do all
+  where memory is watched, or torch is older than 2.4. A number among their arguments becomes a CPU tensor of 8 bytes twice.
+  All other memory is allocated and freed as without the tool, in the same order, on the CPU and on NPUs.
 - Memray's tracker with native traces writes the line `Memray WARNING: Correcting symbol for dlopen`, as it does wherever a
   preloaded library has a `dlopen` of its own. Its recording is the same.
 """

@@ -28,11 +28,12 @@ msmemscope.analyze("leaks", input_path="memscopeDumpResults/msmemscope_4242_2024
 result = msmemscope.load("memscope_dump.csv").ask("peak", device="npu:0")
 ```
 
-`msmemscope.analyze` prints the report and returns the result; `Recording.ask` prints and writes nothing. What results hold
-and what inputs there are is in [analyses.md](analyses.md).
+`msmemscope.analyze` prints the report and returns the result. `Recording.ask` prints and writes nothing. You find the inputs and the
+contents of results in [analyses.md](analyses.md).
 
-Every question takes `--json`, and `--frames=N`: call sites in tables stand with so many frames of the program's stack. Those that can find what should not be take `--fail-on-findings`; with several processes
-they end with what was found at each call site of all of them (`merged` in JSON).
+Every question takes `--json`, and `--frames=N`: call sites in tables stand with so many frames of the program's stack. Questions with
+findings take `--fail-on-findings`. With several processes, they end with the findings at each call site of all of them (`merged` in
+JSON).
 """
 
 

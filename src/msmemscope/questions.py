@@ -250,7 +250,7 @@ def _watch_findings(result: WatchResult) -> pl.DataFrame:
 _ALL: Final[tuple[Question[Any, Any], ...]] = (
     Question(
         "leaks",
-        "What is allocated and never given back: over the steps of the program, or between marks of it.",
+        "Memory that is allocated and never given back: over the steps of the program, or between marks of it.",
         LeaksOptions,
         _leaks,
         _render_leaks,
@@ -275,7 +275,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "decompose",
-        "What memory is made of, by owner.",
+        "Memory by owner.",
         DecompositionOptions,
         decompose,
         _render_owners,
@@ -283,7 +283,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "card",
-        "What the memory of a whole device went into: pools, modules, other processes, and what nothing explains.",
+        "The memory of a whole device: pools, modules, other processes, and what nothing explains.",
         QuestionOptions,
         account_for_card,
         lambda result, _, out: render_card(result, out),
@@ -303,7 +303,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "peak",
-        "What filled memory at its peak, or when an allocation failed, and what could be saved.",
+        "Memory at its peak, or when an allocation failed: what filled it, and what could be saved.",
         PeakOptions,
         lambda recording, options: explain_peak(recording, device=options.device_number, at=options.at),
         lambda result, _, out: render_peak(result, out),
@@ -313,7 +313,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "operators",
-        "What each operator, or each launch of a kernel, changed.",
+        "The changes by each operator, or by each launch of a kernel.",
         OperatorsOptions,
         lambda recording, options: find_memory_changes(recording, options.levels),
         render_memory_changes,
@@ -341,7 +341,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "sleep",
-        "What stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.",
+        "Memory that stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.",
         QuestionOptions,
         lambda recording, _: examine_sleep(recording),
         lambda result, _, out: render_sleep(result, out),
@@ -350,7 +350,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
     ),
     Question(
         "watch",
-        "What changed watched memory: which operator, which bytes, and whether it may.",
+        "Changes of watched memory: which operator made them, which bytes, and whether it may.",
         QuestionOptions,
         lambda recording, _: judge_watched_memory(recording),
         lambda result, _, out: render_watch(result, out),

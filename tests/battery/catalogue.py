@@ -80,7 +80,7 @@ BY_DAY: Final = {"chain": "3", "children": "6"}
 
 DIFFERS: Final = {
     "strict": (
-        "strict seccomp takes the clock away from a process, and any system call ends it: a program that allocates "
+        "strict seccomp takes the clock away from a process, and any system call ends it. A program that allocates "
         "observed memory after that is ended"
     )
 }

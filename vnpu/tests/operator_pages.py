@@ -61,9 +61,9 @@ def pages(report: list[dict[str, Any]], implemented: dict[str, str]) -> tuple[st
         families[implemented[function]].append(function)
 
     summary = [
-        f"{len(looked_up)} of the {len(names)} functions that torch_npu looks up have a kernel; {len(tested)} of them are",
-        f"run by the {len(cases)} operator cases ({len(report)} comparisons with the CPU, in float32, bfloat16 and",
-        "float16, forward and backward). Every function with its cases: [OPERATORS.md](OPERATORS.md).",
+        f"{len(looked_up)} of the {len(names)} functions that torch_npu looks up have a kernel. Of these,",
+        f"the {len(cases)} operator cases ({len(report)} comparisons with the CPU) run {len(tested)}, in float32, bfloat16 and",
+        "float16, forward and backward. Every function with its cases: [OPERATORS.md](OPERATORS.md).",
         "",
         "| kernels | functions | run by cases |",
         "|---|---|---|",
@@ -73,7 +73,7 @@ def pages(report: list[dict[str, Any]], implemented: dict[str, str]) -> tuple[st
         ),
     ]
 
-    lines = [HEAD, *summary[:2], "float16, forward and backward).", ""]
+    lines = [HEAD, *summary[:2], "float16, forward and backward.", ""]
     for family, functions in sorted(families.items()):
         lines += [
             f"## {family.replace('_', ' ').capitalize()}",

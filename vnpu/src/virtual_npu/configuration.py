@@ -177,7 +177,7 @@ class Configuration:
     )  # fmt: skip
     overhead: str = option(
         "VNPU_OVERHEAD", parse_overhead, "RUNTIME=134217728,AICPU=67108864,OP=33554432", "MODULE=SIZE,...",
-        "what modules of the driver take on a device when a process first uses it",
+        "memory that modules of the driver take on a device when a process first uses it",
     )  # fmt: skip
     faults: str = option("VNPU_FAULTS", parse_faults, "", "FAULT,...", f"injected faults: {FAULTS}")
 

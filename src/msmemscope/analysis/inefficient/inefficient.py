@@ -84,7 +84,7 @@ KIND_WORDS: Final = tuple(kind.value for kind in InefficientKind)
 class InefficientOptions(QuestionOptions):
     """What to look for, and where to write it."""
 
-    mem_size: int = option(0, Size(), f"report no smaller blocks: {SIZE_FORMS}")
+    mem_size: int = option(0, Size(), f"smallest block: {SIZE_FORMS}")
     """Blocks smaller than this, in bytes, are not reported; they still count as other blocks."""
     inefficient_type: str | Sequence[str] | None = option(
         None, Words(KIND_WORDS, "a kind of inefficient memory"),

@@ -79,7 +79,7 @@ first_allocation_id, last_allocation_id: the first and the last of these blocks.
 class PatternOptions(QuestionOptions):
     """What counts as a pattern."""
 
-    mem_size: int = option(0, Size(), "report no smaller blocks", is_python_only=True)
+    mem_size: int = option(0, Size(), "smallest block", is_python_only=True)
     """Blocks smaller than this, in bytes, are not reported."""
     short_life: int = option(16, WholeNumber(), "operators of a short life", is_python_only=True)
     """Operators that a short-lived block lives for at most, and that lie between two of them at most."""

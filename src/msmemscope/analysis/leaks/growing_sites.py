@@ -80,7 +80,7 @@ class GrowthOptions(QuestionOptions):
 
     significance: float = option(0.001, Chance(), "accepted chance per call site")
     """The chance, per call site, that is accepted for steps without a trend to be taken for one."""
-    minimum_bytes: int = option(1, Size(), f"growth that counts: {SIZE_FORMS}", spelling="--minimum-size")
+    minimum_bytes: int = option(1, Size(), f"least growth: {SIZE_FORMS}", spelling="--minimum-size")
     """Growth from the first to the last step below which a call site is not looked at."""
 
 

@@ -61,7 +61,7 @@ def fork_after_use(device: str) -> None:
 
 
 def nested_forks(device: str) -> None:
-    """Children of children of children, each of which trains."""
+    """Three generations of children, and each of them trains."""
 
     def descend(depth: int) -> None:
         if depth:
