@@ -116,7 +116,7 @@ def _moment(recording: Recording, name: str, value: int) -> int:
 
 
 def _least(column: pl.Series) -> int:
-    """The least of some numbers, of which there is one."""
+    """The least of some numbers; there is at least one."""
     return int(column.to_numpy().min())
 
 

@@ -1,4 +1,4 @@
-"""What a tool is, whatever protocol it is offered by."""
+"""The type of a tool, whatever protocol offers it."""
 
 from __future__ import annotations
 
