@@ -1,8 +1,7 @@
 """The values that options accept: one parser per option.
 
-Each parser takes the words for what is accepted, the spelling of the option that the
-user chose, and the text of the value; it returns the fields of `Config` that follow
-from it, or raises `UsageError` naming all three.
+Each parser takes three texts: the words for what is accepted, the user's spelling of the option, and the value. It
+returns the fields of `Config` that follow from the value, or raises `UsageError` naming all three.
 """
 
 from __future__ import annotations

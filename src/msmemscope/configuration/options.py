@@ -78,7 +78,7 @@ class Option:
     """Without dashes: `call-stack`."""
     group: OptionGroup
     summary: str
-    """What it is for: one or two sentences, for the help text."""
+    """Its purpose: one or two sentences, for the help text."""
     metavar: str = ""
     """The value in the help text; empty for an option without a value."""
     accepted: str = ""
@@ -357,10 +357,10 @@ class GivenOption:
 def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     """Apply options to a configuration; of an option that is given twice, the last holds.
 
-    An analysis that is asked for brings the events it needs, as if alloc and free had been chosen too. What
-    decompose needs besides is not written; what inefficient needs is, because dumps are searched too. The
-    analysis that runs by default brings none: where the chosen events leave out what it needs, it is off.
-    What memory is made of does not take the place of leaks: both are looked for.
+    An analysis that is asked for brings the events it needs, as if alloc and free had been chosen too. Further events
+    that decompose needs are not written. Those of inefficient are, because dumps are searched too. The analysis that
+    runs by default brings none: where the chosen events leave out some that it needs, it is off. Decompose does not
+    take the place of leaks: both are looked for.
 
     Raises:
         UsageError: If a value is not accepted.
@@ -397,17 +397,17 @@ OPTION_BY_KEYWORD: Mapping[str, Option] = {
     for spelling, option in OPTION_BY_SPELLING.items()
     if spelling.startswith("--") and option.is_setting
 }
-"""What a Python caller calls the options: their names with underscores."""
+"""The options by their names for Python callers: with underscores."""
 
 
 def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
     """Apply the keyword arguments of a Python caller.
 
     Args:
-        base: What holds where nothing is given.
-        keywords: Names of `OPTION_BY_KEYWORD` to text as on the command line, or to a value: an int, a path, a list
-            or tuple of words, a dict of words with their numbers (`{"python": 10}`), True for what needs no value.
-            None stands for "not given".
+        base: The settings that hold where nothing is given.
+        keywords: Names of `OPTION_BY_KEYWORD` to text as on the command line, or to a value. A value is an int, a path,
+            a list or tuple of words, or a dict of words with their numbers (`{"python": 10}`). It is True for options
+            without a value. None stands for "not given".
 
     Raises:
         ConfigurationError: If a keyword is unknown, or its value is not accepted.

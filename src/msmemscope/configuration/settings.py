@@ -1,8 +1,7 @@
 """One frozen `Config`, and how it travels.
 
-A `Config` goes to the observed process as text in the environment
-(`Config.to_settings_text`), and from there into the event log as facts, so that a
-capture can be exported later the way it was meant (`Config.from_facts`).
+A `Config` goes to the observed process as text in the environment (`Config.to_settings_text`). From there it goes into
+the event log as facts. So a capture can be exported later the way it was meant (`Config.from_facts`).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class CollectionItem(str, enum.Enum):
-    """What is collected; the order is the order in which they are written."""
+    """Kinds of events to collect; the order is the order in which they are written."""
 
     ALLOC = "alloc"
     FREE = "free"
@@ -177,15 +176,15 @@ class Config:
     session: str = NO_SESSION
     """16 hexadecimal digits that name the launch; all zeros if there was none."""
     launch_directory: str = ""
-    """Directory of the running launch, which holds its ledger; empty if there is none."""
+    """Directory of the running launch with its ledger; empty if there is none."""
     package: str = dataclasses.field(default_factory=_package_directory)
     """Directory of the msmemscope package."""
     native_directory: str = ""
     """Directory of the compiled extension where that is not the package: an installation for development."""
     events: frozenset[CollectionItem] = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH})
-    """What is collected, couplings included."""
+    """The kinds of events to collect, couplings included."""
     unwritten: frozenset[CollectionItem] = frozenset()
-    """What of it is collected for analyses alone: it is in no dump file."""
+    """Those of them that are collected for analyses alone: no dump file has them."""
     level: frozenset[Level] = frozenset({Level.OP})
     collect_mode: CollectMode = CollectMode.IMMEDIATE
     devices: tuple[str, ...] = dataclasses.field(default_factory=observable_devices)
@@ -227,7 +226,7 @@ class Config:
     sample_ranks: str = ""
     """Which part of the ranks is observed besides, `1/16`; empty: none."""
     role: str = ""
-    """What the user calls the part that this process has in a job; empty: what its framework calls it, if it does."""
+    """The user's name for the part of this process in a job; empty: the framework's name, if it has one."""
     on_command_line: frozenset[str] = frozenset()
     """Names of the options that stand on the command line; `config()` cannot choose what a log is made with against them."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
@@ -262,7 +261,7 @@ class Config:
     def from_facts(cls, facts: Mapping[str, tuple[str, ...]]) -> Config:
         """Rebuild the settings in force from the facts of a capture (`setting.<key>`; of several, the last holds).
 
-        What the results are to show was asked for if it was at any time.
+        Something counts as asked for in the results if it was asked for at any time.
 
         Raises:
             ConfigurationError: If the value of a known key is not one that could have been written.
