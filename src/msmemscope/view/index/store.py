@@ -23,7 +23,7 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 FACTS_NAME: Final = "facts"
 NEVER: Final = 0xFFFF_FFFF
-"""Row of what does not happen."""
+"""Row of an event that does not happen."""
 
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -133,7 +133,7 @@ class IndexReader:
             raise InputError(message) from error
 
     def content(self, name: str) -> dict[str, Any]:
-        """Return what was written as JSON."""
+        """Return the facts that were written as JSON."""
         content: dict[str, Any] = self._contents[name]
         return content
 
