@@ -85,7 +85,8 @@ def _magic(line: str, cell: str | None = None) -> None:
     try:
         run.execute()
     except BaseException:
-        # What filled the memory is wanted most where it ran out: shown above the traceback, which IPython prints.
+        # The blocks that filled the memory are wanted most where it ran out. They stand above the traceback, which
+        # IPython prints.
         region.end()
         _show(region, top, run.title, analyses, was_interrupted=True)
         raise

@@ -47,7 +47,7 @@ _CACHES = frozenset({Pool.HAL, Pool.PTA_WORKSPACE})
 
 @dataclasses.dataclass(frozen=True)
 class _Checks:
-    """What the marks of one test ask for."""
+    """The demands of the marks of one test."""
 
     limits: tuple[tuple[int, str | None], ...]
     """Bytes, and the device if one was named."""
@@ -125,8 +125,8 @@ class MemoryChecks:
     """Runs marked tests under collection and judges what they did.
 
     Args:
-        checks: Test to what its marks ask for.
-        mistakes: Test to what is wrong with its marks, where the run could not be refused.
+        checks: Test to the demands of its marks.
+        mistakes: Test to the fault of its marks, where the run could not be refused.
     """
 
     def __init__(self, checks: dict[pytest.Item, _Checks], mistakes: dict[pytest.Item, pytest.UsageError]) -> None:
@@ -257,7 +257,7 @@ def _left(item: pytest.Item, checks: _Checks, region: ObservedRegion) -> list[st
 
 
 def _window_of(checks: _Checks, region: ObservedRegion) -> MemoryWindow:
-    """What happened in a region; a failure if that is not known exactly."""
+    """The events in a region; a failure if they are not known exactly."""
     observed = session.config.devices
     missing = sorted(device for device in checks.devices if not _is_observed(device, observed))
     try:
@@ -344,7 +344,7 @@ def register(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         try:
             found = checks_of(item)
         except pytest.UsageError as error:
-            # What a worker of pytest-xdist raises here would show as a crash of the worker.
+            # An exception that a worker of pytest-xdist raises here would show as a crash of the worker.
             if not hasattr(config, "workerinput"):
                 raise
             mistakes[item] = error
