@@ -71,7 +71,7 @@ def _hint(name: str) -> str | None:
 def why_not_observable(path: str) -> str | None:
     """Tell why the program at a path cannot be observed by preloading; None if it can.
 
-    Scripts are followed to their interpreter. What cannot be read is taken to be observable.
+    Scripts are followed to their interpreter. A file that cannot be read is taken to be observable.
     """
     for _ in range(_MAXIMUM_INTERPRETERS):
         reason = _changes_identity(path)

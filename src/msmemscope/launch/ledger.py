@@ -45,13 +45,13 @@ class StartedProcess:
 
 @dataclasses.dataclass(frozen=True)
 class Ledger:
-    """What the ledger of one launch says."""
+    """The content of the ledger of one launch."""
 
     started: tuple[StartedProcess, ...] = ()
     captures: Mapping[Path, int] = dataclasses.field(default_factory=dict)
     """Capture directories in the order in which they were opened, and the process of each."""
     facts: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    """What processes without a capture knew, each value once: as `Capture.facts` of those with one."""
+    """The facts of processes without a capture, each value once: as `Capture.facts` of those with one."""
 
 
 def create_launch_directory(output: str) -> Path:

@@ -31,7 +31,7 @@ def preload_variables(folder: Path, environment: Mapping[str, str]) -> dict[str,
 
     Args:
         folder: The folder lib64 of the package.
-        environment: What they are added to; may have them already.
+        environment: The variables that they are added to; may have them already.
 
     Raises:
         MsmemscopeError: A library is missing, or the folder's name cannot stand in LD_PRELOAD.
