@@ -21,7 +21,7 @@ class Language:
     """The words of one language."""
 
     words: Mapping[str, str]
-    """By what they are for; what stands in braces is filled in."""
+    """By their use; names in braces are filled in."""
     phrases: Phrases | None = None
     """How the sentences and headings of results are said; None: as they are."""
 
