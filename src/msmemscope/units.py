@@ -1,4 +1,4 @@
-"""Sizes in bytes: shown to people, and read from what people write."""
+"""Sizes in bytes: shown to people, and read from their texts."""
 
 from __future__ import annotations
 

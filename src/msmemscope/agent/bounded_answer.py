@@ -123,7 +123,7 @@ def json_text(answer: object) -> str:
 
 
 def _measures(page: Page) -> list[_Measure]:
-    """From what was asked for to next to nothing: the last one fits whatever the content is."""
+    """From the wanted size to next to nothing: the last one fits any content."""
     letters = MOST_LETTERS if page.table is None else _MOST_LETTERS_ALONE
     measures = []
     rows = page.limit
@@ -180,7 +180,7 @@ class _Cutting:
         """By the way to a table: its rows, and how many of them are kept."""
         self.shortened = 0
         self._least_bytes = 0
-        """Of what was kept so far, as JSON: a value and what separates it take two."""
+        """Of the kept part, as JSON: a value and its separator take two."""
 
     def cut(self, value: object, path: str) -> Any:
         """Return a value with the first rows of each table."""
@@ -212,7 +212,7 @@ class _Cutting:
             found: dict[str, Any] = {}
             for key, item in entries:
                 name = shown(str(key), _LETTERS_OF_PATHS)
-                while name in found:  # two names that differ in what was left out
+                while name in found:  # two names that differ in the part that was left out
                     name += "'"
                 found[name] = self.plain(item, _joined(path, key), depth + 1)
             return found
@@ -276,7 +276,7 @@ def _fields(value: object) -> dict[Any, Any] | None:
 
 
 def _joined(path: str, key: object) -> str:
-    """The way to an entry, as JSON pointers write it, of what is shown of its name."""
+    """The way to an entry, as JSON pointers write it, with the shown part of its name."""
     name = shown(str(key), _LETTERS_OF_PATHS).replace("~", "~0").replace("/", "~1")
     return f"{path}/{name}"
 
@@ -334,7 +334,7 @@ def _entry(value: object, part: str) -> object:
 
 
 def _rows(value: object) -> pl.DataFrame | list[Any] | None:
-    """The rows of a table; those of an object are its entries. None of what is no table."""
+    """The rows of a table; those of an object are its entries. None of other values."""
     if isinstance(value, (pl.DataFrame, list)):
         return value
     if isinstance(value, tuple):

@@ -39,7 +39,7 @@ class Parameter:
     is_required: bool = False
 
     def check(self, value: object) -> None:
-        """Refuse a value of another type; what it means is judged by who uses it.
+        """Refuse a value of another type; its user judges its meaning.
 
         Raises:
             UsageError: It is of another type.

@@ -1,4 +1,4 @@
-"""Tools about inputs as a whole: which runs there are, what lies at a path, and how two of them differ."""
+"""Tools about inputs as a whole: the runs, the content of a path, and the differences of two inputs."""
 
 from __future__ import annotations
 

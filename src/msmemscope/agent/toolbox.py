@@ -49,7 +49,7 @@ class Toolbox:
         self._recordings = LoadedRecordings()
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Reply:
-        """Call a tool; whatever fails is a reply that says so."""
+        """Call a tool; a failure is a reply that says so."""
         try:
             with faults_as_errors(during=name, send="the arguments of the call, and the recording"):
                 return Reply(json_text(self._tool(name).answer(self._recordings, arguments)), is_error=False)

@@ -164,7 +164,7 @@ class Recorded:
         return (*self._stretches(), *self._devices())
 
     def chosen_steps(self) -> tuple[str, ...]:
-        """Say which steps were collected, and which of those that were chosen did not come; nothing if it was all."""
+        """Name the collected steps, and the chosen ones that did not come; nothing if all were collected."""
         chosen, ended, begun = self._steps()
         came = [step for step in chosen if step <= begun]
         if not came:

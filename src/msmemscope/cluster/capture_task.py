@@ -1,6 +1,6 @@
 """The work on one capture, on any machine: find its kept summary, else read the capture and sum it up.
 
-Nothing is raised and nothing is printed: whatever goes wrong is the outcome.
+Nothing is raised and nothing is printed: any fault is the outcome.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _stable_site(path: str, frames: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def stable_line(line: str) -> str:
-    """Return a frame, `file(line): function` or one of a native stack, without what differs from host to host."""
+    """Return a frame, `file(line): function` or one of a native stack, without parts that differ between hosts."""
     frame = site_frame(line)
     if frame is not None:
         return line_text(frame._replace(file=_stable_file(frame.file)))

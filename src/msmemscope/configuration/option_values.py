@@ -130,7 +130,7 @@ def parse_events(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 
 
 def parse_holder_time(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Read the limit of searches for what holds memory."""
+    """Read the limit of searches for holders of memory."""
     if not WHOLE_NUMBER.fullmatch(text) or int(text) > MAXIMUM_HOLDER_TIME_MS:
         raise _refuse(accepted, spelling, text, "not a number of milliseconds")
     return {"holder_time": int(text)}

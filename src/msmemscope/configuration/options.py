@@ -43,7 +43,7 @@ _IMPLIED_ITEMS: Mapping[CollectionItem, frozenset[CollectionItem]] = {
 }
 _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
     Analysis.LEAKS: _BOTH_BLOCK_EVENTS,
-    # Accesses and operators tell activations from what lives for one operator.
+    # Accesses and operators tell activations from blocks that live for one operator.
     Analysis.DECOMPOSE: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
     Analysis.OOM: _BOTH_BLOCK_EVENTS,
     Analysis.INEFFICIENT: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
@@ -86,7 +86,7 @@ class Option:
     default: str = ""
     """The value in force when the option is not given, in words."""
     parse: ValueParser | None = None
-    """Turns the value into fields of `Config`; None for what the command line handles by itself."""
+    """Turns the value into fields of `Config`; None for options that the command line handles by itself."""
     other_spellings: tuple[str, ...] = ()
     """Further spellings, with dashes."""
 
@@ -459,4 +459,4 @@ def option_text(option: Option, keyword: str, value: object) -> str:
 
 
 _WORDS_OF_SWITCHES: Mapping[str, tuple[str, str]] = {"call-stack": ("", "python")}
-"""Options that a Python caller can switch off and on: what False and True stand for."""
+"""Options that a Python caller can switch off and on: the values of False and True."""

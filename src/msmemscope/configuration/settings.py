@@ -200,22 +200,23 @@ class Config:
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
     stack_scopes: tuple[StackScope, ...] = ()
-    """Of a capture: which stacks dumps show from which event on, ascending, where `config()` changed it; else empty."""
+    """Of a capture: changes of the stacks in dumps by `config()`, each with its first event, ascending; else empty."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
     named_analyses: frozenset[Analysis] = frozenset()
     """Those that somebody asked for by name: their lines for scripts stand in the summary, too."""
     oom_top: int = 0
     """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
     holder_time: int = DEFAULT_HOLDER_TIME_MS
-    """Milliseconds of processor time that a search for what holds memory may take; 0: none is made."""
+    """Milliseconds of processor time that a search for holders of memory may take; 0: none is made."""
     data_format: DataFormat = DataFormat.CSV
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
     host: HostSampling = HostSampling.SAMPLED
-    """Whether host memory besides tensors is sampled, so that what grows has a line."""
+    """Whether host memory besides tensors is sampled, so that growth has a line."""
     watch: str = ""
-    """Memory that is watched, as `configuration.watching` writes it; empty: none but what the program names itself."""
+    """Memory that is watched, as `configuration.watching` writes it; empty: only that which the program names itself.
+    """
     watch_budget: int = DEFAULT_WATCH_BUDGET_BYTES
     """Bytes that automatic watching looks at around one operator, at most."""
     watch_max_size: int = DEFAULT_WATCH_MAX_SIZE_BYTES
@@ -228,7 +229,7 @@ class Config:
     role: str = ""
     """The user's name for the part of this process in a job; empty: the framework's name, if it has one."""
     on_command_line: frozenset[str] = frozenset()
-    """Names of the options that stand on the command line; `config()` cannot choose what a log is made with against them."""
+    """Names of the options on the command line; `config()` cannot change the making of a log against them."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -249,7 +250,7 @@ class Config:
 
     @classmethod
     def from_settings_text(cls, text: str) -> Config:
-        """Read what `to_settings_text` wrote; keys that are missing keep their default, unknown ones are skipped.
+        """Read the text of `to_settings_text`; missing keys keep their default, unknown ones are skipped.
 
         Raises:
             ConfigurationError: If the value of a known key is not one that could have been written.

@@ -1,4 +1,4 @@
-"""The values of the options about watched memory: `--watch` and what goes with it."""
+"""The values of the options about watched memory: `--watch` and those that go with it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class PoolReport:
         """Yield the tables of the pool, each with its heading.
 
         Args:
-            was_interrupted: Whether the cell ended with an exception, whose traceback keeps what its frames hold.
+            was_interrupted: Whether the cell ended with an exception, whose traceback keeps the objects of its frames.
         """
         if self.has_failed:
             yield f"in use when memory ran out: {self.in_use.text}", self.in_use

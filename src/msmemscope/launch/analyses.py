@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SUMMARY_KINDS: Final = (*MEMORY_KINDS, *SCOPE_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
-"""Kinds of the events that the summary of a run is made of, whatever was asked for."""
+"""Kinds of the events that the summary of a run always needs."""
 
 MOST_EVENTS: Final = 30_000_000
 """Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
@@ -101,7 +101,7 @@ class RunRecordings:
         self._read: dict[frozenset[EventKind], Recording] = {}
 
     def of(self, analysis: Analysis, remarks: list[str]) -> Recording | None:
-        """Returns a recording that has what an analysis needs; None, and a remark, if that is too much for a run's end."""
+        """Returns a recording with the events of an analysis; None, and a remark, if those are too many for a run."""
         own = frozenset(_NEEDED[analysis])
         if (needed := self._count(own)) > MOST_EVENTS:
             remarks.append(

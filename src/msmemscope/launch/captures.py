@@ -80,7 +80,7 @@ def readable_capture(path: Path) -> Capture | None:
     directory = path.parent if path.name == "event_log" else path
     if not (directory / "event_log").is_dir() and not is_archive(directory):
         return None
-    # Reading the path in another way says what is wrong with it, or finds the dumps that lie beside the log.
+    # Reading the path in another way names its fault, or finds the dumps beside the log.
     with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
         return Capture(directory)
     return None
@@ -123,7 +123,7 @@ def settings_of(capture: Capture, fallback: Config) -> Config:
 
 @contextlib.contextmanager
 def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
-    """Reports whatever goes wrong with one capture: the others, and its other results, must not be lost.
+    """Reports any fault of one capture: the others, and its other results, must not be lost.
 
     Args:
         capture: The one concerned.
@@ -255,7 +255,7 @@ def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
 
 
 def _keep_source_lines(capture: Capture) -> None:
-    """Notes what stands in the lines that allocate: files change before the next run. The first notes stay.
+    """Notes the source text of the lines that allocate: files change before the next run. The first notes stay.
 
     Raises:
         DumpError: If it cannot be written.

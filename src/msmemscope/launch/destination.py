@@ -1,4 +1,4 @@
-"""Where captures are gathered: a folder of this machine, or whatever fsspec has a file system for."""
+"""Where captures are gathered: a folder of this machine, or any place with a file system of fsspec."""
 
 from __future__ import annotations
 

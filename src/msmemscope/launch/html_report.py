@@ -134,7 +134,7 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
 
 
 def _part(recording: Recording, room: Room | None) -> ProcessPart:
-    """Everything that the report has of one process, without pictures if there is no room; what fails is left out and named."""
+    """The whole report of one process, without pictures if there is no room; parts that fail are left out and named."""
     asked = {name: question for name, question in QUESTIONS.items() if question.tables is not None}
     judged = judge_process(recording, asked)
     summary, remarks = judged.summary, [*judged.remarks]

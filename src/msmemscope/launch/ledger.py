@@ -84,9 +84,9 @@ def _new_directory(output: str) -> Path:
 
 
 def remove_launch_directory(directory: Path) -> None:
-    """Take the directory of a launch away: the ledger, and links to what is preloaded.
+    """Take the directory of a launch away: the ledger, and links to the preloaded libraries.
 
-    Whatever else lies there stays, and the directory with it: others could have put one of the user into its place.
+    Other files there stay, and the directory with them: others could have put one of the user into its place.
     """
     with contextlib.suppress(OSError):
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -122,7 +122,7 @@ def read_ledger(directory: Path) -> Ledger:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a ledger of our own: others could have put one of theirs there, which names whatever they like."""
+    """The bytes of a ledger of our own: others could have put one of theirs there, with any names in it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         return file.read() if _is_ours(descriptor) else b""

@@ -50,7 +50,7 @@ class LoadAhead:
             self._thread_ended.release()
 
     def end(self) -> None:
-        """Load nothing more; waits for what is being loaded. Without effect if it was not begun."""
+        """Load nothing more; waits for a load that has begun. Without effect if it was not begun."""
         if self._program_ended.locked():
             self._program_ended.release()
         with self._thread_ended:

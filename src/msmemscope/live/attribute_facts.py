@@ -23,7 +23,7 @@ class _Said(NamedTuple):
 
 
 class AttributeFacts:
-    """Says of attribute ids whether memory is pinned, who asked the driver for it, and what a step was taken from.
+    """Tells facts of attribute ids: whether memory is pinned, who asked the driver for it, and the source of a step.
 
     Args:
         table_of: Takes attribute ids, and returns at least their rows of `recording.schema.ATTRIBUTE_SCHEMA`.

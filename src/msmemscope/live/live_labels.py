@@ -32,7 +32,7 @@ class LabelSet:
 
 
 class LabelSets:
-    """All sets that occur; which labels count is what `analysis.owners.ownership` says.
+    """All sets that occur; `analysis.owners.ownership` says which labels count.
 
     Args:
         text_of: String id of labels to their text.

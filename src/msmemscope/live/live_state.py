@@ -134,7 +134,7 @@ class LiveState:
     def reconcile(self, firsts: Numbers, kept: Numbers) -> None:
         """Correct the blocks in use after the flight recorder gave events back before they were read.
 
-        Blocks whose allocation was missed and that are in use become known; those whose end was missed go.
+        Blocks in use with a missed allocation become known; blocks with a missed end go.
 
         Args:
             firsts: By segment, the number of the first record that it still has.

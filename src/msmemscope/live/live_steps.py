@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _RECENT: Final = 64
 """Steps that growth is taken from, the latest ones."""
 _MOST_OPEN: Final = 1 << 10
-"""Ranges that are open at once; what begins beyond that is no step."""
+"""Ranges that are open at once; further ones are no steps."""
 _OF_IMPLIED: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MODULE}
 _BEST_FIRST: Final = (StepSource.OPTIMIZER, StepSource.MODULE)
 
@@ -99,7 +99,7 @@ class LiveSteps:
     def growth_bytes(self, place: int) -> int | None:
         """Return how much more a place has in use after a step than after the one before, on average of the latest ones.
 
-        None before two steps have ended behind those that set up what a program needs.
+        None before two steps have ended behind the set-up of the program.
         """
         source = self.source
         if source not in self._ended:

@@ -99,7 +99,7 @@ class LiveApp(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
-    # Colours are those of the terminal, light or dark; what matters is bold or reversed, which needs none.
+    # Colours are those of the terminal, light or dark; important text is bold or reversed, which needs none.
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
     Static { height: auto; }

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Life(str, Enum):
-    """Whether the program still runs; the value is how people are told."""
+    """Whether the program still runs; the value is the word for people."""
 
     RUNNING = "running"
     ELSEWHERE = "running, not on this machine"
@@ -71,7 +71,7 @@ class PoolNow:
 
     @property
     def name(self) -> str:
-        """Device and pool as people are told of them."""
+        """Names of device and pool, for people."""
         return f"{self.device} ({self.pool})"
 
 

@@ -1,4 +1,4 @@
-"""Attributes of events: what is known of an event beyond the fields that every event has.
+"""Attributes of events: facts of an event beyond the fields that every event has.
 
 Each has three things:
 

@@ -1,4 +1,4 @@
-"""Sizes by which the caching allocators of torch take segments from the driver, whatever kind of device they are for."""
+"""Sizes by which the caching allocators of torch take segments from the driver, for all kinds of devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Texts of the observed program in cells of CSV files, as spreadsheets shall take them: as text.
 
-A spreadsheet runs a cell that begins as a formula does (`=cmd|...`), whatever quotes stand around it in the file. So an
+A spreadsheet runs a cell that begins as a formula does (`=cmd|...`), even with quotes around it in the file. So an
 apostrophe is put in front of such a text: spreadsheets take it for "this is text". Readers of the file take it away
 again. A text that begins with apostrophes and then as a formula gets one more, so that nothing is lost. Numbers are not
 concerned, and neither are databases, which no spreadsheet opens by itself.

@@ -155,7 +155,7 @@ OOM_TOP_WORDS: Final = ("OOM_TOP_ALLOC", "OOM_TopAlloc")
 OOM_SNAPSHOT_NAME: Final = "OOM_Snapshot"
 """Name of the snapshot that is taken inside an allocation that failed."""
 OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
-"""Name of the snapshot of what torch holds once it has given an allocation up."""
+"""Name of the snapshot of torch's memory once it has given an allocation up."""
 
 WATCH_KINDS: Final = (EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP)
 """Kinds about watched memory."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 AUTOGRAD_GRAPH: Final = " -> autograd graph"
-"""End of a chain: a graph of torch holds the block, and what stands before it the graph."""
+"""End of a chain: a graph of torch holds the block, and the part before it holds the graph."""
 HANDLED_EXCEPTION: Final = "exception being handled"
 """Begin of a chain: an exception in an except clause that has not ended, and the frames of its traceback."""
 TRACEBACK: Final = ".__traceback__ -> "

@@ -1,4 +1,4 @@
-"""Memory pools: the table of what each is, and the lists that follow from it.
+"""Memory pools: the table of their facts, and the lists that follow from it.
 
 The values are those of the event log (`native/core/format/record.h`); a contract test compares the two. This module is
 imported inside the observed process, so it imports nothing but `enum` and `typing`.

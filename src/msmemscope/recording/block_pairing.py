@@ -1,4 +1,4 @@
-"""Which block a row of a dump is about, which range ends where, which operator runs: whole columns, no row by row."""
+"""The block of each row of a dump, the ends of ranges, the running operators: by whole columns, not row by row."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _TABLE_ENTRIES_PER_NUMBER: Final = 8
 
 @dataclasses.dataclass(frozen=True)
 class BlockUses:
-    """The blocks of a process and what was done with them; one entry per row of `Recording.blocks` where not said else.
+    """The blocks of a process and their uses; one entry per row of `Recording.blocks` where nothing else is said.
 
     Rows are those of `Recording.events`, NOWHERE where there is no such event.
     """

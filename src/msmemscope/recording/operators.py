@@ -185,8 +185,8 @@ def order_of_device(operators: Operators, device: int, rows: IntegerArray) -> De
 def _matched(thread: IntegerArray, label: IntegerArray, is_start: MaskArray) -> MaskArray:
     """Tells which starts and ends belong together.
 
-    A start right before an end of its name is a pair. Taking pairs away brings those together that enclose them, so
-    there are as many rounds as operators are nested deep, each over what is left.
+    A start right before an end of its name is a pair. Without these pairs, the start and end around each of them meet.
+    So there are as many rounds as operators are nested deep.
     """
     is_matched = np.zeros(len(thread), np.bool_)
     left = np.arange(len(thread))

@@ -48,7 +48,7 @@ STEP_RANGE_NAME: Final = "step start"
 
 
 class StepSource(str, Enum):
-    """Where the steps of a program are taken from; the value is how people are told of it."""
+    """Where the steps of a program are taken from; the value is the word for people."""
 
     CALLS = "msmemscope.step()"
     RANGES = 'mstx ranges "step start"'
@@ -58,7 +58,7 @@ class StepSource(str, Enum):
 
     @property
     def is_implied(self) -> bool:
-        """Whether the program said nothing of steps, and they were taken from what it does."""
+        """Whether the program did not report steps, and they were taken from its behaviour."""
         return self in {StepSource.OPTIMIZER, StepSource.MODULE}
 
     @property

@@ -21,7 +21,7 @@ Sequences: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 WARM_UP_STEPS = 1
-"""Steps at the beginning that no analysis judges: a program sets up there what it sets up once."""
+"""Steps at the beginning that no analysis judges: a program sets itself up in them."""
 
 
 @dataclasses.dataclass(frozen=True)

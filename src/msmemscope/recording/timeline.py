@@ -1,4 +1,4 @@
-"""How much was in use when, where that was the most, and which blocks were in use then.
+"""Bytes in use over time, their peaks, and the blocks in use at the peaks.
 
 All running totals of bytes in use are made here.
 """

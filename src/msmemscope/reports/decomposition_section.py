@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_PARTS: Final = 8
 """Parts of one node that are listed by name."""
 DEEPEST: Final = 6
-"""Levels of the tree that are shown; what lies deeper is part of its node."""
+"""Levels of the tree that are shown; deeper parts count for their node."""
 
 _WORDS: Final = {
     MODEL_WEIGHT: "weights",

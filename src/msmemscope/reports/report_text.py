@@ -36,7 +36,7 @@ _LEAST_LABEL_ROOM: Final = 40
 """Columns beside the numbers below which a label gets a line of its own."""
 _USUAL_WIDTH: Final = 80
 _COLOURING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables that may ask for colours also where there is no terminal; rich knows what their values mean."""
+"""Variables that may ask for colours even without a terminal; rich knows the meaning of their values."""
 
 
 def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> Console:

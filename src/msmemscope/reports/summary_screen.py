@@ -1,8 +1,8 @@
 """The summary of a run on one screen, the verdict first.
 
-Whatever was found, it takes no more lines than a screen has; the report of each process, a file beside its dumps, has
-the rest. Readable at 80 columns and without colour. Labels and paths come from the observed program: they are shown as
-plain text and never read as markup.
+It never takes more lines than a screen has. The report of each process, a file beside its dumps, has the rest. Readable
+at 80 columns and without colour. Labels and paths come from the observed program: they are shown as plain text and
+never read as markup.
 """
 
 from __future__ import annotations

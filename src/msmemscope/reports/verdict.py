@@ -155,7 +155,7 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
     merged: dict[tuple[VerdictKind, str, int, str], Verdict] = {}
     for process in processes:
         for one in verdicts_of_process(process):
-            # Ranks have a card each: which one is no part of what makes two findings the same.
+            # Ranks have a card each: two findings can be the same on different cards.
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
             merged[key] = one if known is None else _together(known, one)

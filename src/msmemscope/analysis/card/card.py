@@ -47,7 +47,7 @@ class Part(str, Enum):
     UNKNOWN = "unknown"
     """The driver's total without all of these."""
     UNRECORDED = "not recorded"
-    """In use by this process beyond what the driver handed out while it was observed."""
+    """In use by this process beyond the memory that the driver handed out under observation."""
     OTHERS = "other processes"
     HOST = "pinned host"
     """Memory of the host that is pinned, for all devices together, at its own peak; it is none of the device's."""

@@ -1,4 +1,4 @@
-"""Which call site of one run is which of another, where the source was edited between them.
+"""The same call sites of two runs, where the source was edited between them.
 
 A site is a line of a function. In the same file and function, lines with the same text are the same site, in their
 order. The other lines were rewritten. Each is paired with the nearest other line, after the move of the lines around

@@ -58,7 +58,7 @@ SEGMENT_SCHEMA: Final = pl.Schema(
 size: `in_use_bytes` and `free_bytes` together.
 driver_blocks: how many blocks of the driver it is made of.
 in_use_bytes: covered by blocks; bytes that blocks of two pools share count once.
-pin_*: the block that pins the segment: of its blocks the one that is freed last, of those that are never freed the oldest.
+pin_*: the block that pins the segment. It is the one that is freed last; of several that are never freed, the oldest.
    Null if the segment holds no block: the pool could give it back.
 pin_age_ns: time since its MALLOC; null where the input has no times.
 pin_is_freed: whether it is freed later.

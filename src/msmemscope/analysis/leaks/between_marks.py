@@ -60,7 +60,7 @@ MARK_LEAK_SCHEMA: Final = pl.Schema(
 )
 """One row per block that was allocated between the marks A and B and not freed before C, in MALLOC order.
 
-counted_bytes: without what other blocks of this table hold of it, so that the sum has each byte once.
+counted_bytes: without the bytes in other blocks of this table, so that the sum has each byte once.
 is_reserve: a block of the driver from which a memory pool hands out parts.
 See `recording.BLOCK_SCHEMA`; operator: outermost operator at the MALLOC; site: call site, see `call_sites`. A free_sequence is
 that of a free after C.

@@ -1,4 +1,4 @@
-"""Call sites that grow: how the series of each is judged, whatever a run was divided into.
+"""Call sites that grow: the judgement of the series of each, over steps or other parts of a run.
 
 The live bytes of a call site at the end of each step are a series. It grows if Theil and Sen's slope is positive, and
 Mann and Kendall's test significant. Both must hold in the whole run and in its second half by itself (`trends`).

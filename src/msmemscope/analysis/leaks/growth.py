@@ -1,4 +1,4 @@
-"""Slow leaks: call sites whose live memory grows over many steps, whatever becomes of single blocks.
+"""Slow leaks: call sites whose live memory grows over many steps, even if each block is freed.
 
 A queue that is drained too slowly, or a cache whose entries live longer and longer, frees every block and grows all the
 same. So the live bytes of each call site at the end of each step are taken as a series. A robust trend is looked for:

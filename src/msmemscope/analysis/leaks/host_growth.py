@@ -65,7 +65,7 @@ class HostGrowth:
     first_step: int
     last_step: int
     resident_bytes: int
-    """At the end of `last_step`, CPU tensors and all: what belongs to no file."""
+    """Memory that belongs to no file at the end of `last_step`, with CPU tensors."""
     growth_bytes: int
     """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run:
     the bytes of its samples, without imports.

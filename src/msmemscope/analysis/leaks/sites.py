@@ -1,4 +1,4 @@
-"""The judgement of call sites by their blocks that outlived a step: which leak, how fast, and how sure that is."""
+"""The judgement of call sites by their blocks that outlived a step: the leaking ones, their pace, the confidence."""
 
 from __future__ import annotations
 

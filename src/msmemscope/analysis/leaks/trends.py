@@ -145,7 +145,7 @@ def _score_variance(series: Figures) -> Figures:
 
 
 def _widening(series: Figures, slope: Figures) -> Figures:
-    """Returns by what autocorrelation of neighbouring steps widens the variance; never below 1."""
+    """Returns the factor by which autocorrelation of neighbouring steps widens the variance; never below 1."""
     length = series.shape[1]
     rest = series - slope[:, None] * np.arange(length)
     rest = rest - rest.mean(axis=1, keepdims=True)

@@ -26,8 +26,8 @@ PART_SCHEMA: Final = pl.Schema(
         "size_bytes": pl.Int64(),
     }
 )
-"""One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. Of the time
-that the peak lasts, the end is meant: by then pools have said what they hold.
+"""One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. A peak
+lasts for a time, and its end counts: by then pools have reported their reserve.
 
 part: `pool`: the driver's memory that a pool holds, in use or not. `module`: that of a module of CANN. `unknown`: the
    driver's total without these, or null if the driver was not observed.

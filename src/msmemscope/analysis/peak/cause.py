@@ -188,7 +188,7 @@ def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:
 
 
 def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
-    """Returns a candidate with whether the step finishes without it, the gaps being what they are."""
+    """Returns a candidate, marked with whether the step finishes without it. The gaps stay."""
     is_enough = bool(one.is_enough) or one.freed_bytes >= _in_full(one, figures).lacking_bytes
     return dataclasses.replace(one, is_enough=is_enough)
 

@@ -34,8 +34,8 @@ class MemoryFigures:
     function: str
     """The function that failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
     request_bytes: int
-    """The bytes that were asked for. Of physical memory in pieces: the piece that failed and those granted before it,
-    which is the least that it can be.
+    """The bytes that were asked for. Of physical memory in pieces: the piece that failed and those granted before it, a
+    lower bound.
     """
     in_use_bytes: int
     """Blocks of the pools that are alive."""
@@ -131,7 +131,7 @@ class MemoryFigures:
 
     @property
     def lacking_bytes(self) -> int:
-        """The bytes that would have to be free for the step to finish, the gaps being what they are."""
+        """The bytes that would have to be free for the step to finish, with the gaps as they are."""
         if not self.is_full:
             return self.request_bytes
         # A driver that refuses although it has enough has less than it says: how much less, nobody knows.

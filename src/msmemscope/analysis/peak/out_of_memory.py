@@ -79,7 +79,7 @@ class OutOfMemoryOptions(QuestionOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AliveBlock:
-    """One block that was alive when memory ran out; where they are listed by size, the latest of those that are alike."""
+    """One block that was alive when memory ran out. A list by size has the latest of several that are alike."""
 
     pool: int
     address: int
@@ -113,9 +113,7 @@ class OutOfMemory:
     function: str
     """The function that failed: `halMemAlloc`; `torch.npu` if it was a limit of torch's own."""
     size_bytes: int
-    """The bytes that were asked for; in pieces, the one that failed and those granted before it: the least that it can
-    be.
-    """
+    """The bytes that were asked for; in pieces, the one that failed and those granted before it, a lower bound."""
     attempts: int
     """How often the function failed; torch_npu gives its cache back after the first time."""
     was_given_up: bool

@@ -48,7 +48,7 @@ class AllocatorSettings:
     front_alignment_bytes: int = 16 * _KIB
     memory_fraction: float = 1.0
     padding_bytes: int | None = None
-    """Added to each request; None for what is usual on the device."""
+    """Added to each request; None for the usual bytes of the device."""
     device_bytes: int = DEFAULT_DEVICE_BYTES
     capacity_bytes: int | None = None
     """The driver's memory for this allocator, None for no limit."""

@@ -24,7 +24,7 @@ class Cause(str, Enum):
 
 
 def is_much(idle_bytes: int, reserved_bytes: int) -> bool:
-    """Whether so much idle memory of what is reserved is worth a word."""
+    """Whether so much idle memory of a reserve is worth a word."""
     return idle_bytes >= max(LEAST_IDLE_BYTES, LEAST_IDLE_SHARE * reserved_bytes)
 
 

@@ -80,7 +80,7 @@ def pools_with_streams(recording: Recording) -> list[StreamedPool]:
     """Return the caching allocators that can have idle memory because of streams.
 
     Args:
-        recording: With MALLOC and FREE; the streams of blocks, and FREE_COMPLETED, are what is judged by.
+        recording: With MALLOC and FREE. The judgement needs the streams of blocks, and FREE_COMPLETED.
     """
     found = []
     for device in allocating_devices(recording):

@@ -10,8 +10,8 @@ device whose driver was observed, three kinds of the driver's memory stay:
 On a device whose driver was not observed, the memory of the pools stays. Of a program that uses no accelerator, its
 tensors stay.
 
-Growth is judged from the second sleep on: what a program sets up once, it has set up by then. A call site grows if its
-kept bytes never fall from one sleep to the next, and rise at half of them at least.
+Growth is judged from the second sleep on: by then a program has set itself up. A call site grows if its kept bytes
+never fall from one sleep to the next, and rise at half of them at least.
 """
 
 from __future__ import annotations

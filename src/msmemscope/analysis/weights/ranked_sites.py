@@ -91,7 +91,7 @@ def rank_sites(recording: Recording, ranked_by: RankedBy = RankedBy.PEAK) -> Ran
 
     Args:
         recording: Any.
-        ranked_by: By what.
+        ranked_by: The measure.
     """
     by_operator = site_weights(recording, ranked_by)
     sums = pl.col("weight", "size_bytes", "block_count").sum()

@@ -16,8 +16,8 @@ DIFFERENCE_SCHEMA: Final = pl.Schema(
 )
 """One row per owner or call site, the largest difference first.
 
-name: the owner, or the line; hash: of the call site, null of owners. bytes, other_bytes: what the two sides hold, medians of their
-ranks; more_bytes: the difference.
+name: the owner, or the line; hash: of the call site, null of owners. bytes, other_bytes: the bytes of the two sides,
+medians of their ranks; more_bytes: the difference.
 """
 
 

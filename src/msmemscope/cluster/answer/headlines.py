@@ -1,4 +1,4 @@
-"""The first lines of an answer: what is wrong with the job, the gravest first, each in one sentence with ranks, bytes and the line."""
+"""The first lines of an answer: the faults of the job, the gravest first, each with ranks, bytes and line."""
 
 from __future__ import annotations
 

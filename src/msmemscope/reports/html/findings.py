@@ -177,7 +177,7 @@ def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, An
 
 
 def _holder(held_by: str, frames: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The frame of the function whose variable holds what leaked, if it allocated it by calling the blamed line.
+    """The frame of the function whose variable holds the leaked blocks, if it called the blamed line for them.
 
     A function often keeps memory that is made far below it: the layers of a model make the graph of a loss. Then the
     line to change is in that function, and not the line that allocated.

@@ -52,10 +52,10 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
 
 
 def json_text(content: object) -> str:
-    """Return JSON that can stand in a script element: letters beyond ASCII and what begins or ends tags are escaped.
+    """Return JSON that can stand in a script element: letters beyond ASCII and brackets of tags are escaped.
 
     Args:
-        content: Types that JSON takes; numbers are finite.
+        content: Values that JSON takes; numbers are finite.
     """
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)

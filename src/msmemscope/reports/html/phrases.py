@@ -73,7 +73,7 @@ class Phrases:
         """Return a document with every sentence in the other language.
 
         Args:
-            content: Types that JSON takes; names, addresses and source text are known by their keys.
+            content: Values that JSON takes; names, addresses and source text are known by their keys.
         """
         if isinstance(content, str):
             return self.said(content)

@@ -1,6 +1,6 @@
 """The languages of the page: its own words, which the script asks for, and how results are said.
 
-Results are put into words in English, those about what was found as in the summary at the end of a run (`reports.verdict`).
+Results are put into words in English. Findings have the words of the summary at the end of a run (`reports.verdict`).
 """
 
 from __future__ import annotations

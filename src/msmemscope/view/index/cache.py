@@ -120,7 +120,7 @@ class IndexFolder:
                 raise cannot_be_kept(self._cache, error) from error
 
     def _remove_abandoned(self) -> None:
-        """Remove what builders left behind that were killed; those that live keep theirs."""
+        """Remove the folders of killed builders; live builders keep theirs."""
         for folder in self._cache.iterdir():
             if folder.suffix == _PART and _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)

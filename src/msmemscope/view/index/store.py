@@ -30,7 +30,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def cannot_be_kept(cache: Path, error: OSError) -> InputError:
-    """Return the error that says that indexes cannot be written into a folder, and what helps."""
+    """Return the error about a folder that indexes cannot be written into, with a remedy."""
     message = f"no index can be kept in {cache}: {error.strerror or error}"
     if error.errno in _NO_ROOM:
         return InputError(message, hint="make room there, or set XDG_CACHE_HOME to a folder that has more")

@@ -220,7 +220,7 @@ class PoolView:
 
     @functools.cached_property
     def in_use(self) -> Numbers:
-        """Bytes in use before its first change, and after each: state n is what n changes have made."""
+        """Bytes in use before its first change, and after each: state n is the state after n changes."""
         return self._get("in_use")
 
     @functools.cached_property

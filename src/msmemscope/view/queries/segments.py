@@ -1,4 +1,4 @@
-"""The reserve of a pool at a moment: segments, their blocks and gaps, and what pins each.
+"""The reserve of a pool at a moment: segments, their blocks and gaps, and the block that pins each.
 
 It is the answer of `analyze fragmentation`, for the few blocks that matter at the moment.
 """

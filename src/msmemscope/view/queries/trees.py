@@ -31,7 +31,7 @@ TREES: Final = {
     ("owner", "program"): "owner",
     ("owner", "all"): "owner",
 }
-"""By what blocks are put together, and which frames; the name of the tree in the index."""
+"""The grouping of blocks and the choice of frames; the name of the tree in the index."""
 MOST_NODES: Final = 20_000
 _LEAST_SHARE: Final = 1 / 4000
 """The least share of the whole of a node: on a screen, nobody sees a narrower one."""
