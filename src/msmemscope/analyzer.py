@@ -52,7 +52,7 @@ def get_analyzer_config(
     *,
     analyzer_type: str | None = None,
 ) -> dict[str, Any]:
-    """Return the options of a question.
+    """Return what a question can be asked with.
 
     Args:
         type: One of `list_analyzers()`.
