@@ -3,8 +3,8 @@
 Inside a program: `import msmemscope`, then `config()` to choose what is collected, `start()`, `step()` after each
 training step, and `stop()`. Under the command line `msmemscope python train.py` nothing of this is needed.
 
-Importing this module is cheap, because it happens in training processes: it loads the native core, which begins to
-follow the blocks of memory that are alive (so that `start()` can tell what was there already), and nothing else.
+Importing this module is cheap, because it happens in training processes. It loads the native core and nothing else. The
+core follows the live blocks of memory from then on, so that `start()` can tell what was there already.
 """
 
 from __future__ import annotations

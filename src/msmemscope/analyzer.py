@@ -1,9 +1,15 @@
 """Questions about what was recorded, for Python callers: `check_leaks`, `check_inefficient`, `analyze`.
 
-Every question takes any input (capture folder, event log, CSV or DB dump of any age, snapshot of torch, or what
-`msmemscope.load` returned), any device and any pool. It prints its report to stdout unless it is asked to be quiet, and
-returns a frozen dataclass whose tables are Polars frames; `to_polars()` returns the main one. What is wrong with an
-input, but does not stop the analysis, goes to stderr.
+Every question takes any device, any pool and any of these inputs:
+
+- a capture folder
+- an event log
+- a CSV or DB dump of any age
+- a snapshot of torch
+- the result of `msmemscope.load`
+
+A question prints its report to stdout unless it is asked to be quiet. It returns a frozen dataclass whose tables are
+Polars frames; `to_polars()` returns the main one. Faults of an input that do not stop the analysis go to stderr.
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["analyze", "check_inefficient", "check_leaks", "get_analyzer_config", "list_analyzers"]
 
 InputPath: TypeAlias = "str | os.PathLike[str] | Recording"
-"""A capture folder, a dump file (CSV or DB), an event log, a snapshot of torch; or what `msmemscope.load` returned."""
+"""A capture folder, a dump file (CSV or DB), an event log, a snapshot of torch; or the result of `msmemscope.load`."""
 
 _ACCEPTED_INPUT: Final = "a capture folder, a dump file (CSV or DB), or what msmemscope.load returned"
 

@@ -12,9 +12,9 @@ The tree::
     ├── PlantedLinkError            a path leads through a symbolic link of another user
     └── LaunchError                 a program cannot be started; carries its exit status
 
-Library code raises these and never prints; only `msmemscope.cli.main` turns them
-into a message on stderr and an exit status. A message says what is wrong, then the
-value, then what was expected; the hint says what to do and is shown on its own line.
+Library code raises these and never prints; only `msmemscope.cli.main` turns them into a message on stderr and an exit
+status. A message says what is wrong, then the value, then the expectation. The hint says what to do, and stands on its
+own line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MsmemscopeError(Exception):
     """
 
     exit_status: int = EXIT_STATUS_FAILURE
-    """What the command line exits with when nothing handles the error."""
+    """Exit status of the command line when nothing handles the error."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         """Keep the message and the hint apart, so that each caller can lay them out."""

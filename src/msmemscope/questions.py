@@ -1,8 +1,8 @@
 """The registry of questions: command line, Python API, JSON and the pages of docs/ are made from it.
 
 A question takes a `Recording` and options and gives a result: a frozen dataclass with `coverage` and `to_polars()`. A
-new one is a folder in `analysis/` and an entry of `QUESTIONS`; its report is the main table of the result until a
-renderer in `reports/` is named here. Nothing is printed, and nothing is written but by `write`.
+new one is a folder in `analysis/` and an entry of `QUESTIONS`. Its report is the main table of the result until a
+renderer in `reports/` is named here. Questions print nothing. Only `write` writes files.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
 
 
 class Result(Protocol):
-    """What every question gives."""
+    """The result of any question."""
 
     @property
     def coverage(self) -> Coverage:
-        """What is answered, and what is not."""
+        """Says what is answered, and what is not."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the main table."""
@@ -86,7 +86,7 @@ ResultType = TypeVar("ResultType", bound=Result)
 
 
 USUALLY_FOLLOWING: Final = "analyze peak"
-"""What to type next where an answer calls for nothing else."""
+"""The command to type next where an answer calls for nothing else."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Question(Generic[OptionsType, ResultType]):
     """One question that can be asked of a recording."""
 
     name: str
-    """What the command line and `msmemscope.analyze` call it."""
+    """Its name on the command line and in `msmemscope.analyze`."""
     summary: str
     """One sentence for help texts: what the answer shows."""
     options: type[OptionsType]
@@ -103,26 +103,26 @@ class Question(Generic[OptionsType, ResultType]):
     render: Callable[[ResultType, Recording, IO[str]], None] = render_result_table
     """Writes the report of an answer."""
     render_remainder: Callable[[ResultType, IO[str]], None] | None = None
-    """Writes what can be said where the question itself has no answer."""
+    """Writes the little that can be said where the question itself has no answer."""
     findings: Callable[[ResultType], pl.DataFrame] | None = None
-    """What was found that should not be, of `analysis.findings.FINDING_SCHEMA`; None where a result only describes."""
+    """Returns the faults that were found: `analysis.findings.FINDING_SCHEMA`. None where a result only describes."""
     merge: Callable[[Sequence[tuple[int, pl.DataFrame]], Sequence[int | None]], pl.DataFrame] = merge_findings
-    """Puts the findings of several processes, each with its id, and their ranks, together: `analysis.findings.MERGED_SCHEMA`."""
+    """Merges the findings of several processes, by their ids, and their ranks: `analysis.findings.MERGED_SCHEMA`."""
     tables: Callable[[ResultType], Sequence[ReportTable]] | None = None
-    """What the HTML report shows of an answer; None for a question that it does not ask."""
+    """The part of an answer that the HTML report shows; None for a question that it does not ask."""
     content: Callable[[ResultType, Recording], object] = lambda result, _: result
-    """What of the result JSON has."""
+    """The part of the result that JSON has."""
     following: Callable[[ResultType], str] = lambda _: USUALLY_FOLLOWING
-    """What to type next, without `msmemscope` and PATH; empty where the report says it itself."""
+    """The command to type next, without `msmemscope` and PATH; empty where the report says it itself."""
     check: Callable[[Recording, OptionsType], None] = lambda *_: None
-    """Refuses, before anything is worked out, what does not fit the recording, or what `write` could not do."""
+    """Refuses options that do not fit the recording, or that `write` could not obey. Runs before the work."""
     write: Callable[[ResultType, Recording, OptionsType], Sequence[str]] = lambda *_: ()
-    """Writes the files that were asked for, and returns what was written, one line each."""
+    """Writes the files that were asked for, and returns one line about each."""
     on_command_line: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Options that have another default there."""
 
     def report(self, result: ResultType, recording: Recording, out: IO[str], *, frames: int = 1) -> None:
-        """Write the report, and what it does not cover; without an answer, why there is none.
+        """Write the report, and say what it does not cover. Without an answer, say why there is none.
 
         Args:
             result: Of this question.
@@ -140,7 +140,7 @@ class Question(Generic[OptionsType, ResultType]):
         render_limits(coverage, out)
 
     def json_content(self, result: ResultType, recording: Recording) -> dict[str, Any]:
-        """Return the result as what `json.dumps` takes."""
+        """Return the result in types that `json.dumps` takes."""
         return result_content(self.content(result, recording), recording)
 
 
@@ -223,7 +223,7 @@ def _write_changes(result: MemoryChanges, recording: Recording, options: Operato
 
 
 def _changes_content(result: MemoryChanges, recording: Recording) -> Mapping[str, object]:
-    """Sums and the highest rises; a file takes all rows, of which there may be millions."""
+    """Sums and the highest rises. There may be millions of rows; only a file takes them all."""
     return {
         "row_count": result.rows.height,
         "by_name": changes_by_name(result),
@@ -362,7 +362,7 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
 QUESTIONS: Final[dict[str, Question[Any, Any]]] = {question.name: question for question in _ALL}
 """By name, in the order of help texts."""
 OTHER_NAMES: Final = {"out-of-memory": "oom"}
-"""What a question is also called: its name."""
+"""Other name of a question, to its name."""
 
 
 def question_named(name: object) -> Question[Any, Any]:

@@ -1,4 +1,4 @@
-"""Sizes in bytes: shown to people, and read from what people write."""
+"""Sizes in bytes: shown to people, and read from their texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _BINARY_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNIT_FACTOR = 1024
 _LEAST_OF_UNIT = 10
-"""Of a unit that a sum is written in: of less, parts would not be told apart."""
+"""A sum has at least so many of the unit that it is written in. In a larger unit, its parts would look alike."""
 _LEAST_OF_ONE_DECIMAL = 100
 _TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
@@ -24,7 +24,7 @@ MAXIMUM_SIZE_BYTES = 2**63 - 1
 """The largest size that is accepted: it must fit a signed 64-bit field."""
 
 SIZE_FORMS = "a whole number of bytes, or one with the unit K, M, G or T (1K = 1024 bytes), such as 512M or 2G"
-"""What `parse_size_bytes` accepts, in words."""
+"""The accepted texts of `parse_size_bytes`, in words."""
 
 
 def format_bytes(size_bytes: int) -> str:

@@ -1,4 +1,4 @@
-"""Watching memory: `watch` says of what every change is recorded, `remove` ends it. See `msmemscope.capture.watcher`."""
+"""Watching memory: `watch` names memory to watch, `remove` ends it. See `msmemscope.capture.watcher`."""
 
 from __future__ import annotations
 

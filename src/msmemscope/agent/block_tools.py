@@ -116,7 +116,7 @@ def _moment(recording: Recording, name: str, value: int) -> int:
 
 
 def _least(column: pl.Series) -> int:
-    """The least of some numbers, of which there is one."""
+    """The least of some numbers; there is at least one."""
     return int(column.to_numpy().min())
 
 
@@ -167,7 +167,7 @@ def _in_use(recording: Recording, blocks: pl.DataFrame, moment: int) -> dict[str
 
 def _history(recording: Recording, blocks: pl.DataFrame, address: int) -> dict[str, object]:
     begin = pl.col("address")
-    # Blocks end at most at the end of what a number holds, and sizes of damaged logs can be negative.
+    # Blocks end at most at the largest number, and sizes of damaged logs can be negative.
     asked = pl.lit(address, pl.UInt64)
     offset = asked - begin
     parts = blocks.filter((begin <= asked) & (offset < pl.col("size").clip(lower_bound=1).cast(pl.UInt64)))
@@ -181,6 +181,6 @@ def _nearest(blocks: pl.DataFrame, column: str, moment: int) -> pl.DataFrame:
 
 
 def _listed(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
-    """The columns of blocks that say what each is, with their call sites."""
+    """The columns that describe blocks, with their call sites."""
     sites = call_sites(recording, blocks).drop("site_path")
     return blocks.join(sites, on=list(STACK_COLUMNS), how="left", maintain_order="left").select(_SHOWN)

@@ -1,8 +1,8 @@
 """Answers of a size that an agent can read: tables are cut, texts shortened, and each cut is counted and named.
 
-An answer is first shown with the first rows of every table. `left_out` names the tables that were cut, by the way that
-leads to them (`result/step_leaks/leaked`), with the number of their rows; with such a name any stretch of a table can be
-asked for alone.
+An answer is first shown with the first rows of every table. `left_out` names the tables that were cut, by the way to
+them (`result/step_leaks/leaked`), with the number of their rows. With such a name an agent can ask for any stretch of a
+table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_KEYS: Final = 64
 """Entries of an object; none that we make has more fields, objects by the names of a program can have any number."""
 _DEEPEST: Final = 24
 _STACK_TABLES: Final = ("python_stacks", "native_stacks")
-"""Fields of recordings, of which an answer has what its rows name; asked for alone they are whole."""
+"""Fields of recordings. An answer has the parts of them that its rows name; asked for alone they are whole."""
 _LETTERS_OF_PATHS: Final = 80
 _HOW_TO_GET_MORE: Final = (
     "call again with `table` as left_out names it, and `offset` and `limit` for its rows; texts are longer there"
@@ -99,8 +99,8 @@ def bounded_answer(content: object, page: Page) -> dict[str, Any]:
         page: What is asked for.
 
     Returns:
-        Its content, or `table`, `offset`, `total` and `rows` of one table; where something was left out, also `left_out`
-        and `how_to_get_more`; where texts were shortened, `texts_shortened`, how many.
+        Its content, or `table`, `offset`, `total` and `rows` of one table. Where something was left out, also
+        `left_out` and `how_to_get_more`. Where texts were shortened, `texts_shortened` is their number.
 
     Raises:
         ConfigurationError: There is no such table.
@@ -123,7 +123,7 @@ def json_text(answer: object) -> str:
 
 
 def _measures(page: Page) -> list[_Measure]:
-    """From what was asked for to next to nothing: the last one fits whatever the content is."""
+    """From the wanted size to next to nothing: the last one fits any content."""
     letters = MOST_LETTERS if page.table is None else _MOST_LETTERS_ALONE
     measures = []
     rows = page.limit
@@ -170,8 +170,8 @@ class _TooLargeError(Exception):
 class _Cutting:
     """Cuts one answer to a measure, and counts what it cuts.
 
-    `cut` goes first, over results as they are, so that of a table with millions of rows only a few become objects;
-    `plain` then goes over what JSON takes.
+    `cut` goes first, over results as they are: only a few of a million rows become objects. Then `plain` makes them fit
+    for JSON.
     """
 
     def __init__(self, measure: _Measure) -> None:
@@ -180,7 +180,7 @@ class _Cutting:
         """By the way to a table: its rows, and how many of them are kept."""
         self.shortened = 0
         self._least_bytes = 0
-        """Of what was kept so far, as JSON: a value and what separates it take two."""
+        """Of the kept part, as JSON: a value and its separator take two."""
 
     def cut(self, value: object, path: str) -> Any:
         """Return a value with the first rows of each table."""
@@ -212,7 +212,7 @@ class _Cutting:
             found: dict[str, Any] = {}
             for key, item in entries:
                 name = shown(str(key), _LETTERS_OF_PATHS)
-                while name in found:  # two names that differ in what was left out
+                while name in found:  # two names that differ in the part that was left out
                     name += "'"
                 found[name] = self.plain(item, _joined(path, key), depth + 1)
             return found
@@ -253,7 +253,7 @@ class _Cutting:
     def _note(self, path: str, total: int, kept: int) -> None:
         if kept < total:
             way = shown(path.removeprefix("/"), 3 * _LETTERS_OF_PATHS)
-            # What `cut` has counted is the whole; `plain` sees what is left of it.
+            # `cut` has counted the whole; `plain` only sees the rest.
             self.left_out[way] = (max(total, self.left_out.get(way, (0, 0))[0]), kept)
 
     def _text(self, text: str) -> str:
@@ -276,14 +276,14 @@ def _fields(value: object) -> dict[Any, Any] | None:
 
 
 def _joined(path: str, key: object) -> str:
-    """The way to an entry, as JSON pointers write it, of what is shown of its name."""
+    """The way to an entry, as JSON pointers write it, with the shown part of its name."""
     name = shown(str(key), _LETTERS_OF_PATHS).replace("~", "~0").replace("/", "~1")
     return f"{path}/{name}"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """What the way to a table leads to."""
+    """The part of an answer at the end of a way to a table."""
 
     path: str
     rows: pl.DataFrame | list[Any]
@@ -319,12 +319,12 @@ def _table_at(content: object, path: str) -> _Table:
 
 
 def _inside(value: object, around: Recording | None) -> tuple[object, Recording | None]:
-    """What an `OfRecording` holds, and its recording; another value and the recording around it."""
+    """The content of an `OfRecording`, and its recording; another value and the recording around it."""
     return (value.content, value.recording) if isinstance(value, OfRecording) else (value, around)
 
 
 def _entry(value: object, part: str) -> object:
-    """What a part of a way leads to; None for nothing."""
+    """The value that a part of a way leads to; None for nothing."""
     if isinstance(value, (pl.DataFrame, list, tuple)):
         is_row = part.isascii() and part.isdecimal() and len(part) < len(str(1 << 63)) and int(part) < len(value)
         if not is_row:
@@ -334,7 +334,7 @@ def _entry(value: object, part: str) -> object:
 
 
 def _rows(value: object) -> pl.DataFrame | list[Any] | None:
-    """The rows of a table; those of an object are its entries. None of what is no table."""
+    """The rows of a table; those of an object are its entries. None of other values."""
     if isinstance(value, (pl.DataFrame, list)):
         return value
     if isinstance(value, tuple):

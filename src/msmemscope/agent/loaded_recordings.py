@@ -115,7 +115,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _file_stamps(path: Path) -> Iterator[tuple[str, int, int]]:
-    """What tells a changed input: a folder by all files below it, since a log that grows does not change its folder."""
+    """The marks that tell a changed input; of a folder, those of all its files, as a growing log does not change it."""
     if not path.is_dir():
         yield _file_stamp(str(path))
         return

@@ -1,4 +1,4 @@
-"""What tools take: parameters with their JSON schema, and what an agent passes judged by them."""
+"""The parameters of tools with their JSON schema, and the check of an agent's arguments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Parameter:
     is_required: bool = False
 
     def check(self, value: object) -> None:
-        """Refuse a value of another type; what it means is judged by who uses it.
+        """Refuse a value of another type; its user judges its meaning.
 
         Raises:
             UsageError: It is of another type.
@@ -82,7 +82,7 @@ PAGING: Final = (
         "offset", "Rows of `table` that are passed over; goes together with it.", {"type": "integer", "minimum": 0}
     ),
 )
-"""What every tool takes."""
+"""The parameters of every tool."""
 
 
 def input_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def option_values(question: Question[Any, Any], given: Mapping[str, Any]) -> dic
 
 
 def _offered_name(question: Question[Any, Any], name: str) -> str:
-    """What an option is called here: another name where every tool has a parameter of its name."""
+    """The name of an option here: another one where every tool has a parameter of its name."""
     return f"{question.name}_{name}" if name in {one.name for one in (PATH, PROCESS, *PAGING)} else name
 
 

@@ -1,4 +1,4 @@
-"""Tools about inputs as a whole: which runs there are, what lies at a path, and how two of them differ."""
+"""Tools about inputs as a whole: the runs, the content of a path, and the differences of two inputs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _runs(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str, o
 def _summed_up(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str, object]:
     processes: list[ProcessSummary] = []
     for recording in recordings.at(given["path"]):
-        # Of a capture it is what its run ended with, of what the run was asked for.
+        # Of a capture it is the result that its run ended with, for the analyses that were asked for.
         capture = readable_capture(Path(recording.source))
         processes += finish([capture], {}).processes if capture else [judge_process(recording).as_summary()]
     return {"path": given["path"], **summary_content(processes)}
@@ -121,7 +121,7 @@ def _inputs(recordings: LoadedRecordings, given: Mapping[str, Any]) -> dict[str,
 
 
 def _described(recording: Recording) -> dict[str, object]:
-    """What a recording holds, as far as its tables say so by themselves."""
+    """The content of a recording, as far as its tables say so by themselves."""
     steps, events = recording.steps, recording.events
     about_steps: dict[str, object] = {"count": steps.height, "taken_from": recording.step_source.value}
     if steps.height:

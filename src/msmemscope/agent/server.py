@@ -17,7 +17,7 @@ _READS = mcp_types.ToolAnnotations(
 
 
 def serve() -> None:
-    """Serve over stdin and stdout until stdin ends; the SDK sends whatever else is printed to stderr."""
+    """Serve over stdin and stdout until stdin ends; the SDK sends all other output to stderr."""
     anyio.run(_serve)
 
 

@@ -1,4 +1,4 @@
-"""What a tool is, whatever protocol it is offered by."""
+"""The type of a tool, whatever protocol offers it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tool:
     """For the agent: what the answer shows, and when to ask for it."""
     own_parameters: Sequence[Parameter]
     find: Callable[[LoadedRecordings, Mapping[str, Any]], object]
-    """Finds the content of the answer; gets what was passed, checked, without the parameters of paging."""
+    """Finds the content of the answer; gets the checked arguments, without the parameters of paging."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -1,7 +1,7 @@
-"""What each question needs of a recording: an answer is only given for what was observed.
+"""The needs of each question of a recording: an answer is only given for what was observed.
 
-A question without the events that it is answered from has no answer, which is something else than "none found". The
-other things that a recording leaves out (steps, devices, stretches of time, call stacks) limit what an answer covers.
+A question without its events has no answer, which differs from "none found". Other gaps of a recording (steps, devices,
+stretches of time, call stacks) limit the coverage of an answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What a question is about, and what of a recording it is answered from."""
+    """The subject of a question, and the events that it is answered from."""
 
     title: str
     needed: tuple[Need, ...] = ()
@@ -34,14 +34,14 @@ COMPARISON: Final = "Comparison"
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """What an answer covers."""
+    """The coverage of an answer."""
 
     question: str
-    """What the answer is about: the title of its subject."""
+    """The title of the answer's subject."""
     missing: tuple[str, ...] = ()
     """Why there is no answer, one line each; empty if there is one."""
     limits: tuple[str, ...] = ()
-    """What the answer leaves out, one line each."""
+    """The gaps of the answer, one line each."""
 
     @property
     def is_answered(self) -> bool:
@@ -54,24 +54,24 @@ class Coverage:
         return dataclasses.replace(self, missing=missing, limits=()) if missing else self
 
     def with_limits(self, lines: Iterable[str]) -> Coverage:
-        """Add what an analysis itself could not see; without an answer there is nothing to limit."""
+        """Add the gaps that an analysis itself found; without an answer there is nothing to limit."""
         if not self.is_answered:
             return self
         return dataclasses.replace(self, limits=tuple(dict.fromkeys((*self.limits, *lines))))
 
 
 def coverage_of(subject: Subject, recording: Recording) -> Coverage:
-    """Return what an answer from a recording covers."""
+    """Return the coverage of an answer from a recording."""
     return recorded_coverage(subject, Recorded.of(recording), recording.coverage)
 
 
 def recorded_coverage(subject: Subject, recorded: Recorded, notes: Iterable[str] = ()) -> Coverage:
-    """Return what an answer covers, for callers that have no recording with all events.
+    """Return the coverage of an answer, for callers that have no recording with all events.
 
     Args:
-        subject: What is asked about.
-        recorded: What there is to answer it from.
-        notes: What was lost before it could be read, one line each.
+        subject: The subject of the question.
+        recorded: The recorded events and settings to answer it from.
+        notes: The losses before it could be read, one line each.
     """
     coverage = Coverage(subject.title)
     nothing = recorded.why_nothing() if subject.needed else ()
@@ -87,13 +87,13 @@ def recorded_coverage(subject: Subject, recorded: Recorded, notes: Iterable[str]
 
 
 def summary_limits(recorded: Recorded) -> tuple[str, ...]:
-    """Say what a recording as a whole leaves out: what a summary cannot show, one line each."""
+    """Say what a recording as a whole leaves out, one line each: a summary cannot show it."""
     nothing = recorded.why_nothing()
     return (*nothing, *recorded.limits()) if nothing else recorded_coverage(SUMMARY, recorded).limits
 
 
 def comparison_coverage(sides: Mapping[str, Coverage]) -> Coverage:
-    """Put together what the two sides of a comparison cover.
+    """Put the coverages of the two sides of a comparison together.
 
     Args:
         sides: By the word for each.

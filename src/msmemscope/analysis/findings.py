@@ -1,4 +1,4 @@
-"""Findings of several processes as one list: what eight ranks do at the same line is one finding, of eight ranks."""
+"""Findings of several processes as one list: those of eight ranks at the same line are one finding, of eight ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FINDING_SCHEMA: Final = pl.Schema(
 )
 """One row per kind, call site and device of one process.
 
-kind: what was found, in a word or two of its question.
+kind: the fault, in a word or two of its question.
 site: the call site, see `call_sites`; null if it is not known.
 bytes: that the finding is about, summed up. count: blocks, failures or changes that it is made of.
 """
@@ -45,11 +45,11 @@ processes, ranks, devices: where it was found, ascending; `ranks` has none for p
 
 
 def found_at_sites(rows: pl.DataFrame, *, kind: pl.Expr, site: str, size: str) -> pl.DataFrame:
-    """Sum up what was found by kind, call site and device.
+    """Sum up findings by kind, call site and device.
 
     Args:
-        rows: What was found: `device` and the columns below.
-        kind: What each row is.
+        rows: The findings: `device` and the columns below.
+        kind: The kind of each row.
         site: The column of call sites.
         size: The column of bytes.
 
@@ -65,10 +65,10 @@ def found_at_sites(rows: pl.DataFrame, *, kind: pl.Expr, site: str, size: str) -
 
 
 def merge_findings(parts: Sequence[tuple[int, pl.DataFrame]], ranks: Sequence[int | None] = ()) -> pl.DataFrame:
-    """Put together what was found in several processes.
+    """Put the findings of several processes together.
 
     Args:
-        parts: The id of each process, and what was found in it: FINDING_SCHEMA. Two hosts may have the same id.
+        parts: The id of each process, and its findings: FINDING_SCHEMA. Two hosts may have the same id.
         ranks: The rank of each process, None for one that is in no job; nothing if none is in one.
 
     Returns:

@@ -1,7 +1,7 @@
-"""What was not judged of a process, and why: only what was looked for can be said not to be there.
+"""The subjects that were not judged of a process, and why: nothing can be ruled out that nobody looked for.
 
-Leaks, growth and failed allocations must each have been looked for, on every device that the program used, before a
-summary says that nothing was found. What is missing is said instead, with the one thing to do about it.
+A summary may say that nothing was found only after a search for leaks, growth and failed allocations. The search must
+cover every device that the program used. Otherwise the summary names the gap, with the one remedy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NotJudged:
     """LEAKS, GROWTH, FAILURES; of a device that was not observed, its name."""
     reason: str
     remedy: str = ""
-    """What to do about it, as a phrase; empty where the reason says it."""
+    """The remedy, as a phrase; empty where the reason says it."""
     is_device: bool = False
 
     @property
@@ -106,7 +106,7 @@ def devices_not_observed(recorded: Recorded) -> tuple[NotJudged, ...]:
 
 
 def kinds_not_recorded(asked: Iterable[str]) -> Iterator[NotJudged]:
-    """Say of which devices nobody records blocks while a program runs, and what there is instead.
+    """Name the devices whose blocks nobody records while a program runs, and the alternative.
 
     Args:
         asked: Names of devices and kinds, `cuda:1`.

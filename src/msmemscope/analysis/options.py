@@ -1,4 +1,4 @@
-"""Options of questions: what each is called, what it means, and what it accepts, in Python and on a command line."""
+"""Options of questions: name, meaning and accepted values of each, in Python and on a command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Accepted(abc.ABC):
 
     @abc.abstractmethod
     def check(self, name: str, value: object) -> None:
-        """Refuse what the option does not accept.
+        """Refuse values that the option does not accept.
 
         Args:
             name: Of the option, for the error.
@@ -79,7 +79,7 @@ class WholeNumber(Accepted):
     metavar: str = "N"
 
     def check(self, name: str, value: object) -> None:
-        """Refuse other numbers, and what is no number."""
+        """Refuse other numbers, and values that are no numbers."""
         if not isinstance(value, int) or isinstance(value, bool) or value < self.least:
             message = "not accepted"
             accepted = f"a whole number{self.of}, {self.least} or more"
@@ -112,7 +112,7 @@ class Chance(Accepted):
     metavar: str = "P"
 
     def check(self, name: str, value: object) -> None:
-        """Refuse what is no probability."""
+        """Refuse values that are no probability."""
         if not isinstance(value, (int, float)) or not 0 < value < 1:
             message = "not a chance"
             accepted = "a number between 0 and 1, both excluded"
@@ -174,7 +174,7 @@ class Text(Accepted):
     metavar: str = "TEXT"
 
     def check(self, name: str, value: object) -> None:
-        """Refuse what is blank or no text."""
+        """Refuse values that are blank or no text."""
         if not isinstance(value, str):
             message = f"{name}: not a text: {value!r} (accepted: {self.accepted})"
             raise TypeError(message)
@@ -190,7 +190,7 @@ class DeviceName(Accepted):
     metavar: str = "DEVICE"
 
     def check(self, name: str, value: object) -> None:
-        """Refuse what names no device."""
+        """Refuse values that name no device."""
         if parse_device_name(str(value)) is None:
             message = "not a device"
             accepted = "cpu, npu:{id}, cuda:{id}, or the number of an NPU"
@@ -199,7 +199,7 @@ class DeviceName(Accepted):
 
 @dataclasses.dataclass(frozen=True)
 class LevelNames(Accepted):
-    """What `--level` of a run accepts: `op`, `kernel`, or both."""
+    """The values of `--level` of a run: `op`, `kernel`, or both."""
 
     metavar: str = "LIST"
 
@@ -214,7 +214,7 @@ class LevelNames(Accepted):
 
 
 def levels_of(text: str, *, name: str = "level") -> frozenset[Level]:
-    """Read what `LevelNames` accepts.
+    """Read a value that `LevelNames` accepts.
 
     Raises:
         ConfigurationError: If a word is no level.
@@ -235,7 +235,7 @@ class NewFile(Accepted):
     writes: bool = True
 
     def check(self, name: str, value: object) -> None:
-        """Refuse what is no path; whether something is there is seen when it is written."""
+        """Refuse values that are no path; whether something is there is seen when it is written."""
         if not isinstance(value, (str, os.PathLike)):
             message = f"{name}: not a path: {value!r}"
             raise TypeError(message)
@@ -284,7 +284,7 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class QuestionOptions:
-    """What one question can be asked with: a frozen dataclass whose fields are made by `option`.
+    """The options of one question: a frozen dataclass whose fields are made by `option`.
 
     Raises:
         ConfigurationError: If a value is not accepted.
@@ -292,7 +292,7 @@ class QuestionOptions:
     """
 
     def __post_init__(self) -> None:
-        """Refuse what means nothing."""
+        """Refuse values that mean nothing."""
         words = option_words(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -1,7 +1,12 @@
-"""What a recording has, what it lacks, and why: in sentences.
+"""The contents and gaps of a recording, and their reasons: in sentences.
 
-That there is no event of a kind has several reasons, and only one of them is that nothing happened: the kind was not
-chosen, collection never began, no chosen step came, the device was left out, a library could not be observed.
+An absent kind of event has several possible reasons. One is that nothing happened. The others:
+
+- The kind was not chosen.
+- Collection never began.
+- No chosen step came.
+- The device was left out.
+- A library could not be observed.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ _DUMPS: Final = ("csv", "db")
 
 
 class Need(Enum):
-    """What questions are answered from; the value is what people call it."""
+    """The kinds of facts that questions are answered from; the value is the word for people."""
 
     ALLOCATIONS = "allocations"
     FREES = "frees"
@@ -42,13 +47,13 @@ class Need(Enum):
 
 @dataclasses.dataclass(frozen=True)
 class _Traits:
-    """How a need is recognised, and what brings it."""
+    """How a need is recognised, and the option that brings it."""
 
     kinds: frozenset[EventKind] = frozenset()
     item: CollectionItem | None = None
     level: Level | None = None
     option: str = ""
-    """What records it."""
+    """The option that records it."""
     sources: frozenset[str] = frozenset()
     """Where it comes from: a fact `unobserved.{source}` says that it is not complete."""
 
@@ -98,7 +103,7 @@ _TRAITS: Final[Mapping[Need, _Traits]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """What a recording has, and what it was asked for."""
+    """The contents of a recording, and the settings that it was made with."""
 
     counts: Mapping[int, int]
     """Events by kind."""
@@ -109,11 +114,11 @@ class Recorded:
     has_stacks: bool = True
     """Whether any event has a call stack."""
     damage: tuple[str, ...] = ()
-    """What of an event log had to be left out, one line each: what came between is not known then."""
+    """The parts of an event log that had to be left out, one line each: events in them are not known."""
 
     @classmethod
     def of(cls, recording: Recording) -> Recorded:
-        """Return what a recording has."""
+        """Return the contents of a recording."""
         events = recording.events
         has_stacks = bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
         counts = dict(events["kind"].value_counts().iter_rows())
@@ -124,12 +129,12 @@ class Recorded:
 
     @classmethod
     def of_capture(cls, capture: Capture) -> Recorded:
-        """Return what a capture has, whatever of it is read into tables later."""
+        """Return the contents of a capture, whatever is read into tables later."""
         return cls(capture.kind_counts(), capture.facts, damage=capture.problems)
 
     @property
     def is_event_log(self) -> bool:
-        """Whether the settings are known, and not only what came of them."""
+        """Whether the settings are known, and not only their results."""
         return self.form == _EVENT_LOG
 
     def why_nothing(self) -> tuple[str, ...]:
@@ -145,7 +150,7 @@ class Recorded:
         """Say why a question has no answer for want of something, one line each; nothing if it is there."""
         damage = tuple(f"the event log is damaged, {line}" for line in self.damage[:1])
         if damage and (need in {Need.ALL_STEPS, Need.FREES} or not self._has(_TRAITS[need].kinds)):
-            return damage  # what was freed is not known
+            return damage  # it is not known which blocks were freed
         if need is Need.ALL_STEPS:
             return self.steps_left_out()
         if self._has(_TRAITS[need].kinds):
@@ -159,7 +164,7 @@ class Recorded:
         return (*self._stretches(), *self._devices())
 
     def chosen_steps(self) -> tuple[str, ...]:
-        """Say which steps were collected, and which of those that were chosen did not come; nothing if it was all."""
+        """Name the collected steps, and the chosen ones that did not come; nothing if all were collected."""
         chosen, ended, begun = self._steps()
         came = [step for step in chosen if step <= begun]
         if not came:
@@ -184,7 +189,7 @@ class Recorded:
         return (f"{need.value} were recorded for a part of the run only: the program changed --events",)
 
     def unobserved(self, need: Need) -> tuple[str, ...]:
-        """Say what was to be observed and could not be."""
+        """Name the sources that were to be observed and could not be."""
         devices = self._settings("devices")
         return tuple(
             f"{source} was not observed: {reasons[-1]}"
@@ -197,11 +202,11 @@ class Recorded:
         return any(self.counts.get(kind, 0) for kind in kinds)
 
     def _settings(self, name: str) -> tuple[str, ...]:
-        """The values that a setting has had, the last one in force; none if they are not known."""
+        """The values of a setting over time, the last one in force; none if they are not known."""
         return self.facts.get(f"setting.{name}", ())
 
     def _was_chosen(self, need: Need) -> bool:
-        """Whether the settings wanted something at any time; not known of dumps, which say only what they have."""
+        """Whether the settings wanted something at any time; not known of dumps, which do not have the settings."""
         traits = _TRAITS[need]
         if not traits.option:
             return True

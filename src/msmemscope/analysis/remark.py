@@ -1,4 +1,4 @@
-"""What an answer could not judge, as one sentence whose reason can be said by itself."""
+"""A subject that an answer could not judge, as one sentence whose reason can be said by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Remark:
     """One thing that was not judged."""
 
     subject: str
-    """What: `leaks over steps`."""
+    """The subject: `leaks over steps`."""
     reason: str
     """Why: `2 steps have ended, at least 3 are needed`."""
 

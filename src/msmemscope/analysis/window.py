@@ -1,7 +1,7 @@
-"""What happened to memory between two events of a capture: how full it was, and what is left of it.
+"""The memory between two events of a capture: how full it was, and the blocks that are left.
 
 A window is given by sequence numbers, because they are the total order of events. Everything is per memory pool of a
-device; pools lie within one another (the driver's pool holds what the others give out), so their sums mean nothing.
+device. Pools lie within one another: the driver's pool holds the blocks of the others. So their sums mean nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _pool(device: int, pool: int, blocks: pl.DataFrame, first: int, last: int) -
     """Looks at the blocks of one pool."""
     inside = blocks.filter("is_inside")
     before_bytes = int(blocks["size"].sum()) - int(inside["size"].sum())
-    # What was there before counts from right before the window on.
+    # Blocks from before the window count from right before it on.
     use = MemoryUse.of(
         blocks.select(
             "size",

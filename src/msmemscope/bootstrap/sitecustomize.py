@@ -1,4 +1,4 @@
-"""What every Python under the launcher runs first.
+"""The code that every Python under the launcher runs first.
 
 The launcher puts this folder in front of PYTHONPATH, and Python imports `sitecustomize` at its start. The folder
 leaves `sys.path` at once, and the `sitecustomize` of the program's own environment, if there is one, takes its place.

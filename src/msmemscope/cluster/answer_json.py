@@ -1,4 +1,4 @@
-"""The answer about a job as what JSON takes: the same bytes, whoever made the summaries and in whatever order."""
+"""The answer about a job in types that JSON takes: the same bytes, whoever made the summaries and in whatever order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_RANK: Final = (
 
 
 def answer_content(answer: JobAnswer) -> dict[str, Any]:
-    """Return everything that is said of a job."""
+    """Return the whole answer about a job."""
     found = headlines(answer)
     stacks = dict(answer.stacks.iter_rows())
     return {

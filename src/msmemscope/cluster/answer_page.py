@@ -1,7 +1,7 @@
 """The answer about a job as one HTML page that needs nothing else: sentences, a heat map of ranks and steps, tables.
 
-The page has no script: the heat map is an SVG picture with a title on every cell, and a rank leads to the command that opens its capture in
-`msmemscope view`. So a page can be mailed, and nothing of what a capture holds can run in it.
+The page has no script. The heat map is an SVG picture with a title on every cell. A rank leads to the command that
+opens its capture in `msmemscope view`. So a page can be mailed, and no content of a capture can run in it.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ _UNKNOWN: Final = "?"
 
 
 def render_answer(answer: JobAnswer, out: IO[str], *, width: int | None = None) -> None:
-    """Write everything that is said of a job.
+    """Write the whole answer about a job.
 
     Args:
-        answer: What is said.
+        answer: The answer.
         out: Where to.
         width: Columns; by default those of the terminal.
     """
@@ -54,7 +54,7 @@ def render_answer(answer: JobAnswer, out: IO[str], *, width: int | None = None) 
 
 
 def job_sentence(answer: JobAnswer) -> str:
-    """Return what was looked at: `8 ranks on 2 nodes, 8 captures with 1,234,567 events`."""
+    """Return the size of the job: `8 ranks on 2 nodes, 8 captures with 1,234,567 events`."""
     judged, rows = answer.judged, answer.rows
     nodes = judged["node"].drop_nulls().n_unique()
     on = f" on {counted(nodes, 'node')}" if nodes else ""
@@ -66,7 +66,7 @@ def job_sentence(answer: JobAnswer) -> str:
 
 
 def remarks(answer: JobAnswer) -> list[str]:
-    """Return what limits the answer, one sentence each."""
+    """Return the limits of the answer, one sentence each."""
     rows, lines = answer.rows, []
     beside = rows.height - answer.judged.height
     if beside:

@@ -1,6 +1,6 @@
-"""What is done with one capture, on whatever machine: look it up among those that are kept, else read it and sum it up.
+"""The work on one capture, on any machine: find its kept summary, else read the capture and sum it up.
 
-Nothing is raised and nothing is printed: whatever goes wrong is the outcome.
+Nothing is raised and nothing is printed: any fault is the outcome.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SUFFIX: Final = ".summary"
 
 @dataclasses.dataclass(frozen=True)
 class TaskOptions:
-    """What all captures have in common."""
+    """Options of all captures."""
 
     cache: str | None
     """The folder that summaries are kept in; None keeps none."""
@@ -37,7 +37,7 @@ class TaskOptions:
 
 @dataclasses.dataclass(frozen=True)
 class CaptureOutcome:
-    """What came of one capture."""
+    """The outcome of one capture."""
 
     location: str
     content: bytes = b""
@@ -54,7 +54,7 @@ def summarise_capture(location: str, options: TaskOptions) -> CaptureOutcome:
         options: Common to all.
     """
     try:
-        # What is to be said of a capture is in its summary.
+        # The summary of a capture has all that is to be said of it.
         with messages.printed_from(LogLevel.ERROR), faults_as_errors(send=location):
             return CaptureOutcome(location, _content(location, options))
     except MsmemscopeError as error:

@@ -27,7 +27,7 @@ ACCEPTED: Final = "folders, archives, dumps, patterns (runs/*/rank*), or URLs th
 
 @dataclasses.dataclass(frozen=True)
 class FoundCaptures:
-    """What lies at some paths."""
+    """The captures at some paths."""
 
     locations: tuple[str, ...]
     """Paths and URLs of captures, ascending, each once."""
@@ -99,7 +99,7 @@ def _is_capture(folder: str) -> bool:
 
 
 def fingerprint(path: Path) -> str:
-    """Return what tells the files at a path from others: their names below it, sizes, times of change, beginnings and ends.
+    """Return the marks of the files at a path: their names below it, sizes, times of change, beginnings and ends.
 
     Raises:
         InputError: They cannot be read.
@@ -158,7 +158,7 @@ def _at_url(url: str) -> Iterator[str]:
 
 
 def remote_fingerprint(url: str) -> str:
-    """Return what tells the files at a URL from others: names, sizes, and what the store calls their version.
+    """Return the marks of the files at a URL: names, sizes, and the store's names of their versions.
 
     Raises:
         InputError: The store cannot be read.
@@ -207,7 +207,7 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _store_errors(url: str) -> Iterator[None]:
-    """Turns whatever a store raises into an InputError: each has exceptions of its own."""
+    """Turns any exception of a store into an InputError: each store has exceptions of its own."""
     try:
         yield
     except MsmemscopeError:

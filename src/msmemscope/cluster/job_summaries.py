@@ -26,7 +26,7 @@ _BATCH: Final = 128
 
 
 def merge_outcomes(outcomes: Iterable[CaptureOutcome], *, table: Path | None, done: Callable[[], None]) -> JobPart:
-    """Merge what comes of captures.
+    """Merge the outcomes of captures.
 
     Args:
         outcomes: In any order; the result does not depend on it.
@@ -44,7 +44,7 @@ def merge_outcomes(outcomes: Iterable[CaptureOutcome], *, table: Path | None, do
                 folder = stack.enter_context(tempfile.TemporaryDirectory(dir=table.absolute().parent))
             parts = _TableParts(Path(folder))
         for batch in _batches(outcomes, done):
-            # Together: what is done with a table costs more than what is done with its rows.
+            # Together: work on a table costs more than work on its rows.
             summaries = [summaries_of(one.content, source=one.location) for one in batch if not one.failure]
             failures = tuple((one.location, one.failure) for one in batch if one.failure)
             rows = pl.concat(summaries) if summaries else SUMMARY_SCHEMA.to_frame()

@@ -1,8 +1,8 @@
 """Captures summed up by processes of this machine.
 
-Workers are started anew, not forked: the process that asks has threads. A worker that is lost, as where memory runs out, takes its
-pool with it: those captures that were not done are tried once more, each in a pool of its own, so that only the one that kills its
-worker is left without an answer.
+Workers are started anew, not forked: the process that asks has threads. A lost worker, as where memory runs out, takes
+its pool with it. Captures that were not done are tried once more, each in a pool of its own. So only the one that kills
+its worker is left without an answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from msmemscope.cluster.capture_task import TaskOptions
 
 WORKER_BYTES: Final = 2 << 30
-"""What a worker is counted with where the number of workers is chosen."""
+"""Memory that a worker counts with where the number of workers is chosen."""
 _THREADS: Final = "POLARS_MAX_THREADS"
 _LOST: Final = "its worker was killed twice: did memory run out? --jobs=1 leaves it all of the machine"
 

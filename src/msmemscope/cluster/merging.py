@@ -1,6 +1,6 @@
 """Summaries put together: in any order, in any grouping, the result is the same.
 
-What is merged is a part of a job: its rows in one order, its stacks once each, its failures. `MergeTree` merges parts of about
+A part of a job is merged: its rows in one order, its stacks once each, its failures. `MergeTree` merges parts of about
 the same size, so that each row is moved a few times and not once per capture.
 """
 
@@ -28,7 +28,7 @@ _TOGETHER: Final = 32
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JobPart:
-    """What is known of some captures of a job."""
+    """The known facts of some captures of a job."""
 
     rows: pl.DataFrame
     """MERGED_SCHEMA, by rank; those without a rank last."""
@@ -39,12 +39,12 @@ class JobPart:
 
 
 def nothing() -> JobPart:
-    """Return what is known of no captures."""
+    """Return the facts of no captures."""
     return JobPart(MERGED_SCHEMA.to_frame(), STACK_SCHEMA.to_frame())
 
 
 def part_of_summaries(summaries: pl.DataFrame, failures: Iterable[tuple[str, str]] = ()) -> JobPart:
-    """Return what is known of some captures.
+    """Return the known facts of some captures.
 
     Args:
         summaries: `summary.SUMMARY_SCHEMA`.
@@ -55,7 +55,7 @@ def part_of_summaries(summaries: pl.DataFrame, failures: Iterable[tuple[str, str
 
 
 def merge(parts: Sequence[JobPart]) -> JobPart:
-    """Put parts together: associative, and their order is nothing.
+    """Put parts together: associative, and their order does not matter.
 
     Args:
         parts: Any number.

@@ -1,4 +1,4 @@
-"""One capture looked at: what an answer about the whole job needs of it, and nothing else.
+"""The summary of one capture: all that an answer about the whole job needs of it, and nothing else.
 
 The questions are those of the registry, asked as at the end of a run (`launch.judged_process`).
 """
@@ -52,7 +52,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
 
     Args:
         recording: Of it.
-        source: What it is called in the answer.
+        source: Its name in the answer.
         fingerprint: Of the files that it was read from.
     """
     judged = judge_process(recording)
@@ -123,7 +123,7 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
 
 
 def _capacity(recording: Recording, device: int) -> int | None:
-    """What the device has, as snapshots say."""
+    """The memory of the device, as snapshots say."""
     snapshots = recording.events.filter(pl.col("kind") == EventKind.SNAPSHOT, pl.col("device") == device)
     total = snapshots.join(recording.attributes, on="attribute_id")["total_bytes"].max()
     return None if total is None else int(total)  # type: ignore[arg-type]  # a column of whole numbers
@@ -186,7 +186,7 @@ def _sites(recording: Recording, at_peak: pl.DataFrame) -> tuple[list[dict[str, 
 
 
 def _modules(recording: Recording, owned: pl.DataFrame, peaks: pl.DataFrame, device: int) -> list[dict[str, Any]]:
-    """What modules have when the driver's memory of the device is at its highest, the largest first."""
+    """The memory of modules when the driver's memory of the device is at its highest, the largest first."""
     at_peak = peaks.filter(pl.col("device") == device, pl.col("pool") == Pool.HAL)
     return [
         {"module": shown(module), "site": shown(stable_line(site)), "bytes": size, "blocks": count}
@@ -198,7 +198,7 @@ def _modules(recording: Recording, owned: pl.DataFrame, peaks: pl.DataFrame, dev
 
 
 def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> list[dict[str, int]]:
-    """The peak of each step, and what was in use at its end; several steps together where there are too many."""
+    """The peak of each step, and the bytes in use at its end; several steps together where there are too many."""
     count = bounds.ended
     if not count:
         return []
@@ -216,7 +216,7 @@ def _steps(blocks: pl.DataFrame, bounds: StepBounds) -> list[dict[str, int]]:
 
 
 def _findings(process: ProcessSummary) -> Iterator[dict[str, Any]]:
-    """What was found, the lines named as on every host."""
+    """The findings; their lines have the same names on every host."""
     for verdict in verdicts_of_process(process):
         site = stable_line(verdict.site) if verdict.site else ""
         yield {

@@ -1,8 +1,8 @@
 """Captures summed up by the workers of a Ray cluster that is there already: the same work, the same bytes of answer.
 
-A task is a capture. Ray runs the task of a worker that was lost again, on another one; what is lost more often than that is a failure
-of its capture alone. Tasks are handed in as others end, so that a job of ten thousand captures is no ten thousand tasks in a queue.
-Workers need msmemscope, as their machines can see the captures and the cache.
+A task is a capture. Ray runs the task of a lost worker again, on another one. A task that is lost more often is a
+failure of its capture alone. Tasks are handed in as others end, so that a job of ten thousand captures is no ten
+thousand tasks in a queue. Workers need msmemscope, as their machines can see the captures and the cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Call sites that are the same on every host: the same line of the same program has one name and one hash.
 
-A file of an installed package is named from the package on (`torch/nn/modules/linear.py`), any other by its name alone: where a
-checkout, a container or a job's own folder lies is no part of what a line is. The hash is that of all frames of a call site, so
-that two files of one name are told apart by who calls them.
+A file of an installed package is named from the package on (`torch/nn/modules/linear.py`), any other by its name alone.
+The place of a checkout, a container or a job's own folder is no part of the name. The hash is that of all frames of a
+call site, so that callers tell two files of one name apart.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _stable_site(path: str, frames: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def stable_line(line: str) -> str:
-    """Return a frame, `file(line): function` or one of a native stack, without what differs from host to host."""
+    """Return a frame, `file(line): function` or one of a native stack, without parts that differ between hosts."""
     frame = site_frame(line)
     if frame is not None:
         return line_text(frame._replace(file=_stable_file(frame.file)))

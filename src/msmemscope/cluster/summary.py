@@ -1,4 +1,4 @@
-"""What is known of one capture when it has been looked at: one row of a table, of at most one megabyte.
+"""The summary of one capture: one row of a table, of at most one megabyte.
 
 A row and not an object: ten thousand of them are one table, and `summaries.parquet` is that table.
 """
@@ -21,7 +21,7 @@ SUMMARY_VERSION: Final = 3
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
 CURVE_BUCKETS: Final = 2_000
-"""Stretches of time of the curve, each with the least and the most that was in use: no peak is lost."""
+"""Stretches of time of the curve, each with the least and the most bytes in use: no peak is lost."""
 MOST_STEPS: Final = 1_024
 """Rows of `steps`; of a longer run a row is several steps, with the highest of their peaks."""
 MOST_OWNERS: Final = 64
@@ -85,26 +85,26 @@ SUMMARY_SCHEMA: Final = pl.Schema(
 
 source: the capture as it was named; fingerprint: of its files. start_ns: CLOCK_REALTIME.
 rank ... coordinates: its place in the job, null where it is not known; coordinates only of axes that the job has.
-device, pool: the ones that the following columns are about: of an accelerator before the cpu, of a framework before the driver, and
-    of those the one with the highest peak. pools: the peaks of all.
-capacity_bytes: of the device, null where no snapshot says so. used_bytes: the most that the process took of the device: of the
-    driver where that was observed, else the pool's reserve, else its peak.
-peak_bytes, peak_step, peak_ns: the most that was in use, in which step (0 before the first), and when.
-owners, sites: what was in use then, the largest first; hash: see `stable_sites`, owner: of most of the site's bytes.
+device, pool: the ones that the following columns are about. An accelerator comes before the cpu, a framework before the
+    driver, and then the highest peak decides. pools: the peaks of all.
+capacity_bytes: of the device, null where no snapshot says so. used_bytes: the most that the process took of the device.
+    It is the driver's where that was observed, else the pool's reserve, else its peak.
+peak_bytes, peak_step, peak_ns: the most bytes in use, their step (0 before the first), and when.
+owners, sites: the memory in use then, the largest first; hash: see `stable_sites`, owner: of most of the site's bytes.
 stacks: the frames of `sites`, by hash.
-modules: what modules of the vendor's software have of the device when the driver's memory was at its highest, by the line that asked for
-    it: the buffers of a communicator stand at the line that used it first.
-steps: peaks of the steps `first` to `last` and what was in use when the last one ended, from the first step on.
+modules: memory of modules of the vendor's software when the driver's memory was at its highest, by the line that asked
+    for it. The buffers of a communicator stand at the line that used it first.
+steps: peaks of the steps `first` to `last` and the bytes in use when the last one ended, from the first step on.
 findings: as `reports.verdict` has them of this process alone: kind, line, bytes, and bytes per step that it grows by.
-not_judged: what keeps it from saying that nothing was found, fields as of `analysis.judged.NotJudged`.
+not_judged: the gaps that keep it from saying that nothing was found, fields as of `analysis.judged.NotJudged`.
 curve: over time, from the first change to the last one.
-coverage: what was lost before it could be read; problems: what was skipped.
+coverage: the losses before it could be read; problems: the parts that were skipped.
 """
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RankSummary:
-    """What is known of one process."""
+    """The summary of one process."""
 
     row: pl.DataFrame
     """SUMMARY_SCHEMA, one row."""
@@ -126,7 +126,7 @@ def summaries_of(content: bytes, *, source: str) -> pl.DataFrame:
 
     Args:
         content: Of `packed`.
-        source: What to name if it is none.
+        source: The name of it in errors.
 
     Raises:
         InputError: It is no summary, or one of another version of the table.
@@ -143,5 +143,5 @@ def summaries_of(content: bytes, *, source: str) -> pl.DataFrame:
 
 
 def summary_row(values: Sequence[dict[str, object]]) -> pl.DataFrame:
-    """Return SUMMARY_SCHEMA of some rows; what is not given is null."""
+    """Return SUMMARY_SCHEMA of some rows; columns that are not given are null."""
     return pl.DataFrame([{**dict.fromkeys(SUMMARY_SCHEMA), **row} for row in values], schema=SUMMARY_SCHEMA)

@@ -1,8 +1,7 @@
 """The values that options accept: one parser per option.
 
-Each parser takes the words for what is accepted, the spelling of the option that the
-user chose, and the text of the value; it returns the fields of `Config` that follow
-from it, or raises `UsageError` naming all three.
+Each parser takes three texts: the words for what is accepted, the user's spelling of the option, and the value. It
+returns the fields of `Config` that follow from the value, or raises `UsageError` naming all three.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def parse_events(accepted: str, spelling: str, text: str) -> dict[str, Any]:
 
 
 def parse_holder_time(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Read the limit of searches for what holds memory."""
+    """Read the limit of searches for holders of memory."""
     if not WHOLE_NUMBER.fullmatch(text) or int(text) > MAXIMUM_HOLDER_TIME_MS:
         raise _refuse(accepted, spelling, text, "not a number of milliseconds")
     return {"holder_time": int(text)}

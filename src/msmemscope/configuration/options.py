@@ -43,7 +43,7 @@ _IMPLIED_ITEMS: Mapping[CollectionItem, frozenset[CollectionItem]] = {
 }
 _ITEMS_NEEDED_BY_ANALYSIS: Mapping[Analysis, frozenset[CollectionItem]] = {
     Analysis.LEAKS: _BOTH_BLOCK_EVENTS,
-    # Accesses and operators tell activations from what lives for one operator.
+    # Accesses and operators tell activations from blocks that live for one operator.
     Analysis.DECOMPOSE: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
     Analysis.OOM: _BOTH_BLOCK_EVENTS,
     Analysis.INEFFICIENT: _BOTH_BLOCK_EVENTS | {CollectionItem.ACCESS, CollectionItem.LAUNCH},
@@ -78,7 +78,7 @@ class Option:
     """Without dashes: `call-stack`."""
     group: OptionGroup
     summary: str
-    """What it is for: one or two sentences, for the help text."""
+    """Its purpose: one or two sentences, for the help text."""
     metavar: str = ""
     """The value in the help text; empty for an option without a value."""
     accepted: str = ""
@@ -86,7 +86,7 @@ class Option:
     default: str = ""
     """The value in force when the option is not given, in words."""
     parse: ValueParser | None = None
-    """Turns the value into fields of `Config`; None for what the command line handles by itself."""
+    """Turns the value into fields of `Config`; None for options that the command line handles by itself."""
     other_spellings: tuple[str, ...] = ()
     """Further spellings, with dashes."""
 
@@ -357,10 +357,10 @@ class GivenOption:
 def with_options(base: Config, given: Iterable[GivenOption]) -> Config:
     """Apply options to a configuration; of an option that is given twice, the last holds.
 
-    An analysis that is asked for brings the events it needs, as if alloc and free had been chosen too. What
-    decompose needs besides is not written; what inefficient needs is, because dumps are searched too. The
-    analysis that runs by default brings none: where the chosen events leave out what it needs, it is off.
-    What memory is made of does not take the place of leaks: both are looked for.
+    An analysis that is asked for brings the events it needs, as if alloc and free had been chosen too. Further events
+    that decompose needs are not written. Those of inefficient are, because dumps are searched too. The analysis that
+    runs by default brings none: where the chosen events leave out some that it needs, it is off. Decompose does not
+    take the place of leaks: both are looked for.
 
     Raises:
         UsageError: If a value is not accepted.
@@ -397,17 +397,17 @@ OPTION_BY_KEYWORD: Mapping[str, Option] = {
     for spelling, option in OPTION_BY_SPELLING.items()
     if spelling.startswith("--") and option.is_setting
 }
-"""What a Python caller calls the options: their names with underscores."""
+"""The options by their names for Python callers: with underscores."""
 
 
 def with_keywords(base: Config, keywords: Mapping[str, object]) -> Config:
     """Apply the keyword arguments of a Python caller.
 
     Args:
-        base: What holds where nothing is given.
-        keywords: Names of `OPTION_BY_KEYWORD` to text as on the command line, or to a value: an int, a path, a list
-            or tuple of words, a dict of words with their numbers (`{"python": 10}`), True for what needs no value.
-            None stands for "not given".
+        base: The settings that hold where nothing is given.
+        keywords: Names of `OPTION_BY_KEYWORD` to text as on the command line, or to a value. A value is an int, a path,
+            a list or tuple of words, or a dict of words with their numbers (`{"python": 10}`). It is True for options
+            without a value. None stands for "not given".
 
     Raises:
         ConfigurationError: If a keyword is unknown, or its value is not accepted.
@@ -459,4 +459,4 @@ def option_text(option: Option, keyword: str, value: object) -> str:
 
 
 _WORDS_OF_SWITCHES: Mapping[str, tuple[str, str]] = {"call-stack": ("", "python")}
-"""Options that a Python caller can switch off and on: what False and True stand for."""
+"""Options that a Python caller can switch off and on: the values of False and True."""

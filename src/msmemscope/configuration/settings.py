@@ -1,8 +1,7 @@
 """One frozen `Config`, and how it travels.
 
-A `Config` goes to the observed process as text in the environment
-(`Config.to_settings_text`), and from there into the event log as facts, so that a
-capture can be exported later the way it was meant (`Config.from_facts`).
+A `Config` goes to the observed process as text in the environment (`Config.to_settings_text`). From there it goes into
+the event log as facts. So a capture can be exported later the way it was meant (`Config.from_facts`).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class CollectionItem(str, enum.Enum):
-    """What is collected; the order is the order in which they are written."""
+    """Kinds of events to collect; the order is the order in which they are written."""
 
     ALLOC = "alloc"
     FREE = "free"
@@ -177,15 +176,15 @@ class Config:
     session: str = NO_SESSION
     """16 hexadecimal digits that name the launch; all zeros if there was none."""
     launch_directory: str = ""
-    """Directory of the running launch, which holds its ledger; empty if there is none."""
+    """Directory of the running launch with its ledger; empty if there is none."""
     package: str = dataclasses.field(default_factory=_package_directory)
     """Directory of the msmemscope package."""
     native_directory: str = ""
     """Directory of the compiled extension where that is not the package: an installation for development."""
     events: frozenset[CollectionItem] = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH})
-    """What is collected, couplings included."""
+    """The kinds of events to collect, couplings included."""
     unwritten: frozenset[CollectionItem] = frozenset()
-    """What of it is collected for analyses alone: it is in no dump file."""
+    """Those of them that are collected for analyses alone: no dump file has them."""
     level: frozenset[Level] = frozenset({Level.OP})
     collect_mode: CollectMode = CollectMode.IMMEDIATE
     devices: tuple[str, ...] = dataclasses.field(default_factory=observable_devices)
@@ -201,22 +200,23 @@ class Config:
     native_stack_depth: int = 0
     """Frames of a C call stack that are collected; 0 collects none."""
     stack_scopes: tuple[StackScope, ...] = ()
-    """Of a capture: which stacks dumps show from which event on, ascending, where `config()` changed it; else empty."""
+    """Of a capture: changes of the stacks in dumps by `config()`, each with its first event, ascending; else empty."""
     analysis: frozenset[Analysis] = frozenset({Analysis.LEAKS})
     named_analyses: frozenset[Analysis] = frozenset()
     """Those that somebody asked for by name: their lines for scripts stand in the summary, too."""
     oom_top: int = 0
     """How many of the latest and of the largest blocks are shown where memory ran out; 0 if that was not asked for."""
     holder_time: int = DEFAULT_HOLDER_TIME_MS
-    """Milliseconds of processor time that a search for what holds memory may take; 0: none is made."""
+    """Milliseconds of processor time that a search for holders of memory may take; 0: none is made."""
     data_format: DataFormat = DataFormat.CSV
     log_level: LogLevel = LogLevel.WARN
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
     host: HostSampling = HostSampling.SAMPLED
-    """Whether host memory besides tensors is sampled, so that what grows has a line."""
+    """Whether host memory besides tensors is sampled, so that growth has a line."""
     watch: str = ""
-    """Memory that is watched, as `configuration.watching` writes it; empty: none but what the program names itself."""
+    """Memory that is watched, as `configuration.watching` writes it; empty: only that which the program names itself.
+    """
     watch_budget: int = DEFAULT_WATCH_BUDGET_BYTES
     """Bytes that automatic watching looks at around one operator, at most."""
     watch_max_size: int = DEFAULT_WATCH_MAX_SIZE_BYTES
@@ -227,9 +227,9 @@ class Config:
     sample_ranks: str = ""
     """Which part of the ranks is observed besides, `1/16`; empty: none."""
     role: str = ""
-    """What the user calls the part that this process has in a job; empty: what its framework calls it, if it does."""
+    """The user's name for the part of this process in a job; empty: the framework's name, if it has one."""
     on_command_line: frozenset[str] = frozenset()
-    """Names of the options that stand on the command line; `config()` cannot choose what a log is made with against them."""
+    """Names of the options on the command line; `config()` cannot change the making of a log against them."""
     utc_offset: int = dataclasses.field(default_factory=_utc_offset_seconds)
     """Seconds east of Greenwich: names of folders are local time, which the native core must not ask the C library."""
 
@@ -250,7 +250,7 @@ class Config:
 
     @classmethod
     def from_settings_text(cls, text: str) -> Config:
-        """Read what `to_settings_text` wrote; keys that are missing keep their default, unknown ones are skipped.
+        """Read the text of `to_settings_text`; missing keys keep their default, unknown ones are skipped.
 
         Raises:
             ConfigurationError: If the value of a known key is not one that could have been written.
@@ -262,7 +262,7 @@ class Config:
     def from_facts(cls, facts: Mapping[str, tuple[str, ...]]) -> Config:
         """Rebuild the settings in force from the facts of a capture (`setting.<key>`; of several, the last holds).
 
-        What the results are to show was asked for if it was at any time.
+        Something counts as asked for in the results if it was asked for at any time.
 
         Raises:
             ConfigurationError: If the value of a known key is not one that could have been written.

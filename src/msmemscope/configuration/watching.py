@@ -1,4 +1,4 @@
-"""The values of the options about watched memory: `--watch` and what goes with it."""
+"""The values of the options about watched memory: `--watch` and those that go with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FULL_CONTENT = "full-content"
 
 _SEPARATORS = re.compile("[,\N{FULLWIDTH COMMA}]")
 _NO_OPERATOR = re.compile("[^A-Za-z_]*|true|false|yes|no|on|off", re.IGNORECASE | re.ASCII)
-"""Numbers and switches: what other programs mean by an option of this name."""
+"""Numbers and switches: other programs mean these by an option of this name."""
 _OPERATOR_NAME = re.compile(
     r"torch\._ops\.\w.*|(?:aten|npu|prims|c10d)\.\w.*|op\d*|aclnn\w+|\w+(?:Operation|AiCore|AiCpu|Kernel)\w*|\w+(?:/\w+)+",
     re.ASCII,
@@ -36,7 +36,7 @@ _NAMES_HINT = "operators are called as in the dump files: torch._ops.aten.add.Te
 
 @dataclasses.dataclass(frozen=True)
 class WatchWindow:
-    """What `--watch` says."""
+    """The value of `--watch`."""
 
     start: str = ""
     """The operator whose outputs are watched; empty: those that the program names itself."""

@@ -21,7 +21,7 @@ _PLACE: Final = re.compile(r"(?P<file>[^\s()]+)\((?P<line>[0-9]+)\)")
 
 
 def answers(names: Iterable[str]) -> Iterator[str]:
-    """Answer questions about all that this process has collected up to now, of which the cell is the newest part.
+    """Answer questions about all that this process has collected up to now; the cell is the newest part of it.
 
     Args:
         names: Of questions.

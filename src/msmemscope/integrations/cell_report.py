@@ -1,4 +1,4 @@
-"""What a cell did to memory, shown as HTML in a notebook and as text elsewhere."""
+"""The effect of a cell on memory, shown as HTML in a notebook and as text elsewhere."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PoolReport:
 
     @property
     def figures(self) -> str:
-        """What happened, in one line."""
+        """The events of the pool, in one line."""
         pool = self.pool
         return (
             f"peak {format_bytes(pool.peak_bytes)}, before {format_bytes(pool.before_bytes)}; "
@@ -73,10 +73,10 @@ class PoolReport:
         )
 
     def sections(self, *, was_interrupted: bool) -> Iterator[tuple[str, BlocksBySourceLine]]:
-        """Yield what to show of the pool, each with its heading.
+        """Yield the tables of the pool, each with its heading.
 
         Args:
-            was_interrupted: Whether the cell ended with an exception, whose traceback keeps what its frames hold.
+            was_interrupted: Whether the cell ended with an exception, whose traceback keeps the objects of its frames.
         """
         if self.has_failed:
             yield f"in use when memory ran out: {self.in_use.text}", self.in_use
@@ -90,7 +90,7 @@ class PoolReport:
 
 @dataclasses.dataclass(frozen=True)
 class CellReport:
-    """What a cell did to memory."""
+    """The effect of a cell on memory."""
 
     title: str
     """How the user calls the cell: `In[3]`."""

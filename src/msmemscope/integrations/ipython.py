@@ -38,7 +38,7 @@ _OPTION = re.compile(r"""(?P<spelling>--?[\w-]*)(?:=|\s+)(?P<value>"[^"]*"|'[^']
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add the magic; called by `%load_ext`."""
-    # Blocks are followed from the import on: what earlier cells have allocated is there already, and is not counted.
+    # Blocks are followed from the import on: blocks of earlier cells are there already, and are not counted.
     shell.register_magic_function(_magic, "line_cell", "msmemscope")
 
 
@@ -85,7 +85,8 @@ def _magic(line: str, cell: str | None = None) -> None:
     try:
         run.execute()
     except BaseException:
-        # What filled the memory is wanted most where it ran out: shown above the traceback, which IPython prints.
+        # The blocks that filled the memory are wanted most where it ran out. They stand above the traceback, which
+        # IPython prints.
         region.end()
         _show(region, top, run.title, analyses, was_interrupted=True)
         raise
@@ -94,7 +95,7 @@ def _magic(line: str, cell: str | None = None) -> None:
 
 
 def _show(region: ObservedRegion, top: int, title: str, analyses: list[str], *, was_interrupted: bool = False) -> None:
-    """Show what a cell did to memory, and what the analyses that were asked for say.
+    """Show the effect of a cell on memory, and the answers of the chosen analyses.
 
     Raises:
         UsageError: Of IPython, if that is not known; only warned about where the cell has an exception of its own.
@@ -165,7 +166,7 @@ class _Code:
 
     def __init__(self, shell: Any, text: str, line_offset: int) -> None:
         self._shell = shell
-        # The number that the cell's output has; what the shell itself counts is already the next in newer versions.
+        # The number of the cell's output; in newer versions the shell's own count is already the next.
         self._number: int = shell.displayhook.prompt_count
         transformed = "\n" * line_offset + shell.transform_cell(text)
         name = shell.compile.cache(transformed, self._number)

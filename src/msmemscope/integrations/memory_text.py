@@ -1,4 +1,4 @@
-"""Words for what happened in a region, shared by notebooks and tests."""
+"""Words for the events in a region, shared by notebooks and tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def counted_blocks(count: int) -> str:
 
 
 def failure_text(failure: FailedAllocation, source_line: str) -> str:
-    """Write what failed for lack of memory, and where; the line as it is to be shown."""
+    """Write which allocation failed for lack of memory, and where; the line as it is to be shown."""
     least = "at least " if failure.is_piece else ""
     device = device_name(failure.device)
     return f"out of memory on {device}: {least}{format_bytes(failure.size_bytes)} asked for at {source_line}"

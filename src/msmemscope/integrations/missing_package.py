@@ -10,7 +10,7 @@ class MissingPackageError(MsmemscopeError, ImportError):
 
     Args:
         user: What needs it, as its users call it.
-        packages: Names for pip, of which one is enough.
+        packages: Names for pip; one of them is enough.
     """
 
     def __init__(self, user: str, *packages: str) -> None:

@@ -1,7 +1,7 @@
 """Memory of this process while a piece of its code runs: collected, then looked at in this very process.
 
-For notebooks and tests, where the result is wanted at once. What looks at it (Polars, NumPy) is loaded after the first
-region has ended, and never while memory is being collected for one.
+For notebooks and tests, where the result is wanted at once. Polars and NumPy look at it. They are loaded after the
+first region has ended, and never while memory is being collected for one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class ObservedRegion:
         self.first = self.first or _native.next_sequence()
 
     def end(self) -> None:
-        """Stop what was begun. What is freed from now on still counts as freed."""
+        """Stop what was begun. Blocks that are freed from now on still count as freed."""
         self.last = _native.next_sequence()
         self._stopped_inside = not session.is_tracing
         if self._is_own:
@@ -91,7 +91,7 @@ class ObservedRegion:
         return tuple(found)
 
     def window(self) -> MemoryWindow:
-        """What happened to memory inside, and which of its blocks have not been freed up to now.
+        """The events of memory inside, and the blocks of them that have not been freed up to now.
 
         To be called after `end`, and before the next region of the process begins.
 

@@ -47,7 +47,7 @@ _CACHES = frozenset({Pool.HAL, Pool.PTA_WORKSPACE})
 
 @dataclasses.dataclass(frozen=True)
 class _Checks:
-    """What the marks of one test ask for."""
+    """The demands of the marks of one test."""
 
     limits: tuple[tuple[int, str | None], ...]
     """Bytes, and the device if one was named."""
@@ -125,8 +125,8 @@ class MemoryChecks:
     """Runs marked tests under collection and judges what they did.
 
     Args:
-        checks: Test to what its marks ask for.
-        mistakes: Test to what is wrong with its marks, where the run could not be refused.
+        checks: Test to the demands of its marks.
+        mistakes: Test to the fault of its marks, where the run could not be refused.
     """
 
     def __init__(self, checks: dict[pytest.Item, _Checks], mistakes: dict[pytest.Item, pytest.UsageError]) -> None:
@@ -182,7 +182,7 @@ class MemoryChecks:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Look, after the fixtures are gone, at what the test function has left behind."""
+        """Look, after the fixtures are gone, for blocks that the test function has left behind."""
         self._end_collection(item)  # still on where only fixtures are set up (--setup-only)
         region = self._regions.pop(item, None)
         result = yield
@@ -198,7 +198,7 @@ class MemoryChecks:
 
 
 def _explain_failure(item: pytest.Item, phase: str, region: ObservedRegion) -> None:
-    """Add to the report of a test that failed what was in use where memory ran out; nothing where it did not."""
+    """Add the blocks in use where memory ran out to the report of a failed test; nothing where it did not."""
     try:
         window = region.window()
         failures = region.failures()
@@ -234,7 +234,7 @@ def _judge_limits(item: pytest.Item, checks: _Checks, region: ObservedRegion) ->
 def _judge_leaks(item: pytest.Item, checks: _Checks, region: ObservedRegion) -> None:
     left = _left(item, checks, region)
     if left:
-        # pytest holds the values of fixtures a little longer than the fixtures; what hangs on them is about to go.
+        # pytest holds the values of fixtures a little longer than the fixtures; their objects are about to go.
         fixtures: dict[str, Any] = getattr(item, "funcargs", None) or {}
         fixtures.clear()
         gc.collect()
@@ -257,7 +257,7 @@ def _left(item: pytest.Item, checks: _Checks, region: ObservedRegion) -> list[st
 
 
 def _window_of(checks: _Checks, region: ObservedRegion) -> MemoryWindow:
-    """What happened in a region; a failure if that is not known exactly."""
+    """The events in a region; a failure if they are not known exactly."""
     observed = session.config.devices
     missing = sorted(device for device in checks.devices if not _is_observed(device, observed))
     try:
@@ -281,7 +281,7 @@ def _is_device(number: int, named: str | None) -> bool:
 
 
 def _judged_pools(window: MemoryWindow, named: str | None) -> list[PoolWindow]:
-    """Pools that programs allocate from; the driver's, which those are made of, only where a device has no other."""
+    """Pools that programs allocate from; the driver's, from which they take memory, only where there is no other."""
     pools = [pool for pool in window.pools if _is_device(pool.device, named)]
     with_others = {pool.device for pool in pools if pool.pool != Pool.HAL}
     return [pool for pool in pools if pool.pool != Pool.HAL or pool.device not in with_others]
@@ -344,7 +344,7 @@ def register(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         try:
             found = checks_of(item)
         except pytest.UsageError as error:
-            # What a worker of pytest-xdist raises here would show as a crash of the worker.
+            # An exception that a worker of pytest-xdist raises here would show as a crash of the worker.
             if not hasattr(config, "workerinput"):
                 raise
             mistakes[item] = error

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TrainingRun:
-    """Begins collection with a training run, counts its steps, and ends what it began.
+    """Begins collection with a training run, counts its steps, and ends the collection that it began.
 
     Args:
         settings: Keywords of `msmemscope.config`.

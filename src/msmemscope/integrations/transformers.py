@@ -91,7 +91,7 @@ def _make_class() -> type[Any]:
 
 
 def _end_runs_with_training(trainer_class: Any) -> None:
-    """Have runs ended by exceptions too: callbacks are not told of those, so `Trainer.train` itself has to be watched.
+    """Have exceptions end runs too: callbacks are not told of them, so `Trainer.train` itself has to be watched.
 
     The method behaves as before in all other ways; done once per process.
     """

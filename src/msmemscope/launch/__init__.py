@@ -1,1 +1,1 @@
-"""Running programs under observation: preloading, output folders, what becomes of captures, and the doctor."""
+"""Running programs under observation: preloading, output folders, the results of captures, and the doctor."""

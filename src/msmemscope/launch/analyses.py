@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SUMMARY_KINDS: Final = (*MEMORY_KINDS, *SCOPE_KINDS, EventKind.OOM, EventKind.SNAPSHOT, *WATCH_KINDS)
-"""Kinds of the events that the summary of a run is made of, whatever was asked for."""
+"""Kinds of the events that the summary of a run always needs."""
 
 MOST_EVENTS: Final = 30_000_000
 """Events that an analysis needs, above which it does not run by itself: they would take some gigabytes of memory."""
 
 _STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)
 _COVERED_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
-"""What says which part of a run was recorded."""
+"""Kinds that say which part of a run was recorded."""
 _NEEDED_BY_LEAKS: Final = (
     *MEMORY_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
     EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
@@ -70,7 +70,7 @@ _LABELS: Final = "labels"
 
 @dataclasses.dataclass(frozen=True)
 class RunAnalyses:
-    """What the analyses say about one process."""
+    """The answers of the analyses about one process."""
 
     leaks: LeakOverview | None = None
     """None if leaks were not asked for, or cannot be judged."""
@@ -83,13 +83,13 @@ class RunAnalyses:
     watch: WatchResult | None = None
     """None if no memory was watched."""
     not_judged: tuple[NotJudged, ...] = ()
-    """Of what a summary says where nothing is found: what cannot be said."""
+    """The words that a summary may not say where nothing is found."""
     remarks: tuple[str, ...] = ()
-    """What the recording leaves out, and what was not done, and why: one sentence each."""
+    """The gaps of the recording, and the analyses that were not done, and why: one sentence each."""
 
 
 class RunRecordings:
-    """What the analyses of a run read of its log: one recording for all, or one for each where that would be too large.
+    """The recordings that the analyses of a run read: one for all, or one for each where that would be too large.
 
     Args:
         capture: Of a process.
@@ -101,7 +101,7 @@ class RunRecordings:
         self._read: dict[frozenset[EventKind], Recording] = {}
 
     def of(self, analysis: Analysis, remarks: list[str]) -> Recording | None:
-        """Returns a recording that has what an analysis needs; None, and a remark, if that is too much for a run's end."""
+        """Returns a recording with the events of an analysis; None, and a remark, if those are too many for a run."""
         own = frozenset(_NEEDED[analysis])
         if (needed := self._count(own)) > MOST_EVENTS:
             remarks.append(
@@ -127,7 +127,7 @@ class RunRecordings:
 
 @dataclasses.dataclass(frozen=True)
 class FoundFirst:
-    """What is found before the dumps are written, because their rows show it."""
+    """The findings that are made before the dumps are written, because their rows show them."""
 
     ownership: Ownership | None = None
     inefficient: InefficientResult | None = None
@@ -138,10 +138,10 @@ class FoundFirst:
     error: MsmemscopeError | None = None
     """Why all that was not found yet is missing."""
     recordings: RunRecordings | None = None
-    """What was read for that, and the rest of the analyses needs too."""
+    """The recordings that were read for that; the other analyses need them too."""
 
     def of_blocks(self, settings: Config) -> BlockFindings:
-        """Returns what the rows of blocks show.
+        """Returns the findings that the rows of blocks show.
 
         Args:
             settings: Those that the dumps are written by.
@@ -155,7 +155,7 @@ class FoundFirst:
 
 
 def find_first(capture: Capture, settings: Config | None = None) -> FoundFirst:
-    """Find what the rows of dumps show of their blocks: owners and inefficient memory, if they were asked for.
+    """Find what the rows of dumps show of their blocks: owners and inefficient memory, if the run asked for them.
 
     Nothing that goes wrong here is raised, except for interrupts: the dumps are written all the same.
 
@@ -187,7 +187,7 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
 
     Args:
         capture: Of a process; of one that still runs, only its memory is decomposed.
-        first: What `find_first` found.
+        first: The result of `find_first`.
 
     Raises:
         MsmemscopeError: the event log cannot be read.
@@ -211,7 +211,7 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
     remarks.extend(first.remarks)
     inefficient = first.inefficient
     if recorded.damage:
-        reserved = inefficient = None  # what was freed is not known
+        reserved = inefficient = None  # it is not known which blocks were freed
     with _surviving(_WATCH, capture, remarks):
         watch = _watch(capture)
     decomposition = _decomposition(capture, first, remarks)
@@ -222,8 +222,8 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
 def kinds_in_memory(capture: Capture) -> KindsInMemory:
     """Returns the kinds of events that stay in memory from the first pass over a capture on.
 
-    Its summary needs those about memory. Of too many events, first what only the analyses that were asked for need is
-    read again from the log, then everything.
+    Its summary needs those about memory. If there are too many events, events that only the chosen analyses need are
+    read again from the log; in the last resort, all are.
     """
     asked = _asked(capture)
     kinds = {
@@ -270,7 +270,7 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
 
 
 def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
-    """Returns what is said about leaks, None if nothing can be; and what is not judged of them."""
+    """Returns the answer about leaks, None if there can be none; and the parts that are not judged."""
     coverage = recorded_coverage(LEAKS_SUBJECT, Recorded.of_capture(capture))
     if not coverage.is_answered:
         return None, tuple(NotJudged(LEAKS, line) for line in coverage.missing)
@@ -282,7 +282,7 @@ def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | 
 
 
 def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | None:
-    """Returns what is said about idle memory; None if nothing can be. What is too much for leaks is too much for this."""
+    """Returns the answer about idle memory; None if there can be none. Too many events for leaks are too many here."""
     if capture.kind_counts().get(EventKind.MALLOC, 0) == 0:
         return None
     recording = recordings.of(Analysis.LEAKS, [])
@@ -290,7 +290,7 @@ def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | N
 
 
 def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
-    """Return leaks as far as they could be judged: None if nothing could; and what could not."""
+    """Return leaks as far as they could be judged: None if nothing could; and the parts that could not."""
     not_judged = leaks_not_judged(found)
     if not any(one.subject == LEAKS for one in not_judged):
         return found, not_judged
@@ -319,7 +319,7 @@ def _decomposition(capture: Capture, first: FoundFirst, remarks: list[str]) -> D
 
 
 def _watch(capture: Capture) -> WatchResult | None:
-    """Returns what is said about watched memory; None if there was none."""
+    """Returns the answer about watched memory; None if there was none."""
     counts = capture.kind_counts()
     has_events = any(counts.get(kind, 0) for kind in WATCH_KINDS)
     is_without_window = WINDOW_NEVER_BEGAN in capture.facts
@@ -327,7 +327,7 @@ def _watch(capture: Capture) -> WatchResult | None:
         return None
     kinds = set(WATCH_KINDS)
     if counts.get(EventKind.WATCH, 0) and counts.get(EventKind.MALLOC, 0) <= MOST_EVENTS:
-        # Blocks are called by who allocated them; a change is worth saying without that, too.
+        # The name of a block is the line that allocated it; a change is worth saying without that, too.
         kinds.add(EventKind.MALLOC)
     if is_without_window:
         kinds.update(NAMED_LAUNCH_KINDS)

@@ -1,4 +1,4 @@
-"""What of the Ascend stack is on this machine, layer by layer, and whether it can be observed.
+"""The layers of the Ascend stack on this machine, and whether they can be observed.
 
 Nothing of it is loaded: a driver that does not work, or no device, must not keep the check from its end.
 """
@@ -54,7 +54,7 @@ def diagnose_ascend(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Check each layer, from the driver to the frameworks.
 
     Args:
-        environment: What an observed program would be started with.
+        environment: The environment that an observed program would be started with.
     """
     stack = _Stack(environment)
     yield stack.cann()

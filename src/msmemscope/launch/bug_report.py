@@ -1,6 +1,6 @@
-"""What a report of a fault needs of a capture: what was asked for, what there is of each kind, and what could not be read.
+"""The report of a fault, from a capture: its settings, the counts of its parts, and the parts that could not be read.
 
-Nothing that the program computed with is in it: no texts of events, no call stacks, no contents of watched memory.
+It has no data of the program: no texts of events, no call stacks, no contents of watched memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _COMMAND_LINE: Final = frozenset({"argument", "executable"})
 _MOST_VALUES: Final = 50
-"""Of one fact, of which a program can note any number."""
+"""Values of one fact; a program can note any number of them."""
 _MOST_FILES: Final = 2000
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _KINDS: Final = {int(kind): kind.name for kind in EventKind}
@@ -55,16 +55,16 @@ def machine_content(redaction: Redaction) -> dict[str, Any]:
 
 
 def _kernel_version() -> str:
-    """What follows the numbers is up to whoever built it."""
+    """The builder chooses the text behind the numbers."""
     return platform.release().partition("-")[0]
 
 
 def input_content(path: Path, redaction: Redaction) -> dict[str, Any]:
-    """Describe what lies at a path, and what became of reading it.
+    """Describe the content of a path, and how reading it ended.
 
     Args:
         path: A capture, a dump, a snapshot, or what should be one.
-        redaction: Learns what the captures say of the command line.
+        redaction: Learns the command line from the captures.
     """
     redaction.keep_private([str(path), str(path.absolute())])
     content: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Finding captures, writing their dump files, and putting into words what they say."""
+"""Finding captures, writing their dump files, and putting their summaries into words."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def _open(directory: Path) -> Capture | None:
 
 
 def readable_capture(path: Path) -> Capture | None:
-    """Open the one capture that a path names, its folder, the event log in it or an archive; None if that is none, or is damaged."""
+    """Open the capture that a path names: a folder, an event log or an archive. None if it is none, or is damaged."""
     directory = path.parent if path.name == "event_log" else path
     if not (directory / "event_log").is_dir() and not is_archive(directory):
         return None
-    # Reading the path in another way says what is wrong with it, or finds the dumps that lie beside the log.
+    # Reading the path in another way names its fault, or finds the dumps beside the log.
     with contextlib.suppress(MsmemscopeError), faults_as_errors(send=f"the folder {directory}"):
         return Capture(directory)
     return None
@@ -123,7 +123,7 @@ def settings_of(capture: Capture, fallback: Config) -> Config:
 
 @contextlib.contextmanager
 def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
-    """Reports whatever goes wrong with one capture: the others, and its other results, must not be lost.
+    """Reports any fault of one capture: the others, and its other results, must not be lost.
 
     Args:
         capture: The one concerned.
@@ -138,7 +138,7 @@ def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
-    """What became of some captures."""
+    """The outcome of some captures."""
 
     processes: tuple[ProcessSummary, ...]
     """Each of them, in their order."""
@@ -149,11 +149,11 @@ class Finished:
 def finish(captures: list[Capture], settings: Mapping[Path, Config]) -> Finished:
     """Write the dump files of captures, with a progress bar if stderr is a terminal, and sum them up.
 
-    What goes wrong with one capture is reported, and the others are still finished.
+    A fault of one capture is reported, and the others are still finished.
 
     Args:
         captures: Any.
-        settings: By the directory of each capture whose dump files are to be written: what they are written by.
+        settings: The settings of the dump files, by the directory of each capture that gets some.
     """
     processes = []
     unwritten = 0
@@ -255,7 +255,7 @@ def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
 
 
 def _keep_source_lines(capture: Capture) -> None:
-    """Notes what stands in the lines that allocate: files change before the next run. What was noted first stays.
+    """Notes the source text of the lines that allocate: files change before the next run. The first notes stay.
 
     Raises:
         DumpError: If it cannot be written.
@@ -309,7 +309,7 @@ def _files_on_disk(directory: Path) -> tuple[ResultFile, ...]:
 
 
 def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
-    """Sum up one process, but for its files; what fails is reported and left out."""
+    """Sum up one process, without its files; parts that fail are reported and left out."""
     header = capture.header
     is_running = capture.is_running()
     facts: Mapping[str, tuple[str, ...]] = {}
@@ -362,7 +362,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
 
 
 def failures_of(capture: Capture) -> OutOfMemoryResult | None:
-    """Returns what `analyze oom` finds; None where no allocation failed."""
+    """Returns the answer of `analyze oom`; None where no allocation failed."""
     if EventKind.OOM not in capture.kind_counts():
         return None
     return analyze_out_of_memory(recording_of_capture(capture, capture.directory, FAILURE_KINDS))
@@ -409,7 +409,7 @@ def _closed_python(facts: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 
 def _remarks(header: ProcessHeader, ended_by: str, *, is_running: bool, was_running: bool) -> Iterator[str]:
-    """How the recording ended and what was lost."""
+    """How the recording ended, and its losses."""
     if header.state == CaptureState.FAILED:
         yield f"recording stopped early: {_reason_of(header.failure_errno)}"
     elif was_running:

@@ -1,4 +1,4 @@
-"""Where captures are gathered: a folder of this machine, or whatever fsspec has a file system for."""
+"""Where captures are gathered: a folder of this machine, or any place with a file system of fsspec."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Destination(Protocol):
         """Write a file, and give it its name when all of it is there.
 
         Args:
-            name: Of the file; what has it already stays as it is.
-            content: Calls what it is given with piece after piece.
+            name: Of the file; a file of this name stays as it is.
+            content: Calls its argument with piece after piece.
 
         Raises:
             DumpError: It cannot be written, or something has the name; nothing of it is left.
@@ -36,7 +36,7 @@ class Destination(Protocol):
 
 
 def destination_of(text: str) -> Destination:
-    """Return what a user named; nothing is created or asked over a network.
+    """Return the destination that a user named; nothing is created or asked over a network.
 
     Args:
         text: A path or a URL.

@@ -1,4 +1,4 @@
-"""What can be observed on this machine, and what is missing: the checks behind `doctor`."""
+"""The checks behind `doctor`: they say what can be observed on this machine, and what is missing."""
 
 from __future__ import annotations
 

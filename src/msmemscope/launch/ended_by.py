@@ -1,7 +1,7 @@
-"""How the process of a capture was ended from outside, which it could not write itself: a file beside its log.
+"""How the process of a capture was ended from outside: a file beside its log, since the process could not write it.
 
-The kernel ends a process that needs more memory than there is, or than its control group may have: the only trace of that is
-a count of the group.
+The kernel ends a process that needs more memory than there is, or than its control group may have. A count of the group
+is the only trace of that.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NO_LIMIT: Final = 1 << 60
 
 @dataclasses.dataclass(frozen=True)
 class EndedBy:
-    """What ended a process."""
+    """The cause of a process's end."""
 
     signal_name: str = ""
     """`SIGKILL`; empty if it is not known."""
     limit_bytes: int | None = None
-    """What its control group may have, 0 without a limit, where the kernel ended it for lack of memory; None elsewhere."""
+    """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryGroup:
-    """What a control group says of memory."""
+    """The figures of a control group about memory."""
 
     limit_bytes: int
     """The least that it or a group around it may have; 0 without a limit."""
@@ -45,7 +45,7 @@ class MemoryGroup:
 
 
 def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> MemoryGroup | None:
-    """Return what the group of this process says; None where the kernel counts no such ends.
+    """Return the figures of the group of this process; None where the kernel counts no such ends.
 
     Args:
         groups: The file that names the groups of the process.
@@ -57,7 +57,7 @@ def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> Me
             continue
         first = controllers == "memory"
         root = hierarchies / controllers
-        # In a container the group can be the root of what is to be seen, whatever it is called outside.
+        # In a container the group can be the root of all visible groups, whatever its name outside.
         own = root / path.lstrip("/")
         folder = own if own.is_dir() else root
         kills = re.search(
@@ -70,12 +70,12 @@ def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> Me
 
 
 def limit_of_kill(signal_number: int, before: MemoryGroup | None, after: MemoryGroup | None) -> int | None:
-    """Return what the group of a program may have, 0 without a limit, if the kernel ended it for lack of memory; None elsewhere.
+    """Return the limit of a program's group, 0 without one, if the kernel ended it for lack of memory; None elsewhere.
 
     Args:
         signal_number: That ended it, 0 for none.
-        before: What its group said when it began.
-        after: What its group said when it had ended.
+        before: The figures of its group when it began.
+        after: The figures of its group when it had ended.
     """
     if signal_number != signal.SIGKILL or before is None or after is None or after.kills <= before.kills:
         return None
@@ -93,7 +93,7 @@ def note_end(directory: Path, ended_by: EndedBy) -> None:
 
 
 def end_noted(directory: Path) -> EndedBy:
-    """Return what was noted of a capture."""
+    """Return the note about a capture."""
     name, _, rest = _text(directory / _FILE).partition("\n")
     if name not in signal.Signals.__members__:
         return EndedBy()

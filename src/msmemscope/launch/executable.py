@@ -13,7 +13,9 @@ from msmemscope.errors import EXIT_STATUS_CANNOT_EXECUTE, EXIT_STATUS_NOT_FOUND,
 _MAXIMUM_INTERPRETERS = 5
 _SCRIPT_LINE_BYTES = 4096
 MUSL = "the C library musl"
-"""In the reason of programs that must not even be asked to preload: musl refuses to start with what it cannot resolve."""
+"""In the reason of programs that must not even be asked to preload: musl refuses to start with a library that it cannot
+resolve.
+"""
 
 _ELF_MAGIC = b"\x7fELF"
 _PROGRAM_HEADER_INTERPRETER = 3
@@ -71,7 +73,7 @@ def _hint(name: str) -> str | None:
 def why_not_observable(path: str) -> str | None:
     """Tell why the program at a path cannot be observed by preloading; None if it can.
 
-    Scripts are followed to their interpreter. What cannot be read is taken to be observable.
+    Scripts are followed to their interpreter. A file that cannot be read is taken to be observable.
     """
     for _ in range(_MAXIMUM_INTERPRETERS):
         reason = _changes_identity(path)
@@ -153,5 +155,5 @@ def _elf_reason(path: str, head: bytes, descriptor: int) -> str | None:
             size = struct.unpack_from(f"{order}{word}", headers, begin + size_at)[0]
             linker = os.fsdecode(os.pread(descriptor, size, offset).rstrip(b"\0"))
             return f"{path} uses {MUSL}" if "/ld-musl" in linker else None
-    # The dynamic linker itself has no interpreter and obeys LD_PRELOAD for what it runs.
+    # The dynamic linker itself has no interpreter and obeys LD_PRELOAD for the program that it runs.
     return None if Path(path).name.startswith("ld-") else f"{path} is statically linked"

@@ -1,4 +1,4 @@
-"""Unexpected exceptions: one line, with what is needed to find the cause."""
+"""Unexpected exceptions: one line, with the facts that are needed to find the cause."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def fault_error(error: BaseException, *, send: str, during: str = "") -> Msmemsc
     """Returns the error to report for an unexpected exception, and shows the traceback if that is wanted.
 
     Args:
-        error: What was raised.
-        send: What a report must contain to reproduce it.
-        during: What failed, for the beginning of the line.
+        error: The exception.
+        send: The input that a report must contain to reproduce it.
+        during: The work that failed, for the beginning of the line.
     """
     text = fault_text(error)
     hint = None

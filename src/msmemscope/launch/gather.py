@@ -1,4 +1,4 @@
-"""Bringing the captures of a run to where those of all hosts are, each as one compact file."""
+"""Bringing the captures of a run to the place of those of all hosts, each as one compact file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _MOST_LETTERS_OF_NODE: Final = 80
 def gather(captures: Iterable[Capture], destination: Destination, node: str) -> None:
     """Write each capture that has events as an archive, which all verbs read.
 
-    What cannot be written is one warning with the way to do it later; the captures themselves stay where they are.
+    Archives that cannot be written are one warning, with the way to write them later. The captures themselves stay
+    where they are.
 
     Args:
         captures: Of a run; one of a process that still runs is written as far as it has come.

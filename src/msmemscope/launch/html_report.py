@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 PAGE_MARK: Final = Mark(begin=b"<!DOCTYPE html>", near_begin=GENERATOR.encode())
 
 MOST_EVENTS: Final = 10_000_000
-"""Of one process whose page is written at the end of its run. A page needs all events in memory, some gigabytes of so many, and
-the summary and the program's exit status are still to come from the process that writes it."""
+"""Of one process whose page is written at the end of its run. A page needs all events in memory, some gigabytes of so
+many. The process that writes it still has to give the summary and the program's exit status.
+"""
 
 
 def report_parts(
@@ -66,7 +67,7 @@ def report_text(parts: Sequence[ProcessPart], *, source: str, language: str = "e
 
     Args:
         parts: By `report_parts`, at least one.
-        source: What was read, for people.
+        source: The input, for people.
         language: One of `LANGUAGES`.
     """
     from msmemscope import __version__
@@ -82,7 +83,7 @@ def write_report(text: str, path: Path, *, replaces: bool = False) -> Path:
     Args:
         text: The page.
         path: The file, in a folder that exists.
-        replaces: Whether it takes the place of what has the name already.
+        replaces: Whether it replaces a file of this name.
 
     Returns:
         The file.
@@ -106,7 +107,7 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
         processes: All of the run; those that still run, or have too many events to be read by themselves, are left out.
 
     Returns:
-        The processes, of which the first one that the page is about names it among its files.
+        The processes. The first one that the page is about names it among its files.
     """
     chosen = [one for one in processes if not one.is_running and 0 < one.event_count <= MOST_EVENTS]
     for one in processes:
@@ -133,7 +134,7 @@ def with_page(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]
 
 
 def _part(recording: Recording, room: Room | None) -> ProcessPart:
-    """Everything that the report has of one process, without pictures if there is no room; what fails is left out and named."""
+    """The whole report of one process, without pictures if there is no room; parts that fail are left out and named."""
     asked = {name: question for name, question in QUESTIONS.items() if question.tables is not None}
     judged = judge_process(recording, asked)
     summary, remarks = judged.summary, [*judged.remarks]

@@ -1,4 +1,4 @@
-"""What users of an input should know beside the answer."""
+"""Notes on an input that users should see beside the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def note_problems(source: str, problems: Iterable[str]) -> None:
-    """Warn of what was skipped in an input."""
+    """Warn of the parts of an input that were skipped."""
     for problem in problems:
         messages.warning(f"{source}: {problem}")
 

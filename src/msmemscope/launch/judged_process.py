@@ -1,4 +1,4 @@
-"""What is known of a process that has been read: its questions answered, and summed up as at the end of a run."""
+"""A process that has been read: its questions answered, and summed up as at the end of a run."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SUMMARY_QUESTIONS: Final = ("oom", "leaks", "reserved", "inefficient", "watch")
-"""What verdicts are made from."""
+"""The questions that verdicts are made from."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JudgedProcess:
-    """One process and what was found in it."""
+    """One process and its findings."""
 
     summary: ProcessSummary
     results: Mapping[str, Any]
     """By the name of the question; one that failed is left out."""
     remarks: tuple[str, ...]
-    """What the recording lacks, and what could not be done, one sentence each."""
+    """The gaps of the recording, and the work that could not be done, one sentence each."""
 
     def as_summary(self) -> ProcessSummary:
         """Return the summary with the remarks in it."""
@@ -45,7 +45,7 @@ class JudgedProcess:
 
 
 def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS) -> JudgedProcess:
-    """Answer questions about a process and sum it up; what fails is left out and named.
+    """Answer questions about a process and sum it up; questions that fail are left out and named.
 
     Args:
         recording: Any.
@@ -90,7 +90,7 @@ def named_failure(what: str, recording: Recording, remarks: list[str]) -> Iterat
 
     Args:
         what: The part.
-        recording: What it is about.
+        recording: Its process.
         remarks: Gets a sentence if it fails.
     """
     try:

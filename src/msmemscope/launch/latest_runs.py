@@ -1,4 +1,4 @@
-"""Finding the latest runs in an output folder: what a verb is about where no path is given."""
+"""Finding the latest runs in an output folder: a verb is about these where no path is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CAPTURES: Final = "msmemscope_*_ascend*"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What one launch left behind, or one process that was not launched."""
+    """The captures of one launch, or of one process that was not launched."""
 
     captures: tuple[Path, ...]
     """The folders of its processes, in the order of their start."""

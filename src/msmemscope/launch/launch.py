@@ -93,7 +93,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
 
 
 def _destination(request: LaunchRequest) -> Destination | None:
-    """Where captures are gathered; of several times that it was given, the last holds."""
+    """Where captures are gathered; the option counts as it was given last."""
     given = [one.value for one in request.given if one.option.name == "gather"]
     if not given:
         return None
@@ -158,7 +158,7 @@ def _survivable(config: Config) -> Iterator[None]:
     except KeyboardInterrupt:
         messages.failed("interrupted while the results were written", hint=hint)
     except BrokenPipeError:
-        pass  # nobody reads what we have to say
+        pass  # nobody reads our words
     except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
         messages.failed(f"the results could not be written: {type(error).__name__}: {error}", hint=hint)
     finally:
@@ -221,7 +221,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
 
 
 def _as_shown(processes: Iterable[ProcessSummary]) -> tuple[ProcessSummary, ...]:
-    """What was observed, and by which library, is for those who ask how the tool did it."""
+    """The sources, and the library of each, are for those who ask how the tool did it."""
     if messages.are_printed(LogLevel.INFO):
         return tuple(processes)
     return tuple(dataclasses.replace(process, observed=()) for process in processes)
@@ -229,7 +229,7 @@ def _as_shown(processes: Iterable[ProcessSummary]) -> tuple[ProcessSummary, ...]
 
 @dataclasses.dataclass(frozen=True)
 class _Exported:
-    """What became of the captures of a launch."""
+    """The outcome of the captures of a launch."""
 
     processes: tuple[ProcessSummary, ...] = ()
     process_ids: dict[Path, int] = dataclasses.field(default_factory=dict)
@@ -295,7 +295,7 @@ def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: F
     """Why nothing was seen of an NPU that was to be observed.
 
     Args:
-        config: What was to be observed.
+        config: The settings of the run.
         processes: Those that recorded something.
         facts: Those of the others.
     """
@@ -334,7 +334,7 @@ def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd, left: Sequence
 
     Args:
         config: What was asked for.
-        ledger: What its processes said.
+        ledger: The words of its processes.
         end: How it ended.
         left: Processes that it left behind.
     """

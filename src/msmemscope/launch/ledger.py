@@ -45,13 +45,13 @@ class StartedProcess:
 
 @dataclasses.dataclass(frozen=True)
 class Ledger:
-    """What the ledger of one launch says."""
+    """The content of the ledger of one launch."""
 
     started: tuple[StartedProcess, ...] = ()
     captures: Mapping[Path, int] = dataclasses.field(default_factory=dict)
     """Capture directories in the order in which they were opened, and the process of each."""
     facts: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    """What processes without a capture knew, each value once: as `Capture.facts` of those with one."""
+    """The facts of processes without a capture, each value once: as `Capture.facts` of those with one."""
 
 
 def create_launch_directory(output: str) -> Path:
@@ -84,9 +84,9 @@ def _new_directory(output: str) -> Path:
 
 
 def remove_launch_directory(directory: Path) -> None:
-    """Take the directory of a launch away: the ledger, and links to what is preloaded.
+    """Take the directory of a launch away: the ledger, and links to the preloaded libraries.
 
-    Whatever else lies there stays, and the directory with it: others could have put one of the user into its place.
+    Other files there stay, and the directory with them: others could have put one of the user into its place.
     """
     with contextlib.suppress(OSError):
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -122,7 +122,7 @@ def read_ledger(directory: Path) -> Ledger:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a ledger of our own: others could have put one of theirs there, which names whatever they like."""
+    """The bytes of a ledger of our own: others could have put one of theirs there, with any names in it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         return file.read() if _is_ours(descriptor) else b""

@@ -1,4 +1,4 @@
-"""Processes that a program has left behind: daemons, which go on when the one that was started has ended."""
+"""Processes that a program has left behind: daemons that go on when the started process has ended."""
 
 from __future__ import annotations
 

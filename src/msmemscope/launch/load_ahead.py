@@ -1,9 +1,9 @@
-"""Loads what results are made with while the program still runs.
+"""Loads the libraries that make results while the program still runs.
 
-It takes most of a second, and many where packages lie on a network: at the end of a program somebody waits, or a job that is
-being ended from outside has little time left. What every summary needs is loaded at once, which takes some milliseconds; for a
-program that records nothing, or is over soon, nothing more is. Nothing is loaded ahead where memory is limited: libraries that
-get none may end the process, which must outlive the program.
+Loading takes most of a second, and many seconds where packages lie on a network. At the end of a program somebody
+waits, or a job that is being ended from outside has little time left. Modules that every summary needs are loaded at
+once, in some milliseconds. For a program that records nothing, or ends soon, nothing more is loaded. Nothing is loaded
+ahead where memory is limited: libraries that get none may end the process, which must outlive the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FIRST_LOOK_S: Final = 2.0
 """Seconds after which it is asked for the first time whether the program records anything."""
 _NEXT_LOOK: Final = 1.25
-"""How many times as long the next wait is, but for a minute at most."""
+"""Each wait is so many times as long as the one before, up to a minute."""
 _LONGEST_WAIT_S: Final = 60.0
 _MEMORY_LIMITS: Final = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
 
@@ -39,7 +39,7 @@ class LoadAhead:
         self._thread_ended = _thread.allocate_lock()
 
     def begin(self) -> None:
-        """Start the thread. Signals that the main thread handles must be held back: what is started here never gets them."""
+        """Start the thread. Signals of the main thread must be held back: threads started here never get them."""
         if any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in _MEMORY_LIMITS):
             return
         self._program_ended.acquire()
@@ -50,7 +50,7 @@ class LoadAhead:
             self._thread_ended.release()
 
     def end(self) -> None:
-        """Load nothing more; waits for what is being loaded. Without effect if it was not begun."""
+        """Load nothing more; waits for a load that has begun. Without effect if it was not begun."""
         if self._program_ended.locked():
             self._program_ended.release()
         with self._thread_ended:
@@ -59,7 +59,7 @@ class LoadAhead:
     def _run(self) -> None:
         try:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            # What fails here fails once more where it is used, and is told there.
+            # A module that fails here fails once more where it is used, and is reported there.
             with contextlib.suppress(BaseException):
                 load_summary()
             wait_s = FIRST_LOOK_S
@@ -77,13 +77,13 @@ class LoadAhead:
 
 
 def load_summary() -> None:
-    """Load what every summary is made with, also where nothing was recorded."""
+    """Load the modules that every summary needs, also where nothing was recorded."""
     import msmemscope.reports.run_summary
     import msmemscope.reports.terminal  # noqa: F401 - for whoever asks for them next
 
 
 def load() -> None:
-    """Load what results are made with."""
+    """Load the modules that make results."""
     load_summary()
     import msmemscope.launch.captures
     import msmemscope.reports.leaks_report

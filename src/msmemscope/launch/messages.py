@@ -21,13 +21,13 @@ _least = [LogLevel.WARN]
 
 
 def print_from(level: LogLevel) -> None:
-    """Leave out what is less important from now on."""
+    """Leave out less important messages from now on."""
     _least[0] = level
 
 
 @contextlib.contextmanager
 def printed_from(level: LogLevel) -> Iterator[None]:
-    """Leave out what is less important meanwhile."""
+    """Leave out less important messages meanwhile."""
     before = _least[0]
     print_from(level)
     try:
@@ -42,7 +42,7 @@ def are_printed(level: LogLevel) -> bool:
 
 
 def next_command(command: str) -> None:
-    """Print what to type next, as long as anything but errors is printed."""
+    """Print the command to type next, as long as anything but errors is printed."""
     if are_printed(LogLevel.WARN):
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"next: {command}\n")
@@ -64,7 +64,10 @@ def error(failure: MsmemscopeError) -> None:
 
 
 def forget_unwritten(stream: TextIO) -> None:
-    """What could not be written must not be tried again when the interpreter ends, with a traceback and a status of its own."""
+    """Drops text that could not be written.
+
+    Otherwise the interpreter would try again at its end, with a traceback and a status of its own.
+    """
     with contextlib.suppress(OSError, ValueError):
         stream.flush()
         return
@@ -78,13 +81,13 @@ def failed(text: str, hint: str | None = None) -> None:
 
 
 def warning(text: str, hint: str | None = None) -> None:
-    """Print what the user should know, although the run goes on."""
+    """Print a warning; the run goes on."""
     if are_printed(LogLevel.WARN):
         _print("warning: ", text, hint)
 
 
 def note(text: str) -> None:
-    """Print what the user may want to know, as long as anything but errors is printed."""
+    """Print a note, as long as anything but errors is printed."""
     if are_printed(LogLevel.WARN):
         _print("", text)
 

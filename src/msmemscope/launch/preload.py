@@ -26,7 +26,7 @@ _NOT_PRELOADABLE = re.compile(r"[\s:$]")
 
 @dataclasses.dataclass(frozen=True)
 class PreloadEnvironment:
-    """An environment for the program, and what had to be made for it."""
+    """An environment for the program, and the links that were made for it."""
 
     variables: dict[str, str]
     link_directory: Path | None = None
@@ -53,7 +53,7 @@ def core_library(config: Config) -> Path | None:
 def preload_environment(config: Config, environment: Mapping[str, str]) -> PreloadEnvironment:
     """Extend an environment so that every process under it loads the native core.
 
-    What the user preloads and adds to the Python path stays, after ours.
+    The user's own entries of the preload list and of the Python path stay, after ours.
 
     Args:
         config: The settings; its launch directory must exist.

@@ -27,11 +27,11 @@ _NOT_PRELOADABLE: Final = re.compile(r"[\s:$]")
 
 
 def preload_variables(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return LD_PRELOAD and LD_LIBRARY_PATH with our libraries in front, each entry once, and what sanitizers need.
+    """Return LD_PRELOAD and LD_LIBRARY_PATH with our libraries in front, each once, and the variable of sanitizers.
 
     Args:
         folder: The folder lib64 of the package.
-        environment: What they are added to; may have them already.
+        environment: The variables that they are added to; may have them already.
 
     Raises:
         MsmemscopeError: A library is missing, or the folder's name cannot stand in LD_PRELOAD.

@@ -1,4 +1,4 @@
-"""What a run does and how: the lines of `--log-level=info`."""
+"""The work of a run: the lines of `--log-level=info`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def tell_begin(program: str, config: Config, library: Path, variables: Mapping[str, str]) -> None:
-    """Say what is about to be observed, and by which means.
+    """Say which program is about to be observed, and by which means.
 
     Args:
         program: Path of the executable.
@@ -36,7 +36,7 @@ def tell_begin(program: str, config: Config, library: Path, variables: Mapping[s
 
 
 def tell_settings(config: Config) -> None:
-    """Say what was to be observed.
+    """Say which sources were to be observed.
 
     Args:
         config: What was asked for.
@@ -50,7 +50,7 @@ def tell_settings(config: Config) -> None:
 
 
 def tell_end(processes: Iterable[ProcessSummary]) -> None:
-    """Say what was found to observe in each process, and where its results are."""
+    """Say which sources were found in each process, and where its results are."""
     for process in processes:
         name = f"process {process.process_id}"
         messages.information(f"{name}: event log in {os.path.join(process.directory, 'event_log')}")  # noqa: PTH118 - text

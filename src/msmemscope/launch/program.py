@@ -1,9 +1,8 @@
 """Runs a program as a child that cannot tell the difference.
 
-The child shares our process group, terminal and standard streams. Ctrl-C reaches it
-through the terminal, as it would without us, so that we only have to survive it; signals
-that are sent to us alone are passed on; and in the end our parent sees the child's exit
-status, or its death by a signal, as if it had been its own child.
+The child shares our process group, terminal and standard streams. Ctrl-C reaches it through the terminal, as it would
+without us: we only have to survive it. Signals that are sent to us alone are passed on. In the end our parent sees the
+child's exit status, or its death by a signal, as if it had been its own child.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class ProgramEnd:
     """How the program ended: by exiting, or by a signal."""
 
     exit_status: int
-    """What it passed to `exit`; 0 if a signal ended it."""
+    """The argument of its `exit`; 0 if a signal ended it."""
     signal_number: int = 0
     """The signal that ended it; 0 if it exited."""
     process_id: int = 0
     limit_bytes: int | None = None
-    """Where the kernel ended it for lack of memory, what its control group may have, 0 without a limit; None elsewhere."""
+    """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
 
     @property
     def shell_status(self) -> int:
@@ -105,7 +104,7 @@ def _spawn(path: str, arguments: Sequence[str], environment: Mapping[str, str], 
 
 
 class _SignalRelay:
-    """What happens to signals while the child runs.
+    """The handling of signals while the child runs.
 
     The child gets the dispositions and the mask that we were started with. A signal that was
     ignored from the start (`nohup`, a background job) stays ignored, for us and for the child.

@@ -1,7 +1,8 @@
-"""Texts for people outside: what only this machine or this program can have said is replaced by tokens.
+"""Texts for people outside: words that only this machine or this program can have said are replaced by tokens.
 
-What stays is decided by what is known to be harmless, and not by what looks secret: a word stays if msmemscope itself has it,
-in its sources or in its native core, or the system in its messages of errors. Any other may be a name.
+Words stay because they are known to be harmless, not because they do not look secret. A word stays if msmemscope itself
+has it, in its sources or in its native core. It also stays if the system has it in its messages of errors. Any other
+may be a name.
 """
 
 from __future__ import annotations
@@ -66,12 +67,12 @@ class Redaction:
         return self._tokens.setdefault((kind, text), f"<{kind} {known + 1}>")
 
     def text(self, text: str) -> str:
-        """Replace in a sentence what is private, paths, what is quoted, and words that are not ours."""
+        """Replace in a sentence private texts, paths, quoted texts, and words that are not ours."""
         if self.with_names:
             return text
         for one in sorted(self._private, key=len, reverse=True):
             if one in text:
-                # What follows a folder is a part of the same path.
+                # The text behind a folder is a part of the same path.
                 pattern = re.escape(one) + (rf"(?:/{_IN_PATHS}*)?" if "/" in one else "")
                 text = re.sub(pattern, self._private_token, text)
         text = self.paths(text)
@@ -138,7 +139,7 @@ def _vocabulary() -> frozenset[str]:
 
 
 def _of_this_machine() -> list[str]:
-    """What messages could repeat of the user, the machine and the environment."""
+    """Texts of the user, the machine and the environment that messages could repeat."""
     try:
         user = [getpass.getuser()]
     except (KeyError, OSError):

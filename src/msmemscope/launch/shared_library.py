@@ -1,4 +1,4 @@
-"""What a shared library calls and offers, read from its file: nothing is loaded."""
+"""The functions that a shared library calls and offers, read from its file: nothing is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the attributes of events say that is needed while events are summed up, each looked up once."""
+"""The facts of attributes that are needed while events are summed up; each attribute is looked up once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Said(NamedTuple):
 
 
 class AttributeFacts:
-    """Says of attribute ids whether memory is pinned, who asked the driver for it, and what a step was taken from.
+    """Tells facts of attribute ids: whether memory is pinned, who asked the driver for it, and the source of a step.
 
     Args:
         table_of: Takes attribute ids, and returns at least their rows of `recording.schema.ATTRIBUTE_SCHEMA`.
@@ -47,7 +47,7 @@ class AttributeFacts:
         return None if said is None else said.step_source
 
     def of_blocks(self, attribute_ids: Numbers) -> tuple[Numbers, Numbers]:
-        """Return of each block whether it is pinned memory of the host, and the number of the module that asked for it."""
+        """Say whether each block is pinned memory of the host, and which module asked for it, by its number."""
         different, places = np.unique(attribute_ids, return_inverse=True)
         self._look_up(different)
         said = [self._said.get(number) for number in different.tolist()]

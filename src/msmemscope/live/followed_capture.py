@@ -83,7 +83,7 @@ class FollowedCapture:
         Raises:
             EventLogError: The capture cannot be read any more.
         """
-        # In this order: what a program wrote before it ended is there once it is known to have ended.
+        # In this order: once a program is known to have ended, all that it wrote is there.
         self._is_alive = is_process_alive(self._log.read_header())
         began_ns, deadline = time.time_ns(), time.monotonic() + (budget_s or 0.0)
         events, newest_ns = self.state.event_count, self.state.newest_ns
@@ -93,7 +93,7 @@ class FollowedCapture:
             is_over = self.state.newest_ns > began_ns if budget_s is None else time.monotonic() > deadline
             if not self._is_behind or is_over:
                 break
-        # Reading what was there already says nothing of now: then it is the time of the events that counts.
+        # Reading old events says nothing of now: then the time of the events counts.
         since = newest_ns if was_behind or self._is_behind else self._refreshed_ns
         until = self.state.newest_ns if was_behind or self._is_behind else began_ns
         elapsed_ns = until - (since or self._log.header.start_ns)
@@ -103,7 +103,7 @@ class FollowedCapture:
         self._refreshed_ns = began_ns
 
     def now(self, site_count: int = DEFAULT_SITES) -> ProcessNow:
-        """Return what is to be shown.
+        """Return the values to show.
 
         Args:
             site_count: Most call sites of a pool.
@@ -146,7 +146,7 @@ class FollowedCapture:
         records, segments, has_more = self._log.read()
         self._log.read_definitions()  # behind the events that have them
         if self._log.first_sequence != self._first_sequence:
-            # Nothing of what was recorded before counts, and what is in use is recorded once more behind it.
+            # Nothing that was recorded before counts. Blocks in use are recorded once more behind it.
             self._first_sequence = self._log.first_sequence
             self.state = LiveState(self._log)
         if self._log.missed > self._missed:
@@ -236,7 +236,7 @@ class FollowedCapture:
         )
 
     def _owners(self, place: int, blocks: pl.DataFrame) -> tuple[OwnerInUse, ...]:
-        """Returns owners as far as labels, operators and steps tell: what only accesses tell is not followed."""
+        """Returns owners as far as labels, operators and steps tell them; accesses are not followed."""
         flags = int(EventFlag.BACKWARD | EventFlag.RECOMPUTED | EventFlag.SHADOW)
         sums = blocks.group_by(
             "labels",

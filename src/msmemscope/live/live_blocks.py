@@ -73,9 +73,9 @@ class LiveBlocks:
         """Add blocks.
 
         Args:
-            columns: `sequence`, `size`, `python_stack_id`, `native_stack_id`, `name_id` and `flags` of their MALLOC; `place`;
-                `labels`, the number of a set of them; `module`, a number too; `segment` that the MALLOC is from. In the order
-                of their sequence numbers.
+            columns: In the order of their sequence numbers. Of their MALLOC: `sequence`, `size`, `python_stack_id`,
+                `native_stack_id`, `name_id`, `flags` and its `segment`. Besides `place`, and two numbers: `labels`, of
+                a set of them, and `module`.
         """
         if not len(columns["sequence"]):
             return
@@ -111,7 +111,7 @@ class LiveBlocks:
         self._waiting = np.concatenate([self._waiting, sequences])[-_MOST_WAITING:]
 
     def already_freed(self, sequences: Numbers) -> Mask:
-        """Tell of which blocks the free has come already."""
+        """Say which blocks have their free already."""
         return np.isin(sequences, self._waiting)
 
     def are_gone(self, firsts: Numbers, kept: Numbers) -> Numbers:

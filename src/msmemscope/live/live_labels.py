@@ -32,7 +32,7 @@ class LabelSet:
 
 
 class LabelSets:
-    """All sets that occur; which labels count is what `analysis.owners.ownership` says.
+    """All sets that occur; `analysis.owners.ownership` says which labels count.
 
     Args:
         text_of: String id of labels to their text.
@@ -73,7 +73,7 @@ def _with(held: LabelSet, given: dict[LabelLevel, str], *, adds: bool) -> LabelS
     kind = given.get(LabelLevel.DETAIL_1, "")
     before = labels.get(LabelLevel.DETAIL_1, "")
     is_saved = kind == MODEL_ACTIVATION
-    # A weight is what a framework calls it, if that calls it something; what was saved is something else first.
+    # A framework's name of a weight counts, if there is one; a saved tensor is something else first.
     counts = not is_saved and not (kind == MODEL_WEIGHT and before and not is_of_model(before))
     for level, text in sorted(given.items()):
         if adds and level in USER_LEVELS:

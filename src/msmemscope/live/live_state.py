@@ -1,6 +1,6 @@
-"""What is in use now, and was at most: events summed up as they come, in memory that does not grow with their number.
+"""The memory in use now and at most: events are summed up as they come, in memory that does not grow with their number.
 
-It is what a `Recording` of the same events says. All work is done on whole columns.
+A `Recording` of the same events says the same. All work is done on whole columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PINNED_PLACE = DEVICE_CPU << PLACE_BITS | int(Pool.HAL)
 
 
 class Meanings(Protocol):
-    """What the ids of events stand for; more and more are known."""
+    """The meanings of the ids of events; more and more are known."""
 
     @property
     def strings(self) -> Mapping[int, str]:
@@ -49,7 +49,7 @@ class PoolState:
     in_use_bytes: int = 0
     peak_bytes: int = 0
     reserved_bytes: int | None = None
-    """What it holds of the driver's memory, in use or not; None if nothing says so."""
+    """The driver's memory that it holds, in use or not; None if nothing says so."""
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
 
 
@@ -68,7 +68,7 @@ class FailedAttempt:
 
 @dataclasses.dataclass(frozen=True)
 class _Changes:
-    """What is in use in one place, after each of its changes in a part of the events."""
+    """The bytes in use in one place, after each of its changes in a part of the events."""
 
     sequences: Numbers
     in_use: Numbers
@@ -132,9 +132,9 @@ class LiveState:
         self.steps.fold(records, use_at)
 
     def reconcile(self, firsts: Numbers, kept: Numbers) -> None:
-        """Correct what is in use after events were given back by the flight recorder before they were read.
+        """Correct the blocks in use after the flight recorder gave events back before they were read.
 
-        Blocks whose allocation was missed and that are in use become known; those whose end was missed go.
+        Blocks in use with a missed allocation become known; blocks with a missed end go.
 
         Args:
             firsts: By segment, the number of the first record that it still has.
@@ -151,7 +151,7 @@ class LiveState:
         self._fold_blocks(missed, np.full(len(missed), KEPT_SEGMENT, np.uint32))
 
     def _fold_blocks(self, records: Numbers, segments: Numbers) -> dict[int, _Changes]:
-        """Returns what is in use after each change, by place."""
+        """Returns the bytes in use after each change, by place."""
         kinds = records["kind"]
         begins = np.flatnonzero(kinds == EventKind.MALLOC)
         ends = np.flatnonzero(kinds == EventKind.FREE)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _RECENT: Final = 64
 """Steps that growth is taken from, the latest ones."""
 _MOST_OPEN: Final = 1 << 10
-"""Ranges that are open at once; what begins beyond that is no step."""
+"""Ranges that are open at once; further ones are no steps."""
 _OF_IMPLIED: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MODULE}
 _BEST_FIRST: Final = (StepSource.OPTIMIZER, StepSource.MODULE)
 
@@ -33,7 +33,7 @@ class _Step(NamedTuple):
     """Sequence number of the begin of a range; 0 of others."""
     device: int
     in_use: Mapping[int, int]
-    """What each place had in use at its end."""
+    """The bytes that each place had in use at its end."""
 
 
 @dataclasses.dataclass
@@ -58,9 +58,9 @@ class _OpenRange:
 
 
 class LiveSteps:
-    """Counts steps as `Recording.steps` takes them.
+    """Counts steps in the same way as `Recording.steps`.
 
-    What a program says of its steps counts before what it seems to do: calls or ranges, whichever came first; then steps of an
+    The program's own words on its steps come first: calls or ranges, whichever were first. Then come steps of an
     optimizer, then those of the outermost module. A range counts once it has ended.
 
     Args:
@@ -99,7 +99,7 @@ class LiveSteps:
     def growth_bytes(self, place: int) -> int | None:
         """Return how much more a place has in use after a step than after the one before, on average of the latest ones.
 
-        None before two steps have ended behind those that set up what a program needs.
+        None before two steps have ended behind the set-up of the program.
         """
         source = self.source
         if source not in self._ended:
@@ -116,7 +116,7 @@ class LiveSteps:
 
         Args:
             records: `layout.RECORD`, in sequence order.
-            use_at: What each place has in use right after an event.
+            use_at: Returns the bytes that each place has in use right after an event.
         """
         kinds = records["kind"]
         is_begin = kinds == EventKind.RANGE_START

@@ -44,7 +44,7 @@ class MemoryHistory:
         Args:
             times_ns: When they were, as CLOCK_REALTIME has it. Clocks of threads can be read in another order than that of
                 the changes: none is taken for earlier than one before it.
-            in_use: What was in use after each.
+            in_use: The bytes in use after each.
         """
         if not len(times_ns):
             return
@@ -66,7 +66,7 @@ class MemoryHistory:
             self._last[place] = in_use[end]
 
     def _reach(self, place: int) -> None:
-        """Fill the stretches up to one with what was in use at the end of the one before."""
+        """Fill the stretches up to one with the bytes in use at the end of the one before."""
         before = int(self._last[self._used - 1]) if self._used else 0
         if place >= self._used:
             self._most[self._used : place + 1] = before

@@ -1,4 +1,4 @@
-"""The screen of `msmemscope live`: what `FollowedCapture` says, once a second, and keys to look around.
+"""The screen of `msmemscope live`: it shows a `FollowedCapture` once a second, and has keys to look around.
 
 All texts are set without markup: names come from the observed program.
 """
@@ -48,7 +48,7 @@ class TextScreen(ModalScreen[None]):
 
     Args:
         heading: The first line.
-        lines: What follows.
+        lines: The lines below it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close")]
@@ -99,7 +99,7 @@ class LiveApp(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
-    # Colours are those of the terminal, light or dark; what matters is bold or reversed, which needs none.
+    # Colours are those of the terminal, light or dark; important text is bold or reversed, which needs none.
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
     Static { height: auto; }
@@ -138,7 +138,7 @@ class LiveApp(App[None]):
         self._wake = threading.Event()
         self._is_ending = False
         self.fault: BaseException | None = None
-        """What went wrong while the capture was read, and was not foreseen."""
+        """An error in reading the capture that nobody foresaw."""
 
     def compose(self) -> ComposeResult:
         """Make the widgets, from top to bottom."""
@@ -246,7 +246,7 @@ class LiveApp(App[None]):
 
     def _show(self) -> None:
         """Set all texts."""
-        if not self.is_mounted or not self.screen_stack:  # what was read last may come when the screens are gone
+        if not self.is_mounted or not self.screen_stack:  # the last piece read may come when the screens are gone
             return
         text = ScreenText(self._found, self.size.width, self._pool_name)
         several = len(self._captures) > 1

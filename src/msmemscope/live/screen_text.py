@@ -1,4 +1,4 @@
-"""The lines and cells of the screen, without a screen: what is shown of a `ProcessNow` at a width."""
+"""The lines and cells of the screen, without a screen: the texts of a `ProcessNow` at a width."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ScreenText:
     """Texts for one moment.
 
     Args:
-        found: What is to be shown; None before anything was read.
+        found: The values to show; None before anything was read.
         width: Columns of the screen.
         pool_name: Of the pool that was chosen; the first one if there is none of this name.
     """
@@ -97,7 +97,7 @@ class ScreenText:
         return Text(cut_end(progress_text(self.found), self.width) if self.found else "")
 
     def remarks(self, unreadable: str) -> Text:
-        """Return what must be known beside the figures, a line each.
+        """Return the notes that a reader must know beside the figures, a line each.
 
         Args:
             unreadable: Why the capture cannot be read any more; empty if it can.
@@ -214,7 +214,7 @@ def bars(values: Sequence[int], *, width: int, rows: int) -> list[str]:
     heights = []
     for place in range(count):
         value = max(values[place * len(values) // count : (place + 1) * len(values) // count])
-        # What is not nothing is seen.
+        # An amount above zero is always seen.
         heights.append(-(-value * steps // most) if most else 0)
     return [
         "".join(_HEIGHTS[min(max(height - row * (len(_HEIGHTS) - 1), 0), len(_HEIGHTS) - 1)] for height in heights)

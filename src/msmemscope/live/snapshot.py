@@ -1,4 +1,4 @@
-"""What is shown of a process at one moment. Plain values: they become text, cells and JSON elsewhere."""
+"""The state of a process at one moment, in plain values. They become text, cells and JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Life(str, Enum):
-    """Whether the program still runs; the value is how people are told."""
+    """Whether the program still runs; the value is the word for people."""
 
     RUNNING = "running"
     ELSEWHERE = "running, not on this machine"
@@ -24,7 +24,7 @@ class Life(str, Enum):
 
 @dataclasses.dataclass(frozen=True)
 class OwnerInUse:
-    """What belongs to an owner now."""
+    """The memory of an owner now."""
 
     owner: str
     size_bytes: int
@@ -33,7 +33,7 @@ class OwnerInUse:
 
 @dataclasses.dataclass(frozen=True)
 class SiteInUse:
-    """What is in use of a call site now."""
+    """The memory in use of a call site now."""
 
     site: str
     """The line of the program, `file(line): function`; a native function or an operator where no Python stack was taken."""
@@ -54,7 +54,7 @@ class PoolNow:
     pool: str
     in_use_bytes: int
     reserved_bytes: int | None
-    """What it holds of the driver's memory; None where nothing says so."""
+    """The driver's memory that it holds; None where nothing says so."""
     peak_bytes: int
     block_count: int
     growth_per_step_bytes: int | None
@@ -71,7 +71,7 @@ class PoolNow:
 
     @property
     def name(self) -> str:
-        """Device and pool as people are told of them."""
+        """Names of device and pool, for people."""
         return f"{self.device} ({self.pool})"
 
 
@@ -82,9 +82,9 @@ class FailedNow:
     attempt_count: int
     device: str
     size_bytes: int
-    """What was asked for."""
+    """Bytes that were asked for."""
     function: str
-    """What failed; empty if not known."""
+    """The function that failed; empty if not known."""
     site: str
     timestamp_ns: int
     """CLOCK_REALTIME."""
@@ -120,7 +120,7 @@ class ProcessNow:
     late_events: int
     """Events that were read behind later ones: a peak between them may be a little off."""
     problems: tuple[str, ...]
-    """What of the log could not be read."""
+    """The parts of the log that could not be read."""
     failed: FailedNow | None
     pools: tuple[PoolNow, ...]
     """The one with the most in use first."""

@@ -1,4 +1,4 @@
-"""What is known of a process now, in words: for a terminal without a screen, and for the lines of the screen."""
+"""The state of a process now, in words: for a terminal without a screen, and for the lines of the screen."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def progress_text(found: ProcessNow) -> str:
 
 
 def use_text(pool: PoolNow) -> str:
-    """Return how much of a pool is in use, and what else is known of it."""
+    """Return the bytes in use of a pool, and the other facts of it."""
     parts = [f"{format_bytes(pool.in_use_bytes)} in use in {counted(pool.block_count, 'block')}"]
     if pool.reserved_bytes is not None:
         parts.append(f"reserved {format_bytes(pool.reserved_bytes)}")
@@ -86,7 +86,7 @@ def growth_text(size_bytes: int) -> str:
 
 
 def remarks(found: ProcessNow) -> Iterator[str]:
-    """Yield what a reader must know beside the figures, the most important first; one line each."""
+    """Yield the notes that a reader must know beside the figures, one line each, the most important first."""
     if found.behind_ns or found.unread_events:
         events = format_count(found.unread_events)
         age = f"this is {format_duration(found.behind_ns)} old, " if found.behind_ns else ""
@@ -116,7 +116,7 @@ def remarks(found: ProcessNow) -> Iterator[str]:
 
 
 def next_command(found: ProcessNow) -> str:
-    """Return what to type once a program has ended."""
+    """Return the command to type once a program has ended."""
     import shlex
 
     from msmemscope.reports.report_text import relative_path

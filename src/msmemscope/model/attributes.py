@@ -1,8 +1,13 @@
-"""Attributes of events: what is known of an event beyond the fields that every event has.
+"""Attributes of events: facts of an event beyond the fields that every event has.
 
-Each has a key, whose number is that of the event log (`native/core/format/attribute.h`; a contract test compares the two),
-a name as a column of tables, and a type. How it is spelled as text is a matter of the formats alone; they agree on the
-names that stand here. This module is imported inside the observed process, so it imports nothing but the standard library.
+Each has three things:
+
+- a key, whose number is that of the event log (`native/core/format/attribute.h`; a contract test compares them)
+- a name as a column of tables
+- a type
+
+Only the formats know how it is spelled as text; they agree on the names that stand here. This module is imported inside
+the observed process, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from typing import Final, NamedTuple
 
 
 class AttributeKey(IntEnum):
-    """What an attribute says; never renumbered."""
+    """Key of an attribute; never renumbered."""
 
     MODULE = 1
     PAGE_TYPE = 2
@@ -77,7 +82,7 @@ class AttributeKey(IntEnum):
 
 
 class AttributeType(Enum):
-    """What a value is, and how texts spell it."""
+    """Type of a value, and how texts spell it."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -187,4 +192,4 @@ ATTRIBUTES: Final = tuple(
 """All of them, by rising key."""
 
 KEY_OF_NAME: Final = {attribute.name: attribute.key for attribute in ATTRIBUTES}
-"""What the names of texts stand for."""
+"""Attribute of each name in texts."""

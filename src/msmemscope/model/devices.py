@@ -1,8 +1,8 @@
 """Devices: a kind and an index, the table of kinds, and how devices are written.
 
-Events hold a device as one number, `kind * DEVICES_PER_KIND + index`, as in `native/core/format/record.h`; a contract test
-compares the two. What a vendor calls things, and the advice that only holds for its devices, stands in the table of kinds
-and nowhere else. This module is imported inside the observed process, so it imports nothing but `enum` and `typing`.
+Events hold a device as one number, `kind * DEVICES_PER_KIND + index`, as in `native/core/format/record.h`; a contract
+test compares the two. The table of kinds alone has a vendor's names of things, and the advice that only holds for its
+devices. This module is imported inside the observed process, so it imports nothing but `enum` and `typing`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEVICES_PER_KIND: Final = 1024
 """Indices of a kind are 0 to one less."""
 
 NOT_AVAILABLE: Final = "N/A"
-"""What dumps write where a value does not exist or is not known."""
+"""The text of dumps where a value does not exist or is not known."""
 CPU_WORD: Final = "cpu"
 
 
@@ -32,7 +32,7 @@ class DeviceKind(IntEnum):
 
 
 class KindNames(NamedTuple):
-    """What people, PyTorch and a vendor call a kind of device and what belongs to it."""
+    """The names that people, PyTorch and a vendor have for a kind of device and its parts."""
 
     word: str
     """As PyTorch names devices: `npu` of `npu:0`."""
@@ -45,15 +45,15 @@ class KindNames(NamedTuple):
     allocator_variable: str
     """The environment variable with the allocator's settings."""
     extension: str
-    """The folder of what PyTorch needs for the kind, where it is a package or library of its own."""
+    """The folder of the package or library that PyTorch needs for the kind, where it is one of its own."""
     module: str
     """PyTorch's module of the kind."""
     driver: str
-    """What people are told of memory of the driver."""
+    """The word for memory of the driver, for people."""
     look_at_device: str
     """A command that shows who uses a device."""
     queue_variable: str
-    """The environment variable that is 0 for launches on the thread that asks for them; empty where all are."""
+    """The environment variable that is 0 for launches on the calling thread; empty where all launches are."""
 
 
 KIND_NAMES: Final[dict[DeviceKind, KindNames]] = {
@@ -130,7 +130,7 @@ def kind_of(device: int) -> DeviceKind | None:
 
 
 def names_of(device: int) -> KindNames:
-    """Return what is called how on a device; of the cpu and of none, as on an NPU."""
+    """Return the names of things on a device; for the cpu and for none, those of an NPU."""
     return KIND_NAMES[kind_of(device) or DeviceKind.NPU]
 
 
@@ -146,7 +146,7 @@ def device_word(device: int) -> str:
 
 
 def device_name(device: int) -> str:
-    """Return how people are told of a device: as the option `--device` names it."""
+    """Return the name of a device for people: as the option `--device` has it."""
     kind = kind_of(device)
     if kind is not None:
         return f"{KIND_NAMES[kind].word}:{device % DEVICES_PER_KIND}"

@@ -12,7 +12,7 @@ from typing import Final
 
 
 class EventKind(IntEnum):
-    """What happened."""
+    """Kind of an event."""
 
     NONE = 0
     MALLOC = 1
@@ -21,13 +21,13 @@ class EventKind(IntEnum):
     ACCESS_WRITE = 4
     ACCESS_UNKNOWN = 5
     FREE_COMPLETED = 6
-    """The memory of a block that was freed can be handed out again: the streams that used it have got so far."""
+    """The memory of a freed block can be handed out again: the streams that used it have got so far."""
     HOST_SAMPLE = 7
     """A sample of the host memory of the whole process: `extra` is how many bytes it stands for."""
     HOST_SAMPLE_FREE = 8
     """The block of a HOST_SAMPLE, which `extra` names, was freed."""
     HOST_MEMORY = 9
-    """How much of the process's resident memory belongs to no file and is not shared."""
+    """The bytes of the process's resident memory that belong to no file and are not shared."""
     ATEN_START = 10
     ATEN_END = 11
     ATB_START = 12
@@ -72,10 +72,12 @@ class EventKind(IntEnum):
 
 
 class EventFlag(IntFlag):
-    """What is particular about one event."""
+    """Particulars of one event."""
 
     SHADOW = 1
-    """MALLOC or FREE that happened while nothing was collected; of ALLOCATOR_KINDS, what the allocator held when that ended."""
+    """MALLOC or FREE that happened while nothing was collected. Of ALLOCATOR_KINDS: the allocator held it when that
+    ended.
+    """
     START_UNKNOWN = 2
     """FUNCTION_CALL that was already running when tracing began."""
     END_UNKNOWN = 4
@@ -87,7 +89,7 @@ class EventFlag(IntFlag):
     RECOMPUTED = 64
     """Beside BACKWARD: with gradients on, as where a checkpoint runs its forward pass again."""
     WRITES_UNKNOWN = 32
-    """WATCH: what the operator may write is not known: a kernel, or no operator at all."""
+    """WATCH: nobody knows what the operator may write: a kernel, or no operator at all."""
 
 
 EVENT_WORDS: Final[dict[int, str]] = {
@@ -153,7 +155,7 @@ OOM_TOP_WORDS: Final = ("OOM_TOP_ALLOC", "OOM_TopAlloc")
 OOM_SNAPSHOT_NAME: Final = "OOM_Snapshot"
 """Name of the snapshot that is taken inside an allocation that failed."""
 OOM_SNAPSHOT_AFTER_NAME: Final = "OOM_Snapshot After"
-"""Name of the snapshot of what torch holds once it has given an allocation up."""
+"""Name of the snapshot of torch's memory once it has given an allocation up."""
 
 WATCH_KINDS: Final = (EventKind.WATCH, EventKind.WATCH_START, EventKind.WATCH_STOP)
 """Kinds about watched memory."""
@@ -169,7 +171,7 @@ ALLOCATOR_KINDS: Final = (
     EventKind.CACHE_EMPTIED,
     EventKind.ALLOCATOR_SETTING,
 )
-"""What the caching allocator says of itself: `--events=allocator`."""
+"""The caching allocator's own events: `--events=allocator`."""
 ROWLESS_KINDS: Final = (
     EventKind.FREE_COMPLETED,
     EventKind.FUNCTION_CALL,
@@ -189,7 +191,7 @@ ROWLESS_KINDS: Final = (
 )
 """Kinds that are no rows of a dump: they go into the Python trace, or into attributes of other rows."""
 SCOPE_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
-"""Kinds that say when collection was on; few, and whatever an answer covers depends on them."""
+"""Kinds that say when collection was on. They are few, and the coverage of every answer depends on them."""
 MEMORY_KINDS: Final = (EventKind.MALLOC, EventKind.FREE)
 """Kinds that change how much memory is in use."""
 LAST_VALUE_KINDS: Final = (EventKind.RESERVED, EventKind.DEVICE_USAGE)

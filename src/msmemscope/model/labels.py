@@ -19,9 +19,9 @@ class LabelLevel(IntEnum):
     COMPONENT = 1
     """A framework: `vllm`, `fsdp2`."""
     PROCESS = 2
-    """What it does: `profile`, `backward`."""
+    """Its action: `profile`, `backward`."""
     DETAIL_1 = 3
-    """What the memory is: `weights`, `model@gradient`."""
+    """The contents of the memory: `weights`, `model@gradient`."""
     DETAIL_2 = 4
     USER_1 = 5
     USER_2 = 6
@@ -40,7 +40,7 @@ MODEL_OPTIMIZER_STATE: Final = "model@optimizer_state"
 MODEL_ACTIVATION: Final = "model@activation"
 KV_CACHE: Final = "kv_cache"
 PROGRAM: Final = "program"
-"""What lives on over the end of a step, and nothing else says what it is: the program holds it."""
+"""Blocks that live over the end of a step, where nothing else says what they are: the program holds them."""
 OPS_ATEN: Final = "ops@aten"
 _MODEL: Final = "model@"
 
@@ -71,7 +71,7 @@ def encode_labels(labels: Iterable[tuple[str, LabelLevel]]) -> str:
 
 
 def decode_labels(text: str) -> dict[LabelLevel, str]:
-    """Read what `encode_labels` wrote; of two labels on one level the later one counts, as does an unknown level not."""
+    """Read the text of `encode_labels`. Of two labels on one level the later counts; unknown levels are skipped."""
     labels: dict[LabelLevel, str] = {}
     for line in text.split("\n"):
         level = _LEVEL_OF_DIGIT.get(line[:1])

@@ -15,9 +15,9 @@ SEPARATOR: Final = "@"
 UNKNOWN_MODULE: Final = "UNKNOWN"
 """Module of the driver's memory that names none."""
 PROGRAM_MODULE: Final = "APP"
-"""Module of what the program itself asks for, its memory pools included."""
+"""Module of memory that the program itself asks for, its memory pools included."""
 PINNED_HOST: Final = "HOST@pinned"
-"""What owners of pinned memory of the host begin with."""
+"""The first part of owners of pinned memory of the host."""
 _MODEL: Final = "model"
 
 
@@ -30,7 +30,7 @@ def without_module(owner: str) -> str:
 
 
 def is_known_owner(owner: str) -> bool:
-    """Whether an owner says more than which pool a block is of, and that operators made it."""
+    """Whether an owner says more than the pool of a block, and that operators made it."""
     _, _, behind = owner.partition(SEPARATOR)
     return behind not in {"", OPS_ATEN.partition(SEPARATOR)[0], OPS_ATEN}
 

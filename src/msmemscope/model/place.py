@@ -24,7 +24,7 @@ def is_number(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Place:
-    """What is known of the place of one process; whatever is not known is None, empty or absent."""
+    """The known facts of the place of one process; the unknown are None, empty or absent."""
 
     rank: int | None = None
     """Among all processes of the job, from 0."""
@@ -39,7 +39,7 @@ class Place:
     restart_count: int | None = None
     """How often the launcher has started the job anew; 0 for the first time."""
     role: str = ""
-    """What the process does in the job: `actor`, `rollout`, or what the user calls it."""
+    """The part of the process in the job: `actor`, `rollout`, or the user's name for it."""
     coordinates: Mapping[str, int] = field(default_factory=dict)
     """Index along each axis of AXES that is known."""
     axis_sizes: Mapping[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Place:
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, tuple[str, ...]]) -> Place:
-        """Read it from the facts of a recording, of which the last of a key holds; what makes no sense is left out."""
+        """Read it from the facts of a recording. The last fact of a key holds; nonsense is left out."""
         last = {key: texts[-1] for key, texts in facts.items() if key.startswith(_PREFIX) and texts}
         known: dict[str, Any] = {}
         for name in _NUMBERS:
@@ -85,13 +85,13 @@ class Place:
         return cls(**known, coordinates=coordinates, axis_sizes=sizes)
 
     def content(self) -> dict[str, Any]:
-        """Return what is known of it, for JSON, by the names of the fields."""
+        """Return the known facts, for JSON, by the names of the fields."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None and value not in ("", {})}
 
     @classmethod
     def from_content(cls, content: object) -> Place:
-        """Read it from what `content` returned and others may have changed; what makes no sense is left out."""
+        """Read it from the result of `content`, which others may have changed; nonsense is left out."""
         if not isinstance(content, Mapping):
             return cls()
         facts = {f"{_PREFIX}{name}": str(content.get(name, "")) for name in (*_NUMBERS, *_TEXTS)}

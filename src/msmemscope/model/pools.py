@@ -1,4 +1,4 @@
-"""Memory pools: the table of what each is, and the lists that follow from it.
+"""Memory pools: the table of their facts, and the lists that follow from it.
 
 The values are those of the event log (`native/core/format/record.h`); a contract test compares the two. This module is
 imported inside the observed process, so it imports nothing but `enum` and `typing`.
@@ -28,10 +28,10 @@ class Pool(IntEnum):
 
 
 class PoolFacts(NamedTuple):
-    """What there is to know of a pool."""
+    """The facts of a pool."""
 
     word: str
-    """Column `Event Type` of MALLOC and FREE in dumps, `type` of ACCESS; what people are told."""
+    """Column `Event Type` of MALLOC and FREE in dumps, `type` of ACCESS; its name for people."""
     device_kind: DeviceKind | None
     """Where it is; None: on devices of any kind, or on the cpu."""
     holds_reserve: bool
@@ -56,7 +56,7 @@ TENSOR_POOLS: Final = tuple(Pool(pool) for pool, facts in POOL_FACTS.items() if 
 FRAMEWORK_POOLS: Final = tuple(Pool(pool) for pool in POOL_FACTS if pool != Pool.HAL)
 """Pools above the driver."""
 DEVICE_POOLS: Final = (*POOLS_WITH_RESERVE, Pool.HAL)
-"""Pools of memory of a device: those of frameworks, and the driver's, which they are made of."""
+"""Pools of device memory: those of frameworks, and the driver's, which gives them their memory."""
 CACHING_POOLS: Final = {DeviceKind.NPU: Pool.PTA, DeviceKind.CUDA: Pool.CUDA}
 """PyTorch's caching allocator, by the kind of device."""
 
@@ -67,7 +67,7 @@ def is_pinned_memory(pool: int, device: int) -> bool:
 
 
 def pool_word(pool: int, device: int) -> str:
-    """Return how people are told of a pool on a device."""
+    """Return the name of a pool on a device, for people."""
     if is_pinned_memory(pool, device):
         return "HOST, pinned"
     if pool == Pool.HAL and kind_of(device) is not None:

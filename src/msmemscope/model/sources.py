@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 CPU_SOURCES: Final = frozenset({"torch_cpu"})
-"""What only observes memory of the cpu."""
+"""Sources that only observe memory of the cpu."""
 
 NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb", "allocator", "pta"})
-"""What only a program has that uses CANN."""
+"""Sources that only a program with CANN has."""
 
 
 def is_asked_for(source: str, devices: str) -> bool:

@@ -1,4 +1,4 @@
-"""What was recorded of one process: its tables, and what is derived from them.
+"""The recording of one process: its tables, and the values that are derived from them.
 
 Every input becomes a `Recording`; every question is asked of one.
 """

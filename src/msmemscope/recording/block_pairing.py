@@ -1,4 +1,4 @@
-"""Which block a row of a dump is about, which range ends where, which operator runs: whole columns, no row by row."""
+"""The block of each row of a dump, the ends of ranges, the running operators: by whole columns, not row by row."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _MOST_ROUNDS: Final = 4_096
 def block_sequences(rows: pl.DataFrame) -> pl.Series:
     """Returns the sequence of the block's MALLOC for each FREE and ACCESS; 0 where there is none, and for other rows.
 
-    A block is known by its allocation id where rows have one. Where they do not, it is the block that was alive at the
-    address, in the same pool on the same device, in the order of the rows.
+    A block is known by its allocation id where rows have one. Where they have none, it is the block that was alive at
+    the address, in the order of the rows. Pool and device are the same.
 
     Args:
         rows: `sequence`, `kind`, `pool`, `device`, `address`, `size`, `allocation_id` (0: none), by rising sequence.
@@ -49,7 +49,7 @@ def block_sequences(rows: pl.DataFrame) -> pl.Series:
     is_access = roles == _ACCESS
     is_concerned = is_access | (roles == _MALLOC) | (roles == _FREE)
     ids = rows["allocation_id"].to_numpy()
-    # An id says which block is meant also when the block is gone; an address does not.
+    # An id names its block even when the block is gone; an address does not.
     found: _Numbers = _native.blocks_of_rows(roles, ids, sequences)
     without_id = np.flatnonzero(is_concerned & (ids == 0))
     if len(without_id) == 0:
@@ -69,7 +69,7 @@ def _latest_begins(keys: list[_Numbers], kinds: _Numbers, sequences: _Numbers) -
     """Returns the sequence of the latest MALLOC before each row that has the same keys and is not freed yet, else 0.
 
     Args:
-        keys: What a block is known by; rows are sorted by them, and then by sequence.
+        keys: The key of a block; rows are sorted by it, and then by sequence.
         kinds: Of the rows.
         sequences: Of the rows.
     """
@@ -166,8 +166,8 @@ class _BlocksByBase:
 def range_numbers(rows: pl.DataFrame) -> pl.DataFrame:
     """Returns the number of the range for each begin and end of one; both of a range have the same.
 
-    A dump has the number only at the end (`Range end from id 3`). Numbers are given in the order of the begins, so if
-    every end finds its begin that way, that is it. Otherwise an end belongs to the latest range that is open on its
+    A dump has the number only at the end (`Range end from id 3`). Numbers are given in the order of the begins. That
+    order is taken if every end finds its begin by it. Otherwise an end belongs to the latest range that is open on its
     device.
 
     Args:

@@ -1,6 +1,6 @@
-"""What a set of blocks is made of: by operator, by source line, by module of the driver.
+"""The parts of a set of blocks: by operator, by source line, by module of the driver.
 
-Sums are exact: what is not listed by name is in `other`, and listed and other together are the total.
+Sums are exact: blocks that are not listed by name are in `other`, and listed and other together are the total.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Ranking:
         return self.shares if self.other is None else (*self.shares, self.other)
 
     def first(self, count: int) -> tuple[Share, ...]:
-        """Return so many shares, of which the last is all the rest together where there are more."""
+        """Return so many shares; where there are more, the last is all the rest together."""
         lines = self.lines()
         if len(lines) <= count:
             return lines
@@ -63,7 +63,7 @@ class Ranking:
 
 @dataclasses.dataclass(frozen=True)
 class BlockSet:
-    """What a set of blocks of one pool is made of."""
+    """The parts of a set of blocks of one pool."""
 
     size_bytes: int
     block_count: int
@@ -89,7 +89,7 @@ def describe_blocks(
 ) -> BlockSet:
     """Sum up a set of blocks by operator, by source line and by module; arguments as for `find_peaks`.
 
-    Lines are those of the program: what they call in libraries is not told apart.
+    Lines are those of the program: their calls in libraries are not told apart.
     """
     operators = _sums(blocks, "name").with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).alias("label"))
     of_program = source_lines.with_columns(

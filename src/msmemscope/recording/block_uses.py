@@ -36,7 +36,7 @@ _TABLE_ENTRIES_PER_NUMBER: Final = 8
 
 @dataclasses.dataclass(frozen=True)
 class BlockUses:
-    """The blocks of a process and what was done with them; one entry per row of `Recording.blocks` where not said else.
+    """The blocks of a process and their uses; one entry per row of `Recording.blocks` where nothing else is said.
 
     Rows are those of `Recording.events`, NOWHERE where there is no such event.
     """
@@ -57,9 +57,9 @@ class BlockUses:
     ends_with_write: MaskArray
     """Whether the last access is a write."""
     is_malloc_timed: MaskArray
-    """Whether the MALLOC happened when it was recorded: not so for what was found alive when collection began."""
+    """Whether the MALLOC happened when it was recorded: not so for blocks that were alive when collection began."""
     is_free_timed: MaskArray
-    """Whether there is a FREE and it happened when it was recorded: not so for what is written as freed at an end."""
+    """Whether there is a FREE and it happened when it was recorded: not so for frees that are written at an end."""
     access_rows: IntegerArray
     """Accesses of known blocks, one entry per access, in sequence order."""
     access_blocks: IntegerArray
@@ -91,8 +91,8 @@ def place_of(device: Number, pool: Number) -> Number:
 def find_block_uses(recording: Recording) -> BlockUses:
     """Bring together the events of each block.
 
-    An access belongs to the block that it names, also if it is one through a view; an access that names none belongs
-    to no block.
+    An access belongs to the block that it names, even an access through a view. One that names none belongs to no
+    block.
     """
     events, blocks = recording.events, recording.blocks
     sequences = events["sequence"].to_numpy()

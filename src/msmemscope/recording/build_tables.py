@@ -26,7 +26,7 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
     """Read the events of a capture and pair allocations with frees, for those who look up few stacks or none.
 
     Args:
-        capture: What was recorded.
+        capture: The capture of a process.
         kinds: Only events of these kinds, so that the rest of a long capture need not fit into memory; None for all.
 
     Returns:
@@ -72,7 +72,7 @@ def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) ->
     return events.with_columns(
         pool=pl.when(is_begin | is_end).then(pl.lit(int(Pool.HAL), dtype=pl.UInt8)).otherwise("pool"),
         device=pl.when(is_begin | is_end).then(pl.lit(DEVICE_CPU, dtype=pl.Int16)).otherwise("device"),
-        # What the pool says need not be said again.
+        # A flag need not repeat the pool.
         attribute_id=pl.when(is_begin).then(pl.lit(0, dtype=pl.UInt32)).otherwise("attribute_id"),
     )
 
@@ -159,14 +159,14 @@ def build_blocks(
 
 
 def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.DataFrame:
-    """Returns what attributes say of blocks that BLOCK_SCHEMA has columns for."""
+    """Returns the columns of BLOCK_SCHEMA that come from attributes."""
     types = pl.Schema({name: BLOCK_SCHEMA[name] for name in _ALLOCATOR_FACTS})
     is_known = pl.any_horizontal(pl.col(*_ALLOCATOR_FACTS).is_not_null())
     known = None if attributes is None else attributes.filter(is_known)
     if known is None or known.is_empty():
         absent = {name: pl.lit(None, dtype=dtype) for name, dtype in types.items()}
         return ids.to_frame().with_columns(**absent).drop("attribute_id")
-    # What no column can hold is not known: a damaged log may say that a block is larger than any memory.
+    # A value that fits no column is unknown: a damaged log may say that a block is larger than any memory.
     chosen = known.select("attribute_id", *_ALLOCATOR_FACTS).cast(types, strict=False)
     return ids.to_frame().join(chosen, on="attribute_id", how="left", maintain_order="left").drop("attribute_id")
 

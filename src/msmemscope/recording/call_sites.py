@@ -1,10 +1,10 @@
-"""Where in the program a block was allocated: what findings are grouped by.
+"""Where in the program a block was allocated: findings are grouped by it.
 
-A call site is the path through the program itself: the frames of its Python stack that belong neither to PyTorch, nor
-to Python's library, nor to msmemscope. Two allocations deep inside the same operator, called from the same lines, are of
-one site; the same helper called from two places is two sites. Installed libraries are part of the path; what is shown is
-the line of the program that called them, with theirs behind it. Without a Python stack the native stack takes its place if
-a function of the program is in it, else the outermost operator.
+A call site is the path through the program itself. It leaves out frames of PyTorch, of Python's library and of
+msmemscope. Two allocations deep inside one operator are of one site if the same lines called it. The same helper called
+from two places is two sites. Installed libraries are part of the path. The line of the program that called them is
+shown, with theirs behind it. Without a Python stack, the native stack takes its place if it has a function of the
+program. Else the outermost operator does.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _UNWINDING: Final = re.compile(
     r"torch::unwind|CapturedTraceback|gather_with_cpp|<unwind unsupported>|CachingAllocator|std::_Function_handler"
     r"|at::detail::empty_|TensorIteratorBase::|::create_out\(|::set_output_raw_strided\("
 )
-"""What stands innermost in each stack that torch takes itself, and between that and the operator."""
+"""The innermost frames of each stack that torch takes itself, and those between them and the operator."""
 
 
 def is_library_frame(line: str) -> bool:
@@ -82,12 +82,12 @@ def call_sites(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         recording: Where stacks and names are looked up.
-        blocks: Rows with STACK_COLUMNS. With `flags`, those of which nothing is known are named by what they are, where all of
-            them were there already when recording began.
+        blocks: Rows with STACK_COLUMNS. With `flags`, sites without any stack or operator get their own label if all
+            their blocks were there when recording began.
 
     Returns:
-        One row per different STACK_COLUMNS: these, `site` (the line to show, see `source_lines`), and `site_path`,
-        which identifies the site: the lines of the program and of its libraries from the innermost on.
+        One row per different STACK_COLUMNS: these, `site` (the line to show, see `source_lines`), and `site_path`. The
+        path identifies the site: the lines of the program and of its libraries from the innermost on.
     """
     stacks = blocks.select(STACK_COLUMNS).unique()
     python = _described(stacks["python_stack_id"], recording.python_stacks, _python_site)

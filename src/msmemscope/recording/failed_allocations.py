@@ -1,4 +1,4 @@
-"""Allocations that failed for lack of memory: their attempts, and what snapshots say of the device at that moment.
+"""Allocations that failed for lack of memory: their attempts, and the snapshots of the device at that moment.
 
 The driver's function can fail several times for one allocation: torch gives its cache back after the first time. Inside
 each attempt a snapshot is taken, right before its event; where torch gives up, it takes another one behind them.
@@ -31,12 +31,12 @@ _OF_DEVICE: Final = frozenset({"total", "free", "device_rate"})
 _IN_PIECES: Final = "halMemCreate"
 """Function of the driver by which a pool asks for physical memory piece by piece (expandable segments)."""
 _SAME_CALL: Final = ("thread_id", "device", "size", "name_id", "python_stack_id", "given_up_before")
-"""What the attempts of one allocation have in common."""
+"""The columns that all attempts of one allocation share."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SnapshotFigures:
-    """What a snapshot says of a device."""
+    """The figures of a snapshot about a device."""
 
     by_name: Mapping[str, float]
     """Whole numbers are bytes (`reserved`, `allocated`, `total`, `free`), the others percentages (`device_rate`,
@@ -46,13 +46,13 @@ class SnapshotFigures:
 
     @classmethod
     def of_failure(cls, recording: Recording, failure: Mapping[str, Any]) -> SnapshotFigures:
-        """Return what is known of the device at a failure.
+        """Return the known figures of the device at a failure.
 
         Args:
             recording: Of the process.
-            failure: A row of `failed_attempts`. The snapshot inside the last attempt has what was free then, before torch
-                gave back what it got for a part of the allocation. The one where torch gave up has what torch holds,
-                which is out of date inside.
+            failure: A row of `failed_attempts`. The snapshot inside the last attempt has the free bytes of that moment.
+                Torch gives back parts of the allocation only later. The snapshot where torch gave up has the bytes that
+                torch holds, which are out of date inside.
         """
         at_failure, given_up = (cls._of_snapshot(recording, failure[name]) for name in ("inside", "behind"))
         if not given_up.by_name:
@@ -69,32 +69,32 @@ class SnapshotFigures:
 
     @property
     def total_bytes(self) -> int | None:
-        """What the device has."""
+        """The memory of the device."""
         return self._bytes("total")
 
     @property
     def free_bytes(self) -> int | None:
-        """What of it was free, whoever used the rest."""
+        """The free part of it, whoever used the rest."""
         return self._bytes("free")
 
     @property
     def reserved_bytes(self) -> int | None:
-        """What the framework held."""
+        """The bytes that the framework held."""
         return self._bytes("reserved")
 
     @property
     def allocated_bytes(self) -> int | None:
-        """What of that its tensors used."""
+        """The part of them that its tensors used."""
         return self._bytes("allocated")
 
     @property
     def limit_bytes(self) -> int | None:
-        """What the process may have by that limit."""
+        """The bytes that the process may have by that limit."""
         return self._bytes("limit_bytes")
 
     @property
     def limit_used_bytes(self) -> int | None:
-        """What of it the process has."""
+        """The part of them that the process has."""
         return self._bytes("limit_used")
 
     def _bytes(self, name: str) -> int | None:
@@ -103,7 +103,7 @@ class SnapshotFigures:
 
 
 def is_in_pieces(function: str) -> bool:
-    """Whether what failed asks for memory in pieces: how much more would have been asked for is not known."""
+    """Whether the failed function asks for memory in pieces: how many more would have come is not known."""
     return function == _IN_PIECES
 
 
@@ -140,12 +140,16 @@ def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
         strings: Of STRING_SCHEMA, with the names of those.
 
     Returns:
-        EVENT_SCHEMA, one row per OOM event in sequence order, and: `call` (u32), the same for all attempts at one
-        allocation; `attempts` (how many those are) and `first_attempt`, the `sequence` of the first of them;
-        `function` (what failed, empty if not known); `inside` and `behind`, the attribute_id of the snapshots
-        (0 if there is none); `given_up_at` (u64), the snapshot with which torch gave up, null if there is none before
-        the next failure on the device; `is_served`, whether the same request was granted when it was made again, as
-        it is where an allocator gives its cache back in between: the program has seen no failure then.
+        EVENT_SCHEMA, one row per OOM event in sequence order, and:
+
+        - `call` (u32): the same for all attempts at one allocation.
+        - `attempts`, `first_attempt`: their number, and the `sequence` of the first.
+        - `function`: the one that failed, empty if not known.
+        - `inside`, `behind`: the attribute_id of the snapshots, 0 if there is none.
+        - `given_up_at` (u64): the snapshot with which torch gave up. Null if there is none before the next failure on
+          the device.
+        - `is_served`: whether the same request was granted when it was made again. An allocator that gives its cache
+          back in between gets that far; the program has seen no failure then.
     """
     texts = strings.select(name_id="id", name="text")
     is_failure = pl.col("kind") == EventKind.OOM
@@ -183,7 +187,10 @@ def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Adds what all attempts at one allocation have the same; `is_served`: the next block of the driver is the one asked for."""
+    """Adds the columns that all attempts at one allocation share.
+
+    `is_served`: the next block of the driver is the one that was asked for.
+    """
     place = ["thread_id", "device"]
     granted = events.filter((pl.col("kind") == EventKind.MALLOC) & (pl.col("pool") == Pool.HAL))
     granted = granted.select(*place, granted_at="sequence", granted_size="size")

@@ -1,4 +1,4 @@
-"""What of the program referred to blocks that were alive: chains of references, as the observed process found them."""
+"""The parts of the program that referred to live blocks: chains of references, as the observed process found them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def block_holders(recording: Recording) -> pl.DataFrame:
 
 
 def container_of(chain: pl.Expr) -> pl.Expr:
-    """Return what chains have in common that differ in indices, keys and numbers only."""
+    """Return the common part of chains that differ in indices, keys and numbers only."""
     return chain.str.replace_all(_BRACKETS, "[...]").str.replace_all(r"\d+", "#")
 
 
@@ -65,7 +65,7 @@ class Filling:
 
 
 def filling_blocks(blocks: pl.DataFrame) -> pl.Series:
-    """Tell which blocks lie in a container that says how much it takes, and that has not got more.
+    """Tell which blocks lie in a container that says how much it takes, and that does not hold more.
 
     Its entries can be tuples, dictionaries or objects of a few blocks each.
 
@@ -100,7 +100,7 @@ def filling_containers(blocks: pl.DataFrame) -> tuple[Filling, ...]:
 def _entries(blocks: pl.DataFrame) -> pl.DataFrame:
     """Return for each block: container, shown, entries, most, count (of the entries among these blocks), is_filling."""
     bound = rf"\[(?:[^\[\]]*{BEFORE_BOUND})?(?<entries>\d+){re.escape(BOUNDED_INDEX)}(?<most>\d+)\]"
-    # Of the entry itself, or of an object that is the entry; not of what that holds in turn.
+    # Of the entry itself, or of an object that is the entry; not of objects that it holds in turn.
     itself = rf"^(?<place>[^,]*?){bound}(?<field>(?:\[[^\[\],]*\])?)(?<rest>,.*)?$"
     in_object = rf"^(?<field>\w+(?:\.\w+|\[[^\[\],]*\])), from (?<place>[^,]*){bound}$"
     chains = blocks.select(
@@ -121,7 +121,7 @@ def _entries(blocks: pl.DataFrame) -> pl.DataFrame:
     counted = named.with_columns(
         count=pl.len().over("container", "field"), fields=pl.col("field").n_unique().over("container")
     )
-    # What has more fields is a container by itself, that may grow.
+    # An object with more fields is a container by itself, that may grow.
     is_filling = (pl.col("count") <= pl.col("most")) & (pl.col("fields") <= _MOST_FIELDS)
     return counted.select(
         "container", "shown", "entries", "most", "count", is_filling=is_filling.fill_null(value=False)
@@ -129,7 +129,7 @@ def _entries(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return what holds most of the blocks of each group.
+    """Return the holder of most of the blocks of each group.
 
     Args:
         blocks: `malloc_sequence`, `size` and the columns of the key.
@@ -137,8 +137,8 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         key: Columns that tell the groups.
 
     Returns:
-        One row per group with a known holder: the key and `held_by`, the newest of those chains that differ in indices
-        only and hold the most.
+        One row per group with a known holder: the key and `held_by`. Chains that differ in indices only count together;
+        `held_by` is the newest of those that hold the most.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (
@@ -155,7 +155,7 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
 def held_now_or_before(
     alive: pl.DataFrame, blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]
 ) -> pl.DataFrame:
-    """Return what holds most of the blocks of each group that are alive; where that is not known, what held those before them.
+    """Return the holder of most live blocks of each group; where that is not known, the holder of those before them.
 
     Args:
         alive: As `main_holders` takes them.
@@ -169,7 +169,7 @@ def held_now_or_before(
 
 
 def main_holder(blocks: pl.DataFrame) -> str:
-    """Return what holds most of some blocks: what the chains that hold them have in common; empty where none is known.
+    """Return the holder of most of some blocks: the common part of their chains; empty where none is known.
 
     Args:
         blocks: `malloc_sequence`, `size` and `held_by`.

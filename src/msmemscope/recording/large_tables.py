@@ -1,4 +1,4 @@
-"""Tables of many rows lie in files that are mapped into memory: what there is no memory for is read again from there.
+"""Tables of many rows lie in files that are mapped into memory: where memory is short, rows are read again from there.
 
 The files have no names, and are gone with their tables.
 """
@@ -39,7 +39,7 @@ def collected_table(schema: pl.Schema, row_count: int, pieces: Pieces) -> pl.Dat
     """
     row_bytes = sum(_numpy_type(kind).itemsize for kind in schema.values())
     if row_count > MOST_ROWS_IN_MEMORY and _has_room(row_count * row_bytes):
-        # Where files cannot be made, memory is what is left, and enough of it, maybe.
+        # Where files cannot be made, only memory is left, and maybe enough of it.
         with contextlib.suppress(OSError):
             return _in_files(schema, pieces())
     whole = pl.concat([schema.to_frame(), *pieces()])
@@ -61,7 +61,7 @@ def _in_files(schema: pl.Schema, pieces: Iterable[pl.DataFrame]) -> pl.DataFrame
     """Raises OSError where files cannot be made or have no room."""
     row_count = 0
     with contextlib.ExitStack() as opened:
-        # Without buffers: what is written comes in large parts, and what fails to be written is not tried again at the end.
+        # Without buffers: writes are large, and a write that fails is not tried again at the end.
         files = {name: opened.enter_context(tempfile.TemporaryFile(dir=_folder(), buffering=0)) for name in schema}
         for piece in pieces:
             row_count += piece.height

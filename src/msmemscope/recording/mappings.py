@@ -25,15 +25,15 @@ physical_sequence: the MALLOC of that memory; 0 if it is not known, or not there
 
 
 def mapped_ranges(events: pl.DataFrame, sequence: int) -> pl.DataFrame:
-    """Return what had memory right after an event, and what had been given back by then.
+    """Return the addresses that had memory right after an event, and those that had been given back by then.
 
     Args:
         events: EVENT_SCHEMA, at least MAPPED and UNMAPPED.
         sequence: The event.
 
     Returns:
-        RANGE_SCHEMA, by address. What was unmapped, and never mapped while it was recorded, has no known size and is
-        left out.
+        RANGE_SCHEMA, by address. Addresses that were unmapped, and never mapped while it was recorded, have no known
+        size and are left out.
     """
     changes = events.filter(pl.col("kind").is_in([EventKind.MAPPED, EventKind.UNMAPPED])).select(
         "sequence", "address", is_mapped=pl.col("kind") == EventKind.MAPPED, extra="extra", size="size"

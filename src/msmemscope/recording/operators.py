@@ -1,9 +1,9 @@
-"""Operators in their order: which ones there were, which events happened inside them, and what lies between two events.
+"""Operators in their order, the events inside them, and the operators between two events.
 
-An operator is an outermost one of its thread: what runs inside it (nested operators, kernels) belongs to it. A start
-and an end belong together if they have the same name, are on one thread, and only whole operators lie between them.
-An operator whose end is missing (the program threw out of it, or was killed) lasts until the next operator begins or
-ends on its thread. An end without a start ends nothing. Allocations, frees and accesses outside of operators are no
+An operator is an outermost one of its thread: nested operators and kernels inside it belong to it. A start and an end
+belong together if they have the same name, are on one thread, and only whole operators lie between them. The end is
+missing where the program threw out of the operator, or was killed. Then it lasts until the next operator begins or ends
+on its thread. An end without a start ends nothing. Allocations, frees and accesses outside of operators are no
 operators.
 
 Time is counted in rows of the event table, which is in sequence order.
@@ -31,7 +31,7 @@ NOWHERE: Final = -1
 _STARTS: Final = (EventKind.ATEN_START, EventKind.ATB_START)
 _ENDS: Final = (EventKind.ATEN_END, EventKind.ATB_END)
 _DEEPEST_NESTING: Final = 64
-"""As many levels as the recorder writes; also what bounds the work on damaged input."""
+"""As many levels as the recorder writes; this also bounds the work on damaged input."""
 _PIECE_ROWS: Final = 1 << 20
 """Events that are looked at together, so that few arrays are as long as the recording."""
 
@@ -59,8 +59,8 @@ class Operators:
 class DeviceOrder:
     """The operators of one device, numbered from 1 in the order in which they began.
 
-    An operator is one of a device if its start names the device, or if memory of the device was allocated, freed or
-    accessed inside it; so one operator can be in the order of several devices.
+    An operator is one of a device if its start names the device. It is one also if memory of the device was allocated,
+    freed or accessed inside it. So one operator can be in the order of several devices.
     """
 
     operators: Operators
@@ -81,24 +81,24 @@ class DeviceOrder:
     def owners_of(self, rows: IntegerArray) -> IntegerArray:
         """Returns the number of the operator that each allocation or free belongs to, 0 before the first operator.
 
-        That is the one that the row is inside of; for a row outside of operators, the last one that began before it:
-        what Python frees when a name goes out of scope was decided right after that operator.
+        That is the one that the row is inside of. For a row outside of operators, it is the last one that began before
+        it. Python frees a block when a name goes out of scope, so right after that operator.
         """
         return self._last_up_to(rows)
 
     def first_after(self, rows: IntegerArray) -> IntegerArray:
         """Returns the number of the first operator that is strictly after each row.
 
-        That is the one after the operator that the row is inside of; for a row outside of operators, the first one
-        that begins after it.
+        That is the one after the operator that the row is inside of. For a row outside of operators, it is the first
+        one that begins after it.
         """
         return self._last_up_to(rows) + 1
 
     def last_before(self, rows: IntegerArray) -> IntegerArray:
         """Returns the number of the last operator that is strictly before each row.
 
-        That is the one before the operator that the row is inside of; for a row outside of operators, the last one
-        that began before it, whether or not it still runs on another thread.
+        That is the one before the operator that the row is inside of. For a row outside of operators, it is the last
+        one that began before it, even if it still runs on another thread.
         """
         result = self._last_up_to(rows)
         result[self.operators.of_row[rows] != NOWHERE] -= 1
@@ -185,8 +185,8 @@ def order_of_device(operators: Operators, device: int, rows: IntegerArray) -> De
 def _matched(thread: IntegerArray, label: IntegerArray, is_start: MaskArray) -> MaskArray:
     """Tells which starts and ends belong together.
 
-    A start right before an end of its name is a pair. Taking pairs away brings those together that enclose them, so
-    there are as many rounds as operators are nested deep, each over what is left.
+    A start right before an end of its name is a pair. Without these pairs, the start and end around each of them meet.
+    So there are as many rounds as operators are nested deep.
     """
     is_matched = np.zeros(len(thread), np.bool_)
     left = np.arange(len(thread))

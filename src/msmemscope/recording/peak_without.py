@@ -1,7 +1,7 @@
-"""What the peak of a pool would be without some of its blocks, or without a block for a part of its life.
+"""The peak of a pool without some of its blocks, or without a block for a part of its life.
 
-A block that is absent from one moment to another is not in use from right after the event of the first until right before
-that of the second; everything else stays as it was.
+A block can be absent from one moment to another. Then it is not in use from right after the event of the first until
+right before that of the second. Everything else stays as it was.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def peaks_without(blocks: pl.DataFrame, removed: pl.DataFrame) -> tuple[int, int
     out = byte_changes(removed, "group")
     if out.is_empty():
         return use.peak_bytes, use.peak_bytes, {}
-    # Between two changes of what is left out, only the highest total matters.
+    # Between two changes of the removed blocks, only the highest total matters.
     moments = out["sequence"].to_numpy()
     cuts = np.searchsorted(use.moments, moments) + 1
     highest = np.maximum.reduceat(use.in_use, np.concatenate(([0], cuts)))
@@ -62,7 +62,7 @@ def saved_bytes(use: MemoryUse, sizes: Bytes, begins: Numbers, ends: Numbers) ->
     highest_until = np.maximum.accumulate(use.in_use)
     highest_from = np.maximum.accumulate(use.in_use[::-1])[::-1]
     highest_before = highest_until[np.searchsorted(use.moments, begins, side="left")]
-    # What holds at the end is what the last event up to it left behind, with the block.
+    # The total at the end is the one after the last event up to it, with the block.
     held = np.searchsorted(use.moments, ends, side="right")
     # If the peak is not reached outside, it is reached inside, and there the block is missing. (Without an absence
     # outside is everywhere.)
@@ -79,7 +79,7 @@ def peak_with_absences(use: MemoryUse, sizes: Bytes, begins: Numbers, ends: Numb
         begins: As for `saved_bytes`.
         ends: Likewise.
     """
-    # There may be more of them than changes of the pool: what is not needed any more makes room for the next.
+    # There may be more of them than changes of the pool: each makes room for the next.
     is_absence = ends > begins
     moments = np.concatenate([use.moments, begins[is_absence], ends[is_absence]])
     order = np.argsort(moments, kind="stable")

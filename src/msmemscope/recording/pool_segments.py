@@ -1,7 +1,7 @@
 """Which blocks of the driver are the reserve of a memory pool.
 
-A pool takes large blocks from the driver and hands out parts of them. Such a block is judged by what the pool hands
-out, not by itself: otherwise the growth of a pool's reserve would be told of twice.
+A pool takes large blocks from the driver and hands out parts of them. Such a block is judged by the pool's own blocks,
+not by itself. Otherwise the growth of a pool's reserve would be reported twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
         placed: All blocks of the process, as `step_bounds.with_steps` returns them.
         events: Of the process.
     """
-    # What is alive at that moment does not overlap.
+    # Blocks that are alive at that moment do not overlap.
     of_driver = placed.filter(
         (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0) & (pl.col("last_end") == pl.col("ended"))
     )
@@ -34,10 +34,12 @@ def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
 def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
     """Tell which blocks of the driver hold blocks of a pool.
 
-    A block of the driver is a pool's if a block of a pool lay in it while both were alive (those that are there when
-    collection begins are told of in any order), or, for physical memory that
-    is mapped elsewhere (its address is a handle), if the next that its thread told of a pool's reserve is a growth by
-    the block and those that follow it.
+    There are two signs that a block of the driver is a pool's:
+
+    - A block of a pool lay in it while both were alive. Blocks that are there when collection begins are told of in any
+      order.
+    - It is physical memory that is mapped elsewhere, so its address is a handle. Then the next report of its thread
+      about a pool's reserve is a growth by the block and those that follow it.
 
     Args:
         driver_blocks: Rows of `recording.BLOCK_SCHEMA` of the driver's pool that were alive at one same moment.
@@ -115,7 +117,7 @@ def _precedes_growth(driver_blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Se
 
 
 def reported_reserves(events: pl.DataFrame, device: int, sequence: int) -> pl.DataFrame:
-    """Return what each pool of a device reported last, up to an event, that it holds of the driver's memory.
+    """Return each pool's last report, up to an event, of the driver's memory that it holds on a device.
 
     Returns:
         `pool` and `reserved_bytes`; pools that never did are left out.

@@ -1,4 +1,4 @@
-"""What analyses work on: one process, whatever its facts were read from."""
+"""The input of analyses: one process, whatever its facts were read from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STEP_RANGE_NAME: Final = "step start"
 
 
 class StepSource(str, Enum):
-    """Where the steps of a program are taken from; the value is how people are told of it."""
+    """Where the steps of a program are taken from; the value is the word for people."""
 
     CALLS = "msmemscope.step()"
     RANGES = 'mstx ranges "step start"'
@@ -58,12 +58,12 @@ class StepSource(str, Enum):
 
     @property
     def is_implied(self) -> bool:
-        """Whether the program said nothing of steps, and they were taken from what it does."""
+        """Whether the program did not report steps, and they were taken from its behaviour."""
         return self in {StepSource.OPTIMIZER, StepSource.MODULE}
 
     @property
     def words(self) -> str:
-        """What its steps are, for people: a server has none, and yet each call of its model is taken for one."""
+        """The word for its steps, for people: a server has none, and yet each call of its model is taken for one."""
         return "calls of the model" if self is StepSource.MODULE else f"taken from {self.value}"
 
 
@@ -71,13 +71,13 @@ class StepSource(str, Enum):
 class Recording:
     """Everything that analyses need of one process, whatever it was read from.
 
-    What an input does not have is absent from the tables (0 or null, as their schemas say).
+    Facts that an input does not have are absent from the tables (0 or null, as their schemas say).
     """
 
     source: str
     """The path that was read, for messages."""
     form: str
-    """What it is: `event log`, `csv`, `db`, `torch snapshot`."""
+    """Its format: `event log`, `csv`, `db`, `torch snapshot`."""
     process_id: int
     """The process, 0 if the input does not say."""
     events: pl.DataFrame
@@ -91,13 +91,13 @@ class Recording:
     native_stacks: pl.DataFrame
     """STRING_SCHEMA: one frame per line, innermost first, by `native_stack_id`."""
     coverage: tuple[str, ...]
-    """What was lost before it could be read, one line each; what an answer lacks, its own coverage says."""
+    """The losses before it could be read, one line each. The coverage of an answer says what the answer lacks."""
     problems: tuple[str, ...]
-    """What was skipped and why, one line each, with line numbers where there are lines."""
+    """The parts that were skipped and why, one line each, with line numbers where there are lines."""
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the recording noted about itself, by key (native/FORMAT.md); dumps have those of the place of the process."""
+    """Notes of the recording about itself, by key (native/FORMAT.md); dumps have those of the place of the process."""
     attributes: pl.DataFrame = field(default_factory=ATTRIBUTE_SCHEMA.to_frame)
-    """ATTRIBUTE_SCHEMA: what is known of events beyond the columns of `events`, by their `attribute_id`."""
+    """ATTRIBUTE_SCHEMA: facts of events beyond the columns of `events`, by their `attribute_id`."""
 
     source_texts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """The text of lines of the program, by file and number, as they were at the end of the run; of those that are known."""
@@ -111,14 +111,14 @@ class Recording:
     def steps(self) -> pl.DataFrame:
         """The steps of the program, a table of STEP_SCHEMA; `step_source` says where they are taken from.
 
-        A program reports steps by `msmemscope.step()` or by mstx ranges named `step start`; where it did both, the one
+        A program reports steps by `msmemscope.step()` or by mstx ranges named `step start`. Where it did both, the one
         that it used first counts and the other is ignored. A call of `step()` ends the step of its number: it begins
-        behind the call before it, the first one with the process. A range is a step of its own device; ranges are
-        counted from 1 over all devices of the process, in the order in which they begin. A range within another one of
-        its device is part of that step and no step of its own; ranges that overlap without that are steps, each.
+        behind the call before it, the first one with the process. A range is a step of its own device. Ranges are
+        counted from 1 over all devices of the process, in the order of their begins. A range within another one of its
+        device is part of that step. Ranges that only overlap are steps, each.
 
-        Of a program that reports none, steps end where an optimizer has stepped, else where the outermost module's forward
-        has ended; of the latter those before an optimizer's first step are steps of nothing.
+        Where a program reports none, steps end where an optimizer has stepped. Without an optimizer they end with the
+        forward of the outermost module. Forwards before an optimizer's first step are no steps.
 
         Both bounds are part of the step. `end_sequence` is null for a range that never ended.
         """
@@ -161,9 +161,13 @@ class Recording:
             device: Its name: `npu:0`, `cuda:1`, `cpu`; None for all.
 
         Returns:
-            In sequence order: `sequence`, `timestamp_ns`, `device`, `pool` (words), and bytes: `in_use_bytes`;
-            `requested_bytes`, what was asked for of them; `waiting_bytes`, freed while other streams still used them;
-            `reserved_bytes`, what the pool has from the driver. Null where the recording does not say.
+            In sequence order: `sequence`, `timestamp_ns`, `device`, `pool` (words), and bytes, null where the recording
+            does not say.
+
+            - `in_use_bytes`
+            - `requested_bytes`: the part of them that was asked for.
+            - `waiting_bytes`: freed while other streams still used them.
+            - `reserved_bytes`: the bytes that the pool has from the driver.
 
         Raises:
             ConfigurationError: If there is no such pool or device here.
@@ -236,7 +240,7 @@ class Recording:
             settings: `KEY:VALUE,...` as the environment variable of the allocator has them; by default those that were
                 recorded with.
             recorded_settings: With which the recording was made, as far as it does not show them.
-            capacity_bytes: What the device has for the allocator; None for no limit.
+            capacity_bytes: The memory of the device for the allocator; None for no limit.
 
         Returns:
             `devices`, each with what was `recorded` and `replayed`: peaks, segments, retries, the first failure.
@@ -273,7 +277,7 @@ class Recording:
 
 
 _IMPLIED_SOURCES: Final = {"optimizer": StepSource.OPTIMIZER, "module": StepSource.MODULE}
-"""What the attribute `step_source` of the event log stands for, the better one first."""
+"""The meanings of the attribute `step_source` of the event log, the better one first."""
 
 
 STEP_KINDS: Final = (EventKind.STEP, EventKind.RANGE_START, EventKind.RANGE_END, EventKind.IMPLIED_STEP)

@@ -1,4 +1,4 @@
-"""Schemas of the tables: what one row is, and the columns with their types and units."""
+"""Schemas of the tables: the meaning of a row, and the columns with their types and units."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ name_id, name: outermost operator at the MALLOC; 0 and null outside of operators
 attribute_id: of ATTRIBUTE_SCHEMA, 0 if none.
 python_stack_id, native_stack_id, thread_id: of the MALLOC.
 free_thread_id, free_python_stack_id, free_native_stack_id: of the FREE, null if none was seen.
-returned_sequence: the event from which on its memory can be handed out again, null if there is none: the FREE, or the
-    FREE_COMPLETED behind it where a recording has such (other streams may use a block longer than its owner).
-requested_bytes: what was asked for, of which `size` is what the allocator made.
-stream_id, pool_id: the stream that it was allocated for, and the part of the allocator that it is from (`0/0` is the common
-    one, others belong to graphs or were made by the program).
-The last three are null where the recording does not have them: snapshots of torch do.
+returned_sequence: the event from which on its memory can be handed out again, null if there is none. It is the FREE, or
+    the FREE_COMPLETED behind it where a recording has such: other streams may use a block longer than its owner.
+requested_bytes: the bytes that were asked for; the allocator made `size` of them.
+stream_id, pool_id: the stream that it was allocated for, and the part of the allocator that it is from. `0/0` is the
+    common part; others belong to graphs or were made by the program. The last three are null where the recording does
+    not have them: snapshots of torch do.
 """
 
 STRING_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "text": pl.String()})

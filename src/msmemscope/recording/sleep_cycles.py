@@ -1,8 +1,8 @@
 """When a program puts its device memory to sleep, and when it wakes it.
 
-The functions of the sleep modes that are known (`capture/frameworks`) are recorded as mstx ranges `sleep` and `wake_up`; a
-program can say the same itself, by mstx ranges or marks, or by `msmemscope.RecordFunction`, named `sleep`, `wake` or
-`wake_up`.
+The functions of the known sleep modes (`capture/frameworks`) are recorded as mstx ranges `sleep` and `wake_up`. A
+program can say the same itself, by mstx ranges or marks, or by `msmemscope.RecordFunction`. The names are `sleep`,
+`wake` or `wake_up`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ CYCLE_SCHEMA: Final = pl.Schema(
 )
 """One row per sleep, numbered from 1.
 
-begin_sequence: the event with which the sleep begins. asleep_sequence: that with which it is complete: its end, or that of
-   the last one of several that follow each other without a wake, as those that are nested.
+begin_sequence: the event with which the sleep begins. asleep_sequence: that with which it is complete: its end. Of
+   several without a wake between them, as those that are nested, the end of the last one.
 wake_sequence, awake_sequence: with which the first wake behind it begins, and the last one before the next sleep ends; null
    if none came.
 """
@@ -109,7 +109,7 @@ def sleep_phases(recording: Recording) -> pl.DataFrame:
     calls = named.filter(pl.col("kind") == EventKind.FUNCTION_CALL).select(
         "is_sleep", begin_ns="timestamp_ns", end_sequence="sequence"
     )
-    # A call is recorded when it returns: what came before its begin is what was recorded with an earlier time.
+    # A call is recorded when it returns: events before its begin are those with an earlier time.
     is_moment = recording.events["kind"] != EventKind.FUNCTION_CALL
     moments = recording.events.filter(is_moment).select("sequence", "timestamp_ns")
     times = np.maximum.accumulate(moments["timestamp_ns"].to_numpy())

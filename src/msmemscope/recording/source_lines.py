@@ -1,9 +1,8 @@
 """The line of a program that an allocation is to be shown under.
 
-An allocation happens deep inside PyTorch; what its author wants to see is the innermost
-line of their own. That is the innermost frame whose file belongs neither to PyTorch, nor
-to Python's own library, nor to msmemscope, nor to an installed library, whose line is shown
-behind it: `train.py(41): main, in accelerate/optimizer.py(186): step`.
+An allocation happens deep inside PyTorch; its author wants to see the innermost line of their own. That is the
+innermost frame outside of PyTorch, of Python's own library, of msmemscope and of installed libraries. The line of an
+installed library is shown behind it: `train.py(41): main, in accelerate/optimizer.py(186): step`.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def foreign_part(file: str) -> str | None:
     return None if match is None else match[0]
 
 
-# What was installed; and code that it makes from text, as the start of a process by multiprocessing.
+# Installed files; and code that they make from text, as the start of a process by multiprocessing.
 _LIBRARY_FILE = re.compile(r"(?:.*/)?(?:site|dist)-packages/|<string>$")
 _COMMAND_FILE = re.compile(r"/bin/[^/.]+$")
 """End of the path of an installed command, whose only line calls the library that it belongs to."""
 
-# What of our own package runs inside a program, wherever it is installed.
+# Our own files that run inside a program, wherever the package is installed.
 _OUR_FILE = re.compile(
     r"/msmemscope/(?:(?:capture|bootstrap|integrations)/|(?:__init__|describe|tracer|watcher)[.]py$)"
 )

@@ -21,7 +21,7 @@ Sequences: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 WARM_UP_STEPS = 1
-"""Steps at the beginning that no analysis judges: what a program sets up once, it sets up there."""
+"""Steps at the beginning that no analysis judges: a program sets itself up in them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +105,12 @@ def with_steps(blocks: pl.DataFrame, bounds: ProcessSteps) -> pl.DataFrame:
         bounds: Of the same process.
 
     Returns:
-        The blocks and four columns (i64): `step` that the block was allocated in, 0 before the first; `first_end` and
-        `last_end`, the first and the last step at whose end it was alive, with `last_end` 0 if there is none; `ended`,
-        the last step that has ended. A free after that is too late for `last_end`.
+        The blocks and four columns (i64).
+
+        - `step`: the step that the block was allocated in, 0 before the first.
+        - `first_end`, `last_end`: the first and the last step at whose end it was alive. `last_end` is 0 if there is
+          none.
+        - `ended`: the last step that has ended. A free after that is too late for `last_end`.
     """
     columns = {name: np.zeros(blocks.height, dtype=np.int64) for name in ("step", "first_end", "last_end", "ended")}
     allocated = blocks["malloc_sequence"].to_numpy()

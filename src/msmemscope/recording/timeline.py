@@ -1,4 +1,4 @@
-"""How much was in use when, where that was the most, and which blocks were in use then.
+"""Bytes in use over time, their peaks, and the blocks in use at the peaks.
 
 All running totals of bytes in use are made here.
 """
@@ -27,7 +27,7 @@ _POOL = ["device", "pool"]
 
 @dataclasses.dataclass(frozen=True)
 class MemoryUse:
-    """The running total of some blocks: what is in use before the first of its changes, and after each."""
+    """The running total of some blocks: the bytes in use before the first of its changes, and after each."""
 
     moments: Numbers
     """Of each change, ascending: sequence numbers, or rows of events."""
@@ -59,7 +59,7 @@ class MemoryUse:
         return int(self.moments[self.in_use[1:].argmax()]) if len(self.moments) else 0
 
     def after(self, moments: Numbers) -> Bytes:
-        """Return what is in use right after moments."""
+        """Return the bytes in use right after moments."""
         in_use: Bytes = self.in_use[np.searchsorted(self.moments, moments, side="right")]
         return in_use
 
@@ -68,11 +68,11 @@ class MemoryUse:
 
         Args:
             begins: The first moment of each stretch.
-            ends: The last one; of a stretch without a change, what is in use at its begin is both.
+            ends: The last one. Of a stretch without a change, the bytes in use at its begin are both.
         """
         first = np.searchsorted(self.moments, begins, side="left")
         last = np.maximum(np.searchsorted(self.moments, ends, side="right"), first)
-        # Every second part is what lies between two stretches. One more value, so that a stretch may end behind the last.
+        # Every second part lies between two stretches. One more value, so that a stretch may end behind the last.
         cuts = np.column_stack([first, last + 1]).ravel()
         values = np.append(self.in_use, self.in_use[-1])
         return np.minimum.reduceat(values, cuts)[::2], np.maximum.reduceat(values, cuts)[::2]
@@ -139,7 +139,7 @@ def byte_changes(blocks: pl.DataFrame, *columns: str, **either: tuple[str, str])
 
 
 def running_total(change: pl.Expr, *pools: str) -> pl.Expr:
-    """Return what is in use after each of many changes of several pools.
+    """Return the bytes in use after each of many changes of several pools.
 
     Args:
         change: Bytes, in sequence order.
@@ -154,7 +154,7 @@ def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def memory_timeline(recording: Recording) -> pl.DataFrame:
-    """Return what each pool had in use and in reserve after each of its changes.
+    """Return the bytes that each pool had in use and in reserve after each of its changes.
 
     Returns:
         `sequence`, `device`, `pool`, `in_use_bytes`, `requested_bytes`, `waiting_bytes`, `reserved_bytes`, see
@@ -164,7 +164,7 @@ def memory_timeline(recording: Recording) -> pl.DataFrame:
     types = pl.Schema({"sequence": pl.UInt64(), **{name: blocks.schema[name] for name in _POOL}})
     parts = [byte_changes(blocks, *_POOL, "requested_bytes").rename({"change": "in_use_bytes"})]
     parts[0] = parts[0].with_columns(
-        requested_bytes=pl.col("requested_bytes") * pl.col("in_use_bytes").sign()  # what begins, and what ends
+        requested_bytes=pl.col("requested_bytes") * pl.col("in_use_bytes").sign()  # begins, and ends
     )
     waiting = blocks.filter(
         pl.col("free_sequence").is_not_null() & pl.col("returned_sequence").ne_missing(pl.col("free_sequence"))
@@ -219,7 +219,7 @@ def totals_at(blocks: pl.DataFrame, moments: pl.Series, *key: str) -> pl.DataFra
         .agg(pl.col("size_bytes", "block_count").sum())
         .sort(*key, "moment")
     )
-    # What holds from one change of a group's total to the next, at each of the moments in between.
+    # The total of a group from one change to the next, at each of the moments in between.
     return (
         changes.with_columns(
             running_total(pl.col("size_bytes", "block_count"), *key),
@@ -240,8 +240,8 @@ def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
         blocks: A table of `BLOCK_SCHEMA`.
 
     Returns:
-        One row per device and pool that has blocks, ordered by them: `device`, `pool`,
-        `peak_bytes` (i64), `sequence` (u64: the first event with that much in use).
+        One row per device and pool that has blocks, ordered by them. The columns are `device`, `pool`, `peak_bytes`
+        (i64) and `sequence` (u64: the first event with that much in use).
     """
     lives = blocks.select(*_POOL, "malloc_sequence", "free_sequence", "size").partition_by(_POOL, as_dict=True)
     uses = {pool: MemoryUse.of(part) for pool, part in lives.items()}

@@ -50,7 +50,7 @@ class _Converter:
     def __init__(self) -> None:
         self.stacks: dict[str, set[int]] = {column: set() for column in _STACKS}
         self.device = DEVICE_NONE
-        """Of the object around the one that is converted, where that names none."""
+        """Of the object around the converted one, if that has none itself."""
 
     def plain(self, value: object) -> Any:
         if isinstance(value, pl.DataFrame):
@@ -61,7 +61,7 @@ class _Converter:
             return value.sentence
         if dataclasses.is_dataclass(value):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            # A column by itself is what analyses hand on to each other: it can name every block of a run.
+            # Analyses hand single columns on to each other: such a column can name every block of a run.
             return self._object({name: one for name, one in fields.items() if not isinstance(one, pl.Series)})
         if isinstance(value, Mapping):
             return self._object({str(key): item for key, item in value.items()})

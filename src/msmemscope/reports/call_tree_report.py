@@ -1,7 +1,7 @@
 """The call tree of a process as lines, one tree per pool.
 
-A line that stands below another one without a mark of its own was called by it, and by nothing else: chains of calls do
-not move to the right.
+A line without a mark of its own was called by the line above it, and by nothing else. So chains of calls do not move to
+the right.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _prefixes(rows: list[dict[str, Any]], guides: tuple[str, ...]) -> list[str]:
         siblings.setdefault(row["parent"], []).append(row["line"])
     prefixes: list[str] = []
     below: list[str] = []
-    """What the lines under each line begin with."""
+    """The beginning of the lines under each line."""
     for row in rows:
         line, parent = row["line"], row["parent"]
         outer = "" if parent is None else below[parent]

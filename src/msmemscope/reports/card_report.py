@@ -1,4 +1,4 @@
-"""The report on what the memory of a whole device went into."""
+"""The report on the parts of the memory of a whole device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BESIDE: Final = (Part.UNRECORDED.value, Part.OTHERS.value, Part.HOST.value)
 
 
 def render_card(found: CardResult, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> None:
-    """Write what memory of each device went into, what grew, and which lines asked for what modules have.
+    """Write the parts of the memory of each device, those that grew, and the lines that asked for memory of modules.
 
     Args:
         found: By `analysis.card.account_for_card`.
@@ -81,7 +81,7 @@ def _write_device(found: CardResult, device: int, writer: ReportWriter) -> None:
 
 
 def _words(part: str, name: str, device: int) -> str:
-    """What people are told of a part."""
+    """The name of a part, for people."""
     if part == Part.MODULE.value:
         return f"{name}, a module of {names_of(device).runtime}"
     return {
@@ -95,7 +95,7 @@ def _words(part: str, name: str, device: int) -> str:
 
 
 def _grown(part: str, name: str, device: int) -> str:
-    """What people are told of a part that grows; of a pool all that it has."""
+    """The name of a part that grows, for people; of a pool all its memory."""
     return f"the pool {name}" if part == Part.POOL.value else _words(part, name, device)
 
 

@@ -1,4 +1,4 @@
-"""The report on a comparison of two runs: peaks, and the largest differences with where they come from."""
+"""The report on a comparison of two runs: peaks, and the largest differences with their origins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_DIFFERENCES: Final = 10
 OUTSIDE: Final = "(outside of operators and kernels)"
-"""Name of what belongs to none."""
+"""Name of memory that belongs to none."""
 _ABSENT: Final = "-"
 _ALIKE: Final = "Operators and kernels allocated and freed alike while they ran"
 
@@ -25,7 +25,7 @@ _ALIKE: Final = "Operators and kernels allocated and freed alike while they ran"
 def render_comparison(
     comparison: Comparison, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what differs.
+    """Write the differences.
 
     Args:
         comparison: By `analysis.comparison.compare`.
@@ -93,7 +93,8 @@ def _differences(writer: ReportWriter, groups: pl.DataFrame, counts: str, sites:
 def largest_differences(comparison: Comparison) -> pl.DataFrame:
     """Sums up the rows of one name, device and call site; the largest differences first, those without any left out.
 
-    What belongs to no operator or kernel is a row of its own: the differences of a device sum to that of its totals.
+    Memory that belongs to no operator or kernel is a row of its own: the differences of a device sum to that of its
+    totals.
     """
     groups = comparison.rows.group_by("name", "device", "site", maintain_order=True).agg(
         pl.col("difference_bytes", "base_bytes", "compare_bytes").sum(),
@@ -114,7 +115,8 @@ def largest_differences(comparison: Comparison) -> pl.DataFrame:
 def comparison_json(comparison: Comparison) -> str:
     """Returns the comparison as one JSON object.
 
-    `peaks`, `differences` (by name and call site), `peak_parts` (what is in use at the peaks), `remarks`, `coverage`.
+    `peaks`, `differences` (by name and call site), `peak_parts` (the memory in use at the peaks), `remarks`,
+    `coverage`.
     """
     content: dict[str, Any] = {
         "peaks": [

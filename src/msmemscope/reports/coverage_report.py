@@ -1,4 +1,4 @@
-"""What an answer covers: why there is none, or what it leaves out."""
+"""The coverage of an answer: why there is none, or what it leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory is made of, as the summary at the end of a run shows it: a tree of owners per pool, and the ledger."""
+"""The parts of memory in the summary at the end of a run: a tree of owners per pool, and the ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST_PARTS: Final = 8
 """Parts of one node that are listed by name."""
 DEEPEST: Final = 6
-"""Levels of the tree that are shown; what lies deeper is part of its node."""
+"""Levels of the tree that are shown; deeper parts count for their node."""
 
 _WORDS: Final = {
     MODEL_WEIGHT: "weights",
@@ -83,7 +83,7 @@ class _Line:
 
 
 def owner_ranking(pool: PoolDecomposition) -> Ranking:
-    """Return what owners hold of a pool at its peak, the largest first: the leaves of the tree, without their branches."""
+    """Return the bytes of owners in a pool at its peak, the largest first: the leaves of the tree, without branches."""
     lines = list(_Tree(pool.nodes).lines())
     leaves = [
         Share(line.label, line.size_bytes, line.block_count)
@@ -97,12 +97,12 @@ def print_decomposition(decomposition: Decomposition, console: Console, *, with_
     """Write the section.
 
     Args:
-        decomposition: What to say.
+        decomposition: The decomposition to write.
         console: Where to write it; labels are cut to its width.
         with_modules: Whether weights are listed by module.
     """
     for pool in decomposition.pools:
-        # What the driver's memory of a device is made of stands in the ledger.
+        # The ledger has the parts of the driver's memory of a device.
         if not (pool.pool == Pool.HAL and pool.device >= 0):
             _print_pool(pool, console, with_modules=with_modules)
     for device in sorted({pool.device for pool in decomposition.pools if pool.device >= 0}):
@@ -185,7 +185,7 @@ class _Tree:
             parts.sort(key=lambda node: (-node.size_bytes, node.path))
 
     def lines(self) -> Iterator[_Line]:
-        """Yields the lines, the largest parts first, without what all owners begin with."""
+        """Yields the lines, the largest parts first, without the beginning that all owners share."""
         roots = self._parts.get(None, [])
         if len(roots) != 1:
             yield from self._lines_of(roots, 0)

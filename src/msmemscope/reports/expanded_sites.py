@@ -1,4 +1,4 @@
-"""Call sites with the frames that called them: what a table shows of a site when more than its line is asked for."""
+"""Call sites with the frames that called them: a table shows these when more than a site's line is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line of a run in which nothing was found: what was not judged, and what was looked for."""
+"""The first line of a run without findings: the subjects that were not judged, and those that were looked for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _MOST_EXPLAINED: Final = 2
 def not_judged(
     processes: Sequence[ProcessSummary], not_observed: Sequence[NotJudged] = (), but: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return what was not judged in some processes, one sentence each: what keeps a summary from saying that nothing was found.
+    """Return what was not judged in some processes, one sentence each.
+
+    These keep a summary from saying that nothing was found.
 
     Args:
         processes: All of a run. One that had too little memory for a leak that is worth a verdict does not count.
@@ -46,11 +48,11 @@ def not_judged(
 
 
 def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]) -> str:
-    """Return the first line where there is no verdict: what was not judged, or that nothing was found; and what was looked at.
+    """Return the first line where there is no verdict: what was not judged, or "nothing found"; and what was looked at.
 
     Args:
         processes: All of a run.
-        unknown: What `not_judged` returns of them.
+        unknown: The result of `not_judged` for them.
     """
     events = counted(sum(process.event_count for process in processes), "event")
     of = "1 process" if len(processes) == 1 else f"{len(processes)} processes"
@@ -63,7 +65,7 @@ def without_findings(processes: Sequence[ProcessSummary], unknown: Sequence[str]
 
 
 def what_steps_are(processes: Sequence[ProcessSummary]) -> str:
-    """Return what is called a step where the program has none and calls of its model are taken for them; empty elsewhere.
+    """Return the word for a step where calls of the model are taken for steps; empty elsewhere.
 
     Args:
         processes: All of a run.
@@ -80,13 +82,13 @@ def what_steps_are(processes: Sequence[ProcessSummary]) -> str:
 
 
 def grown_and_no_leak(processes: Sequence[ProcessSummary]) -> tuple[str, ...]:
-    """Return what grew in some processes and is no leak, as where its backward pass has not run: one sentence each."""
+    """Return growth in some processes that is no leak, as where its backward pass has not run: one sentence each."""
     found = [one for process in processes if process.leaks for one in process.leaks.explained]
     return tuple(dict.fromkeys(found))[:_MOST_EXPLAINED]
 
 
 def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:
-    """What was looked for in some processes in which nothing was found."""
+    """The subjects that were looked for in some processes without findings."""
     looked = []
     judged = [process.leaks.step_leaks for process in processes if process.leaks and process.judges_leaks]
     if judged:

@@ -1,4 +1,4 @@
-"""Whether what was recorded fits in devices of other sizes: the verdict first, then the worst process."""
+"""Whether the recorded program fits in devices of other sizes: the verdict first, then the worst process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_FAILURES: Final = 10
 
 @dataclasses.dataclass(frozen=True)
 class FittedProcess:
-    """What one process needs."""
+    """The need of one process."""
 
     process_id: int
     place: Place
@@ -29,12 +29,12 @@ class FittedProcess:
 
     @property
     def name(self) -> str:
-        """What it is called in a row."""
+        """Its name in a row."""
         return f"process {self.process_id}" if self.place.rank is None else f"rank {self.place.rank}"
 
 
 def render_fits(processes: Sequence[FittedProcess], out: IO[str], *, width: int | None = None) -> None:
-    """Write what fits where.
+    """Write which processes fit where.
 
     Args:
         processes: Those with an answer, the worst first; at least one.

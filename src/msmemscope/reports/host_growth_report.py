@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msmemscope.reports.report_text import ReportWriter
 
 KEPT_PINNED_MEMORY: Final = "pinned: torch's allocator gives none of it back, so that sizes which come once add up"
-"""What pinned memory that grows is."""
+"""The explanation of pinned memory that grows."""
 
 
 def write_pinned_growth(writer: ReportWriter, found: PinnedGrowth | None) -> None:

@@ -23,7 +23,7 @@ DEFAULT_LIMIT: Final = 10
 """Call sites that are listed in each table."""
 
 _LEAST_SHARE: Final = 0.001
-"""Of the peak of a pool: what saves less is noise, and saves nothing."""
+"""Of the peak of a pool: a smaller saving is noise, and counts as nothing."""
 
 _CHURN: Final = "short_lived_churn"
 _ADVICE: Final = {
@@ -35,7 +35,7 @@ _ADVICE: Final = {
     "dead_write": "do not compute what nobody reads, or free it earlier",
     _CHURN: "allocate once outside of the loop and write into it (out=, in-place operators)",
 }
-"""What to do about each kind of finding."""
+"""The advice about each kind of finding."""
 
 
 def render_inefficient(
@@ -47,10 +47,10 @@ def render_inefficient(
     is_coloured: bool | None = None,
     limit: int = DEFAULT_LIMIT,
 ) -> None:
-    """Write what is held inefficiently, the worst call sites first.
+    """Write the memory that is held inefficiently, the worst call sites first.
 
     Args:
-        result: What was found in one process.
+        result: The findings of one process.
         out: Where to write it.
         patterns: The other patterns of the same process, if they were looked for.
         width: Columns; by default those of the terminal, 80 where there is none.
@@ -147,7 +147,7 @@ def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> set[st
 
 
 def _sites(writer: ReportWriter, sites: pl.DataFrame, shown: pl.DataFrame, limit: int) -> set[str]:
-    """Write a table of call sites: what one block alone saves at the peak, then what all of them cost over time.
+    """Write a table of call sites: the saving of one block alone at the peak, then the cost of all of them over time.
 
     Args:
         writer: Where to.

@@ -1,8 +1,15 @@
 """The report on leaks.
 
-First what helps to find the cause: call sites with their growth and confidence, what holds them, what is kept and what lives
-long, slow leaks, and memory of the driver by module. Then the lines that scripts of older tools look for, in their exact
-form: the leaked blocks of each device, the summary, and the tables of fluctuation; they are never wrapped.
+The parts that help to find the cause come first:
+
+- call sites with their growth and confidence
+- their holders
+- blocks that are kept, and blocks that live long
+- slow leaks
+- memory of the driver by module
+
+Then come the lines that scripts of older tools look for, in their exact form. These are the leaked blocks of each
+device, the summary, and the tables of fluctuation. They are never wrapped.
 """
 
 from __future__ import annotations
@@ -51,11 +58,11 @@ _POOL_LABELS: Final[dict[int, str]] = {
     Pool.HOST: "Host memory",
     Pool.HAL: "Hal memory",
 }
-"""What lines of the older form call a pool; they knew the first three, and the last one between marks."""
+"""The names of pools in lines of the older form; they knew the first three, and the last one between marks."""
 
 
 def pool_label(pool: int, device: int) -> str:
-    """Returns what lines of the older form call a pool of a device."""
+    """Returns the name of a pool of a device in lines of the older form."""
     return "Pinned host memory" if is_pinned_memory(pool, device) else _POOL_LABELS.get(pool, "Unknown memory pool")
 
 
@@ -67,7 +74,7 @@ def render_leaks(
     is_coloured: bool | None = None,
     most_blocks: int | None = MOST_BLOCKS,
 ) -> None:
-    """Write what was found about the leaks of one process.
+    """Write the findings about the leaks of one process.
 
     Args:
         found: By `analysis.leak_overview.find_leaks`.
@@ -95,7 +102,7 @@ def render_leaks(
 def render_mark_leaks(
     found: MarkLeaks, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what leaked between marks; arguments as for `render_leaks`."""
+    """Write the blocks that leaked between marks; arguments as for `render_leaks`."""
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     for device in found.devices:
         writer.exact_line(f"INFO: Starting to analyze data for device {device_word(device.device)}...")
@@ -165,7 +172,7 @@ def _leaked_blocks(writer: ReportWriter, blocks: pl.DataFrame, most: int, rest: 
 
 
 def _allocated_for(kernel_index: int | None, operator: str | None) -> str:
-    """What a block was allocated for: the kernel, or the operator where launches of kernels were not recorded."""
+    """The purpose of a block: the kernel, or the operator where launches of kernels were not recorded."""
     if kernel_index is not None:
         return f" in kernel_{kernel_index}"
     return f" in {operator.removeprefix('torch._ops.')}" if operator else ""
@@ -207,7 +214,7 @@ def render_leak_lines(
     shown = parts[: which.most_devices]
     listed = 0
     for number, part in enumerate(shown):
-        # Evenly, and what one device does not need is the next one's.
+        # Evenly; a device leaves the lines that it does not need to the next one.
         most = min((which.most_blocks - listed) // (len(shown) - number), part.height)
         _leaked_blocks(writer, part, most, f"in {which.rest_is_in}" if len(shown) == 1 else None)
         listed += most
@@ -215,7 +222,7 @@ def render_leak_lines(
     if unlisted and len(shown) > 1:
         writer.line(f"and {format_count(unlisted)} more in {which.rest_is_in}", QUIET)
     pools = [pool for one in found for pool in one.fluctuation.pools]
-    # Memory of the driver is what pools reserve: it hardly moves, and what they hand out says more.
+    # Pools reserve the driver's memory, which hardly moves: their own blocks say more.
     for pool in sorted(pools, key=lambda pool: pool.pool == Pool.HAL)[: which.most_pools]:
         _fluctuation_of(writer, pool)
 
@@ -283,7 +290,7 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
 
 
 def _steps(found: StepLeaks) -> str:
-    """How many steps were judged; where the program did not say so, what they were taken for."""
+    """The number of judged steps; where the program did not report them, what they were taken from."""
     steps = counted(found.steps_ended, "step")
     return f"{steps} ({found.step_source.words})" if found.step_source.is_implied else steps
 
@@ -294,7 +301,7 @@ def _held_by(writer: ReportWriter, sites: pl.DataFrame) -> None:
 
 
 def _harmless(writer: ReportWriter, found: StepLeaks) -> None:
-    """What outlived the step after its own and is no leak."""
+    """Blocks that outlived the step after their own and are no leaks."""
     kinds = (
         ("kept", "Kept, and not growing", "their call sites have allocated nothing more in the last steps"),
         ("expected", "Alive, and expected to be freed", "their call sites have freed blocks as old as these"),

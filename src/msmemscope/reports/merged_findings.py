@@ -1,4 +1,4 @@
-"""What several processes have in common, below their reports."""
+"""The findings that several processes share, below their reports."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def render_merged_findings(
 
 
 def merged_content(merged: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the same as what `json.dumps` takes, devices by name."""
+    """Return the same in types that `json.dumps` takes, devices by name."""
     return [
         {**row, "devices": [device_name(device) for device in row["devices"]]} for row in merged.iter_rows(named=True)
     ]

@@ -97,7 +97,7 @@ def _lifetime(from_ns: int | None) -> str:
 
 
 def _bars(writer: ReportWriter, heading: str, labels: Sequence[str], table: pl.DataFrame, bar: str) -> None:
-    """A line per bin: what it begins with, blocks, bytes, and a bar as long as it has blocks."""
+    """A line per bin: its begin, blocks, bytes, and a bar whose length is its number of blocks."""
     cells = [
         (label, format_count(row["block_count"]), format_bytes(row["size_bytes"]))
         for label, row in zip(labels, table.iter_rows(named=True), strict=True)

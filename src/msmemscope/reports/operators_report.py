@@ -1,4 +1,4 @@
-"""The report on what operators and launches of kernels changed: by name, and those that rose highest."""
+"""The report on the changes by operators and launches of kernels: by name, and those that rose highest."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def render_memory_changes(
     width: int | None = None,
     is_coloured: bool | None = None,
 ) -> None:
-    """Write what operators or launches changed.
+    """Write the changes by operators or launches.
 
     Args:
         changes: By `analysis.memory_changes.find_memory_changes`.
-        recording: What they were found in, where call sites are looked up.
+        recording: Their recording, where call sites are looked up.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.
@@ -84,11 +84,11 @@ def render_memory_changes(
 
 
 def changes_by_name(changes: MemoryChanges) -> pl.DataFrame:
-    """Sum up what one operator or kernel did wherever it ran.
+    """Sum up the changes of one operator or kernel wherever it ran.
 
     Returns:
-        One row per event, name and device, by the size of the net change: `event`, `name`, `device`, `count`, `net_bytes`
-        (the sum), `peak_bytes` (the most of one occurrence).
+        One row per event, name and device, by the size of the net change. The columns are `event`, `name`, `device`,
+        `count`, `net_bytes` (the sum) and `peak_bytes` (the most of one occurrence).
     """
     return (
         changes.rows.group_by("event", "name", "device", maintain_order=True)

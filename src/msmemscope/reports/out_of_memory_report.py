@@ -33,7 +33,7 @@ _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 def render_out_of_memory(
     result: OutOfMemoryResult, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what is known about each failure that is described.
+    """Write the known facts of each failure that is described.
 
     Args:
         result: By `analysis.peak.out_of_memory.analyze_out_of_memory`.
@@ -96,7 +96,7 @@ def heading(failure: OutOfMemory, start_ns: int) -> str:
 
 
 def asked_for(failure: OutOfMemory, start_ns: int) -> str:
-    """Write how much was asked for and when; arguments as for `earlier_failures`."""
+    """Write the size that was asked for, and when; arguments as for `earlier_failures`."""
     after = ""
     if start_ns and failure.timestamp_ns >= start_ns:
         after = f", {(failure.timestamp_ns - start_ns) / _NANOSECONDS_PER_SECOND:.2f} s after recording began"
@@ -105,13 +105,16 @@ def asked_for(failure: OutOfMemory, start_ns: int) -> str:
 
 
 def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool = False) -> Iterator[str]:
-    """Write the sentences about one failure: why, and what to do; who asked, how full it was, what was alive.
+    """Write the sentences about one failure: why, the remedy, who asked, how full the device was, the live blocks.
 
     Args:
         failure: The failure.
-        with_command: Whether to say what to type next.
-        is_short: Whether what another line says already is left out: who asked, where the cause names that line; how the
-            allocator came to refuse, where that is not the cause; what was alive, where the sum has it.
+        with_command: Whether to name the command to type next.
+        is_short: Whether to leave out sentences that repeat another line:
+
+            - who asked, where the cause names that line
+            - how the allocator came to refuse, where that is not the cause
+            - the live blocks, where the sum has them
     """
     cause = failure.cause
     in_sum = "" if cause is None else sum_sentence(cause.figures)
@@ -157,7 +160,7 @@ def fullness(failure: OutOfMemory) -> str:
     if figures.total_bytes is None:
         return f"{format_bytes(figures.free_bytes)} of the device were free"
     sentence = f"{format_bytes(figures.free_bytes)} of {format_bytes(figures.total_bytes)} were free"
-    # Of the host, what is reserved is what the process has in memory: tensors that nobody has touched are no part of that.
+    # Of the host, the process's resident memory counts as reserved: tensors that nobody has touched are no part of it.
     if failure.device >= 0 and figures.reserved_bytes is not None and figures.allocated_bytes is not None:
         reserved, allocated = format_bytes(figures.reserved_bytes), format_bytes(figures.allocated_bytes)
         sentence += f"; {reserved} reserved by the framework, {allocated} of it allocated"
@@ -175,7 +178,7 @@ def largest_blocks(failure: OutOfMemory) -> Ranking:
 
 
 def pools_to_show(failure: OutOfMemory) -> tuple[BlockSet, ...]:
-    """Return what was alive, by pool: those of frameworks, or the driver's where there is no other."""
+    """Return the live blocks, by pool: those of frameworks, or the driver's where there is no other."""
     pools = {block.pool for block in failure.largest}
     return tuple(part.blocks for part in failure.alive if part.pool in pools)
 

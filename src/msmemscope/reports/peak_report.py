@@ -1,4 +1,4 @@
-"""The report on a peak, or on an allocation that failed: what filled memory, what could be saved, and how it is cut up."""
+"""The report on a peak, or on an allocation that failed: the blocks that filled memory, savings, and the gaps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 8
 """Rows of a table that are listed."""
 COMMAND_OF_PEAK: Final = "msmemscope analyze peak"
-"""What this report is an answer to."""
+"""The questions that this report answers."""
 _PERCENT: Final = 100
 
 
 def render_peak(
     found: PeakExplanation, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what filled the memory of one process.
+    """Write which blocks filled the memory of one process.
 
     Args:
         found: By `analysis.peak.explanation.explain_peak`.
@@ -62,7 +62,7 @@ def _device(writer: ReportWriter, device: DevicePeak) -> None:
 
 
 def command_behind_peak(device: DevicePeak) -> str:
-    """Return what the cause of a failure says to type next; empty where that is the question about the peak itself."""
+    """Return the command that the cause of a failure names; empty where that is the question about the peak itself."""
     command = "" if device.cause is None else device.cause.next_command
     return "" if command == COMMAND_OF_PEAK else command
 

@@ -1,4 +1,4 @@
-"""Everything that is known of one process, in words: what the summary at the end of a run has no room for.
+"""Everything that is known of one process, in words: the summary at the end of a run has no room for it.
 
 Readable at 80 columns and without colour. Labels and paths come from the observed
 program: they are shown as plain text and never read as markup.
@@ -6,8 +6,8 @@ program: they are shown as plain text and never read as markup.
 
 from __future__ import annotations
 
-# The reports of findings are imported where there are findings: they bring the analyses along, and with them Polars,
-# which would be half a second for a run that recorded nothing.
+# The reports of findings are imported where there are findings. They import the analyses, and with them Polars: half a
+# second that a run without a recording does not need.
 from typing import IO, TYPE_CHECKING, Final
 
 from rich.table import Table
@@ -69,7 +69,7 @@ def render_process(process: ProcessSummary, out: IO[str], *, width: int | None =
     """Write everything about a process.
 
     Args:
-        process: What to write.
+        process: The process.
         out: Where to write it; colours only if it is a terminal.
         width: Columns; by default those of the terminal, 80 where there is none.
     """
@@ -141,7 +141,7 @@ class _ProcessReport:
             print_decomposition(process.decomposition, self._console)
 
     def _findings(self, process: ProcessSummary) -> None:
-        """Write what the analyses found in one process: first the lines on leaks that scripts look for."""
+        """Write the findings of the analyses in one process: first the lines on leaks that scripts look for."""
         out, width = self._console.file, self._console.width
         if process.watch is not None:
             from msmemscope.reports.watch_report import render_watch

@@ -27,5 +27,5 @@ def named_ranks(ranks: Iterable[int]) -> str:
 
 
 def process_name(process_id: int, place: Place) -> str:
-    """Return what a process is called in a heading: `Process 4711 (rank 3 of 8, tensor 1, on host a)`."""
+    """Return the name of a process in a heading: `Process 4711 (rank 3 of 8, tensor 1, on host a)`."""
     return f"Process {process_id} ({place.words})" if place else f"Process {process_id}"

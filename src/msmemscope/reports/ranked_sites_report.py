@@ -25,7 +25,7 @@ HEADINGS: Final = {
     RankedBy.BLOCKS: "Blocks allocated",
     RankedBy.BYTE_SECONDS: "In use over time",
 }
-"""What each order is called above a table."""
+"""The name of each order above a table."""
 _MOST_FRAMES: Final = 5
 """Frames by which call sites with the same line are told apart."""
 _OPERATOR_WIDTH: Final = 28
@@ -104,7 +104,7 @@ def _operator(row: dict[str, Any]) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share of 0 to 1 as text of one decimal: `12.5%`; what is more than nothing is never `0.0%`."""
+    """Return a share of 0 to 1 as text of one decimal: `12.5%`; a share above zero is never `0.0%`."""
     return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"  # noqa: PLR2004 - what would be rounded to 0.0
 
 

@@ -1,4 +1,4 @@
-"""What settings of the allocator would have made of a recording, and what to change: the verdict first."""
+"""The effect of settings of the allocator on a recording, and the changes to make: the verdict first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Found = TypeVar("Found")
 
 
 def render_replay(found: ReplayedRecording, out: IO[str], *, width: int | None = None) -> None:
-    """Write what came of a replay.
+    """Write the result of a replay.
 
     Args:
         found: By `analysis.replay.replayed_recording.replay_recording`.
@@ -102,7 +102,7 @@ def _failure(writer: ReportWriter, failure: Failure) -> None:
 
 
 def render_advice(found: WholeAdvice, out: IO[str], *, width: int | None = None) -> None:
-    """Write what to change.
+    """Write the changes to make.
 
     Args:
         found: By `analysis.reserved.whole_advice.advise_whole`.

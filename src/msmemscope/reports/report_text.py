@@ -3,8 +3,8 @@
 Names and paths come from the observed program: they are shown as they are and never read as markup, and they cannot
 steer the terminal.
 
-rich is imported where something is to be laid out or coloured: a run that recorded nothing has one plain sentence to say, and
-must not wait for it.
+rich is imported where something is to be laid out or coloured. A run that recorded nothing has one plain sentence to
+say, and must not wait for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEAST_LABEL_ROOM: Final = 40
 """Columns beside the numbers below which a label gets a line of its own."""
 _USUAL_WIDTH: Final = 80
 _COLOURING: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
-"""Variables that may ask for colours also where there is no terminal; rich knows what their values mean."""
+"""Variables that may ask for colours even without a terminal; rich knows the meaning of their values."""
 
 
 def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | None = None) -> Console:
@@ -52,7 +52,7 @@ def console_for(out: IO[str], *, width: int | None = None, is_coloured: bool | N
     from rich.console import Console
 
     class ReportConsole(Console):
-        """Leaves it to the command what becomes of a reader that went away: rich would end the program."""
+        """Leaves a reader that went away to the command: rich would end the program."""
 
         def on_broken_pipe(self) -> None:
             raise  # noqa: PLE0704 - rich calls it while it handles the error
@@ -87,7 +87,7 @@ class StyledLines:
 
     @property
     def console(self) -> Console:
-        """The stream for what is more than lines."""
+        """The stream for anything but lines."""
         if self._console is None:
             self._console = console_for(self._out, width=self.width if self._is_plain else self._width)
         return self._console
@@ -222,7 +222,7 @@ class ReportWriter:
 
 
 _LINE: Final = re.compile(r"\.py\([0-9]+\)")
-"""What a label has that is a line of a Python source."""
+"""The mark of a label that is a line of a Python source."""
 _FUNCTION: Final = re.compile(r"(?<=[0-9]\)): [^(),]*")
 
 

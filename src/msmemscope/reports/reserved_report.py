@@ -1,4 +1,4 @@
-"""The report on memory that is reserved and idle: how much, why, from which lines, and what to do."""
+"""The report on memory that is reserved and idle: how much, why, from which lines, and the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SITES: Final = 5
 
 
 def why_idle(one: IdleMemory) -> str:
-    """Return why memory is idle and what holds against it, for a sentence."""
+    """Return why memory is idle, and the doubts about it, for a sentence."""
     reserved, in_use = format_bytes(one.reserved_bytes), format_bytes(one.in_use_bytes)
     if one.cause is Cause.ROUNDING:
         return f"pinned and not asked for, rounded up to powers of two: {reserved} pinned for {in_use} asked for"
@@ -32,7 +32,7 @@ def why_idle(one: IdleMemory) -> str:
 
 
 def remedy(one: IdleMemory) -> str:
-    """Return what to do, as sentences."""
+    """Return the remedy, as sentences."""
     if one.cause is Cause.ROUNDING:
         return (
             "Set PYTORCH_NPU_ALLOC_CONF=pinned_max_round_threshold_mb:1, so that requests of more than 1 MiB are not rounded; or pin "
@@ -60,7 +60,7 @@ def remedy(one: IdleMemory) -> str:
 def render_reserved(
     found: ReservedResult, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what is reserved and idle.
+    """Write the memory that is reserved and idle.
 
     Args:
         found: By `analysis.reserved.find_reserved`.

@@ -23,7 +23,7 @@ def render_result_table(
 
     Args:
         result: Of any question.
-        recording: What it was found in.
+        recording: Its recording.
         out: Where to write it.
         width: Columns; by default those of the terminal, 80 where there is none.
         is_coloured: Whether to colour; by default if `out` is a terminal.

@@ -1,4 +1,4 @@
-"""What the summary at the end of a run is made of."""
+"""The data of the summary at the end of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ResultFile:
 
     path: Path
     rows: int | None = None
-    """Rows of a table; None for what is no table."""
+    """Rows of a table; None for other files."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class ProcessSummary:
     program: str
     """Its command line, for people."""
     directory: Path
-    """Its capture directory; of what is no capture, the path that was read."""
+    """Its capture directory; of other inputs, the path that was read."""
     form: str = "event log"
-    """What it was read from, see `Recording.form`."""
+    """The format of its input, see `Recording.form`."""
     files: tuple[ResultFile, ...] = ()
     overview: MemoryOverview | None = None
     """None if the capture could not be read."""
@@ -58,7 +58,7 @@ class ProcessSummary:
     watch: WatchResult | None = None
     """None if no memory was watched."""
     not_judged: tuple[NotJudged, ...] = ()
-    """What cannot be said where nothing is found."""
+    """The subjects that are not judged where nothing is found."""
     analysis_remarks: tuple[str, ...] = ()
     """Analyses that were asked for and could not be done, and why: one sentence each."""
     place: Place = dataclasses.field(default_factory=Place)
@@ -67,11 +67,11 @@ class ProcessSummary:
     """CLOCK_REALTIME when recording began; 0 if not known."""
     is_running: bool = False
     killed_at_bytes: int | None = None
-    """Where the kernel ended it for lack of memory, what its control group may have, 0 without a limit; None elsewhere."""
+    """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
     is_damaged: bool = False
     """Whether a part of its event log had to be left out."""
     remarks: tuple[str, ...] = ()
-    """How the process or its recording ended, and what was lost: one sentence each."""
+    """How the process or its recording ended, and the losses: one sentence each."""
     observed: tuple[str, ...] = ()
     """Sources that were observed, with details."""
     unobserved: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class ProcessSummary:
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-    """A whole run: all observed processes, and what is known about those that were not."""
+    """A whole run: all observed processes, and the known facts about those that were not."""
 
     processes: tuple[ProcessSummary, ...]
     unrecorded: tuple[str, ...] = ()
@@ -143,11 +143,11 @@ class RunSummary:
     not_observed: tuple[NotJudged, ...] = ()
     """Devices that were asked for and not observed in any process."""
     recover_command: str = "msmemscope recover DIR"
-    """What finishes the captures of processes that still run."""
+    """The command that finishes the captures of processes that still run."""
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What could not be observed, and what had nothing to record: one sentence each."""
+        """Programs that could not be observed, and those that had nothing to record: one sentence each."""
         texts = [
             *(one.sentence for one in self.not_observed),
             *(f"not observed: {reason}" for reason in self.unobservable),

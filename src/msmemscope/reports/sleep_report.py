@@ -1,4 +1,4 @@
-"""The report on what stays in use while a program's device memory sleeps."""
+"""The report on memory that stays in use while a program's device memory sleeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.sleep.sleep import SleepResult
 
 MOST_ROWS: Final = 12
-"""Rows of what stays that are listed."""
+"""Rows of memory that stays that are listed."""
 _MOST_CYCLES: Final = 10
 """Sleeps that are listed: the first ones and the last ones, if there are more."""
 
@@ -26,7 +26,7 @@ _MOST_CYCLES: Final = 10
 def render_sleep(
     found: SleepResult, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what stays in use while memory sleeps, and what of it grows.
+    """Write the memory that stays in use while memory sleeps, and the part of it that grows.
 
     Args:
         found: By `analysis.sleep.examine_sleep`.
@@ -116,7 +116,7 @@ def _were(count: int) -> str:
 
 
 def _words(row: Mapping[str, Any]) -> str:
-    """What people are told of a row: the line, else the pool or module."""
+    """The name of a row, for people: the line, else the pool or module."""
     if row["is_reserve"]:
         return f"what {_pools(row)} holds without use"
     return short_site(row["site"])

@@ -20,7 +20,7 @@ def sparkline(values: Sequence[int], *, width: int, encoding: str | None) -> str
     Args:
         values: Amounts from 0 on.
         width: Letters at most; where there are more values, a letter is the largest of some, so that no peak is lost.
-        encoding: What the text will be written in; None if it can hold any letter.
+        encoding: The encoding of the text; None if it can hold any letter.
     """
     heights = _BLOCKS if can_write(_BLOCKS, encoding) else _PLAIN
     count = min(width, len(values))

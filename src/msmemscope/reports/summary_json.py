@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def summary_content(processes: Sequence[ProcessSummary]) -> dict[str, Any]:
-    """Turn the summary of a run into what `json.dumps` takes.
+    """Turn the summary of a run into types that `json.dumps` takes.
 
     Args:
         processes: All of it, at least one.

@@ -1,8 +1,8 @@
 """The summary of a run on one screen, the verdict first.
 
-Whatever was found, it takes no more lines than a screen has; the report of each process, a file beside its dumps, has
-the rest. Readable at 80 columns and without colour. Labels and paths come from the observed program: they are shown as
-plain text and never read as markup.
+It never takes more lines than a screen has. The report of each process, a file beside its dumps, has the rest. Readable
+at 80 columns and without colour. Labels and paths come from the observed program: they are shown as plain text and
+never read as markup.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _CURVE_OF_PROCESS: Final = 20
 """Letters of the curve in the table of processes."""
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _CAPTURE: Final = "event log"
-"""The form of what lies in a folder of ours, which has a report beside it."""
+"""The format of captures, which have a report beside them."""
 _SNAPSHOT: Final = "torch snapshot"
-"""The form of a snapshot of torch, which has one pool, and of the driver's memory the pool's segments alone."""
+"""The format of snapshots of torch. They have one pool, and of the driver's memory only the pool's segments."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,14 +84,14 @@ class _Limits:
 
 
 _LIMITS: Final = (_Limits(3, 10, 8, 1, 3, 8, 5), _Limits(3, 4, 8, 1, 1, 5, 4), _Limits(2, 1, 2, 0, 0, 3, 3))
-"""From what fits most runs to what fits those in which everything was found at once."""
+"""From the limits for most runs to those for runs with every kind of finding."""
 
 
 def screen_lines(summary: RunSummary, terminal: StyledLines, encoding: str | None) -> list[str]:
     """Return the lines of the summary of a run that recorded something.
 
     Args:
-        summary: What to say; at least one process.
+        summary: The summary; at least one process.
         terminal: The terminal: its width, and whether it has colours.
         encoding: Of its text; None if it can hold any letter.
     """
@@ -111,7 +111,7 @@ class _Screen:
         self._terminal = terminal
         self._encoding = encoding
         self._rest = REPORT_FILE
-        """What has everything that does not fit."""
+        """The place of everything that does not fit."""
 
     def lines(self, summary: RunSummary) -> list[str]:
         """Return all lines of the summary."""
@@ -134,7 +134,7 @@ class _Screen:
         return lines
 
     def _lines_within(self, most: int, limits: _Limits, summary: RunSummary, found: Sequence[Verdict]) -> list[str]:
-        """The lines with sections of some length; more than asked for only where these sections alone take more."""
+        """The lines with sections of some length; more than the room only where these sections alone take more."""
         processes = summary.processes
         is_one = len(processes) == 1
         head = self._verdicts(summary, found, limits)
@@ -177,7 +177,7 @@ class _Screen:
         if found[0].remedy:
             lines += self._sentence(f"  {found[0].remedy}", 4)
         if found[0].kind in {VerdictKind.RESERVED, VerdictKind.INEFFICIENT}:
-            # What is graver than that may be in what was not judged.
+            # The subjects that were not judged may have something graver.
             lines += [line for sentence in unknown for line in self._sentence(f"  {sentence}", 4)]
         directory = relative_path(found[0].processes[0].directory)
         return [*lines, *self._line(f"next: {found[0].command(directory)}", HEADING)]
@@ -236,7 +236,7 @@ class _Screen:
         return table
 
     def _processes(self, processes: Sequence[ProcessSummary]) -> list[str]:
-        """A table of the processes: what each is called, its device, peak and leaks, and its memory over time."""
+        """A table of the processes: the name of each, its device, peak and leaks, and its memory over time."""
         table = Table.grid(padding=(0, 2, 0, 0))
         has_leaks = any(process.leaks is not None for process in processes)
         for justify in ("left", "left", "right", *(["right"] if has_leaks else []), "left"):
@@ -265,7 +265,7 @@ class _Screen:
         return lines
 
     def _failures(self, process: ProcessSummary, limits: _Limits) -> list[str]:
-        """What is known about the last allocation that failed, and how many failed before."""
+        """The facts of the last allocation that failed, and the number of those that failed before."""
         result = process.overview.out_of_memory if process.overview is not None else None
         if result is None or not result.failures:
             return []
@@ -339,7 +339,7 @@ class _Screen:
         return lines
 
     def _remarks(self, summary: RunSummary, found: Sequence[Verdict], room: int) -> list[str]:
-        """What could not be observed or judged, and what was lost, in so many lines at most."""
+        """The remarks on observation and judgement, and the losses, in so many lines at most."""
         from msmemscope.analysis.judged import GROWTH
         from msmemscope.reports.first_line import not_judged
         from msmemscope.reports.verdict import VerdictKind
@@ -349,7 +349,7 @@ class _Screen:
         is_leak_found = any(verdict.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK} for verdict in found)
         judgement = not_judged(processes, summary.not_observed, (GROWTH,) if is_leak_found else ())
         texts = [text for text in texts if text not in judgement]
-        # From here on what the reports of the processes say, too: this is what a full screen leaves out.
+        # From here on the reports of the processes say the same: a full screen leaves this out.
         texts += _grouped("", [(process, process.remarks) for process in processes])
         texts += _grouped("not observed", [(process, process.unobserved) for process in processes])
         decomposed = [(one, one.decomposition) for one in processes if one.decomposition is not None]
@@ -393,7 +393,7 @@ class _Screen:
 
 
 def _steps_of(processes: Sequence[ProcessSummary], sentences: Sequence[str]) -> list[str]:
-    """What is called a step, where the sentences speak of steps and that is not plain."""
+    """The meaning of a step, where the sentences speak of steps and that is not plain."""
     from msmemscope.reports.first_line import what_steps_are
 
     said = what_steps_are(processes) if any(" step" in sentence for sentence in sentences) else ""
@@ -405,7 +405,7 @@ def _after_blank(section: list[str]) -> list[str]:
 
 
 def _ranks_once(processes: Sequence[ProcessSummary]) -> tuple[ProcessSummary, ...]:
-    """The processes, of which only one is called by a rank: helpers of a rank, which inherit it, are processes."""
+    """The processes. Only one of them has a rank for a name: helpers of a rank inherit it, and stay processes."""
     main: dict[int, ProcessSummary] = {}
     for process in processes:
         if process.rank is not None:
@@ -434,7 +434,9 @@ def _order_of_peaks(peak: PoolPeak) -> tuple[bool, int, int, int]:
 
 
 def _without_segments(form: str, peaks: list[PoolPeak]) -> tuple[list[PoolPeak], dict[int, int]]:
-    """Take the driver's memory out of the peaks of a snapshot: it is the segments of the one pool, and adds what that reserved.
+    """Take the driver's memory out of the peaks of a snapshot.
+
+    It is the segments of the one pool: it only adds the pool's reserve.
 
     Returns:
         The other peaks, and the bytes of the segments at their peak, by device.
@@ -447,7 +449,7 @@ def _without_segments(form: str, peaks: list[PoolPeak]) -> tuple[list[PoolPeak],
 
 
 def _title(process: ProcessSummary) -> str:
-    """What a process is called in a table: a rank says more than its command line, which all ranks share."""
+    """The name of a process in a table: a rank says more than its command line, which all ranks share."""
     if process.rank is None:
         return f"{process.process_id} {process.program}"
     # No comma: with two axes, it just fits into 80 columns.

@@ -14,7 +14,7 @@ def render_run(summary: RunSummary, out: IO[str], *, width: int | None = None) -
     """Write the summary of a run.
 
     Args:
-        summary: What to say.
+        summary: The summary.
         out: Where to write it; colours only if it is a terminal.
         width: Columns; by default those of the terminal, 80 where there is none.
     """

@@ -1,6 +1,6 @@
-"""What a run comes to: what was found, the gravest first, each in one sentence, and the command that says more.
+"""The verdicts of a run: its findings, the gravest first, each in one sentence, and the command that says more.
 
-What several processes found at the same line is one verdict, with their ranks.
+Findings of several processes at the same line are one verdict, with their ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class VerdictKind(Enum):
-    """What was found, the gravest first; the value is the word that a verdict begins with."""
+    """Kinds of findings, the gravest first; the value is the word that a verdict begins with."""
 
     OUT_OF_MEMORY = "out of memory"
     OVERWRITTEN = "overwritten"
@@ -51,14 +51,14 @@ QUESTION_OF: Final = {
 _GRAVITY: Final = {kind: number for number, kind in enumerate(VerdictKind)} | {
     VerdictKind.HOST_MEMORY: [*VerdictKind].index(VerdictKind.SLOW_LEAK)
 }
-"""What grows slowly is as grave on the host as on a device: there the larger one comes first."""
+"""Slow growth is as grave on the host as on a device: there the larger one comes first."""
 _OF_WATCHED_MEMORY: Final = frozenset({VerdictKind.OVERWRITTEN, VerdictKind.DECLARED_WRITE})
 """Whose sentences say themselves where the memory is."""
 _GROWTH_ABOVE_LEAK: Final = 2
-"""How many times what leaked by the definition the growth of its line must be to be said instead."""
+"""The growth of a line is said in the place of its leak if it is so many times as large."""
 LEAST_LEAK_BYTES: Final = 64 << 10
 LEAST_LEAK_SHARE: Final = 1 / 1000
-"""Of the peak of its pool. What is below both is told by `analyze leaks` alone: numbers that a history keeps, say."""
+"""Of the peak of its pool. Only `analyze leaks` tells of leaks below both: numbers that a history keeps, say."""
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
 
@@ -75,7 +75,7 @@ class Verdict:
     site: str
     """The line that is to blame; empty if it is not known."""
     text: str
-    """What is to be said besides the kind, the bytes and the line; of several processes, of the worst."""
+    """The words besides the kind, the bytes and the line; of several processes, those of the worst."""
     processes: tuple[ProcessSummary, ...]
     """Where it was found, the worst first."""
     block_count: int = 0
@@ -91,15 +91,15 @@ class Verdict:
     """By which one process grows in a step, all lines together; 0 if it does not grow from step to step."""
 
     remedy: str = ""
-    """What to do, as a sentence; empty where that is not known or stands elsewhere."""
+    """The remedy, as a sentence; empty where that is not known or stands elsewhere."""
     other_devices: tuple[int, ...] = ()
     """Where the rest of it is, if not all of it is on `device`."""
 
     known_command: str = ""
-    """What to type next, where whoever found it knows better than the question that the kind belongs to."""
+    """The command to type next, where the finder knows a better one than the question of the kind."""
 
     def command(self, directory: str) -> str:
-        """Return what to type next.
+        """Return the command to type next.
 
         Args:
             directory: The capture that it is about.
@@ -147,7 +147,7 @@ class Verdict:
 
 
 def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
-    """Return what was found in some processes, the gravest first, then by size; the same line of several is one.
+    """Return the findings of some processes, the gravest first, then by size; the same line of several is one.
 
     Args:
         processes: All of a run.
@@ -155,7 +155,7 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
     merged: dict[tuple[VerdictKind, str, int, str], Verdict] = {}
     for process in processes:
         for one in verdicts_of_process(process):
-            # Ranks have a card each: which one is no part of what makes two findings the same.
+            # Ranks have a card each: two findings can be the same on different cards.
             key = (one.kind, one.site, one.pool, device_name(one.device).partition(":")[0])
             known = merged.get(key)
             merged[key] = one if known is None else _together(known, one)
@@ -202,7 +202,10 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
 
 
 def _main_holder(parts: Sequence[Verdict]) -> str:
-    """Return what holds the largest part of which that is known; memory of C++ only where that has more than variables do."""
+    """Return the known holder of the largest part.
+
+    C++ counts only where it holds more than variables do.
+    """
     known = [part for part in parts if part.held_by]
     variables = [part for part in known if part.held_by != HELD_BY_C]
     of_variables, of_all = (sum(part.size_bytes for part in some) for some in (variables, known))
@@ -227,9 +230,9 @@ def _others(device: int, parts: Sequence[Verdict]) -> tuple[int, ...]:
 
 
 def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
-    """Return what was found in one process, each line by itself.
+    """Return the findings of one process, each line by itself.
 
-    Leaks that are the cause of its failure are in that verdict: those of its line, or of what its holder holds.
+    Leaks that are the cause of its failure are in that verdict: those of its line, or those that its holder holds.
     """
     yield from _out_of_memory(process)
     yield from _overwritten(process)
@@ -248,7 +251,7 @@ def leaks_of_process(process: ProcessSummary) -> Iterator[Verdict]:
 
 
 def _said_by_failure(process: ProcessSummary) -> Callable[[Verdict], bool]:
-    """Return what tells whether the cause of the last failure of a process says of a leak what there is to say."""
+    """Return a test that tells whether the cause of a process's last failure already says all about a leak."""
     from msmemscope.analysis.peak.cause_words import OF_KEPT
     from msmemscope.recording.holders import container_text
 
@@ -294,7 +297,7 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
 
 
 def _killed(process: ProcessSummary, limit_bytes: int) -> str:
-    """The verdict on a process that the kernel ended: the limit, and what of it CPU tensors had."""
+    """The verdict on a process that the kernel ended: the limit, and the part of it that CPU tensors had."""
     peaks = process.overview.peaks if process.overview is not None else ()
     tensors = max((peak.peak_bytes for peak in peaks if (peak.device, peak.pool) == (DEVICE_CPU, Pool.HOST)), default=0)
     limit = f"its control group may have {format_bytes(limit_bytes)}" if limit_bytes else "the machine had no more"

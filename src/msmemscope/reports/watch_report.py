@@ -23,7 +23,7 @@ _MOST_OTHERS: Final = 3
 def render_watch(
     result: WatchResult, out: IO[str], *, width: int | None = None, is_coloured: bool | None = None
 ) -> None:
-    """Write what is known about watched memory.
+    """Write the known facts about watched memory.
 
     Args:
         result: By `analysis.watch.verdict.judge_watched_memory`.
@@ -45,7 +45,7 @@ def render_watch(
         writer.sentence(_capitalized(change["sentence"]))
         if change["call_site"]:
             writer.line(f"    at {change['call_site']}", QUIET)
-        if change["before"] != change["after"]:  # they do not differ where it was written beside what is legitimate
+        if change["before"] != change["after"]:  # they do not differ where other bytes than the legitimate ones changed
             writer.line(f"    checksum {change['before']}, then {change['after']}", QUIET)
     if unexpected.height > MOST_CHANGES:
         others = unexpected.slice(MOST_CHANGES)

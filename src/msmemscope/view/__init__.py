@@ -1,1 +1,1 @@
-"""The viewer: an index of each process, what can be asked of it, and the local server of the page."""
+"""The viewer: an index of each process, the queries of it, and the local server of the page."""

@@ -1,4 +1,4 @@
-"""The questions of the page, each by the name in its address; ui/PROTOCOL.md says what each is answered."""
+"""The questions of the page, each by the name in its address; ui/PROTOCOL.md has the answers."""
 
 from __future__ import annotations
 

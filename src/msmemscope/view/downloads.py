@@ -19,7 +19,7 @@ PIECE_ROWS: Final = 1 << 17
 """Of a piece of a table."""
 _PIECE_BYTES: Final = 1 << 20
 _OF_THE_MACHINE: Final = " (os error "
-"""Behind what Polars says of a file that cannot be written, whatever the class of its error."""
+"""Polars puts this behind its words about a file that cannot be written, whatever the class of its error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Download:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A table of which any part can be made.
+    """A table that can be made in parts.
 
     Args:
         count: Its rows.

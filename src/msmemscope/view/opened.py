@@ -30,7 +30,7 @@ def open_processes(
     Args:
         paths: Captures or files.
         failures: Gets those that cannot be read.
-        progress: Called with what is done next, and the share of the work that is behind it, 0 to 1.
+        progress: Called with the next piece of work, and the share of all work that is done, 0 to 1.
         cache: Where indexes are kept; None for the folder of the user's cache. If it cannot be written, they are made
             elsewhere for this process alone, and the user is told.
     """
@@ -50,7 +50,7 @@ def open_processes(
                     readers.extend(_readers(path, cache, share_done))
             except MsmemscopeError as error:
                 failures.append(error)
-    # What reads arrays begins threads; before this, a process was forked.
+    # Readers of arrays begin threads; before this, a process was forked.
     from msmemscope.view.queries.process_view import ProcessView
 
     opened: list[ProcessView] = []

@@ -15,7 +15,7 @@ _MOST_DIGITS = 19
 
 
 class Parameters:
-    """What the address of a question says behind its `?`.
+    """The part of a question's address behind its `?`.
 
     Args:
         given: Names and values, as texts.

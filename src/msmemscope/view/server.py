@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
-"""What the host may be called: a name that leads here from outside is none of these."""
+"""The accepted names of the host: a name that leads here from outside is none of these."""
 _FILES: Final = ("index.html", "app.js", "app.css")
 _POLICY: Final = {
     "default-src": "'none'",
@@ -47,7 +47,7 @@ _POLICY: Final = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
-"""What the page may load, and what may be done with it."""
+"""The policy of the page: what it may load, and what may be done with it."""
 _HEADERS: Final = {
     "Content-Security-Policy": "; ".join(f"{kind} {sources}" for kind, sources in _POLICY.items()),
     "X-Content-Type-Options": "nosniff",

@@ -1,1 +1,1 @@
-"""What the memory of a whole device went into."""
+"""The parts of the memory of a whole device."""

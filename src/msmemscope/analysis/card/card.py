@@ -1,8 +1,14 @@
-"""What the memory of a whole device went into: pools and what lies idle in them, modules, other processes, the unknown.
+"""The parts of a whole device's memory: pools, idle memory in them, modules, other processes, the unknown.
 
-The driver's total is the sum of what pools use, what they hold without use, what modules of the vendor's software have, and
-what nothing explains (`owners.driver_ledger`). Beside it stand what others have of the device, as the management interface
-says, and the memory of the host that is pinned for the device.
+The driver's total is the sum of four parts (`owners.driver_ledger`):
+
+- bytes in use by pools
+- bytes that pools hold without use
+- memory of modules of the vendor's software
+- the rest, which nothing explains
+
+Two figures stand beside it: the part of other processes, as the management interface says, and host memory that is
+pinned for the device.
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ SUBJECT: Final = Subject("Memory of the device", needed=(Need.ALLOCATIONS,), hel
 
 
 class Part(str, Enum):
-    """What memory of a device went into; the first four add up to the driver's total."""
+    """Parts of the memory of a device; the first four add up to the driver's total."""
 
     POOL = "pool in use"
     RESERVE = "pool, not in use"
@@ -41,7 +47,7 @@ class Part(str, Enum):
     UNKNOWN = "unknown"
     """The driver's total without all of these."""
     UNRECORDED = "not recorded"
-    """In use by this process beyond what the driver handed out while it was observed."""
+    """In use by this process beyond the memory that the driver handed out under observation."""
     OTHERS = "other processes"
     HOST = "pinned host"
     """Memory of the host that is pinned, for all devices together, at its own peak; it is none of the device's."""
@@ -79,20 +85,21 @@ SITE_SCHEMA: Final = pl.Schema(
         "site": pl.String(),
     }
 )
-"""One row per module and call site with blocks of the driver at the peak: buffers of a communicator stand at the line
-that made it."""
+"""One row per module and call site with blocks of the driver at the peak. Buffers of a communicator stand at the line
+that made it.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class CardResult:
-    """What the memory of each device went into."""
+    """The parts of the memory of each device."""
 
     parts: pl.DataFrame
     """CARD_SCHEMA, by device and part, the largest first."""
     sites: pl.DataFrame
     """SITE_SCHEMA, by device, the largest first."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns `parts`."""
@@ -108,13 +115,13 @@ class CardResult:
         return int(self._of(device, *_OF_DRIVER)["peak_bytes"].sum())
 
     def unknown_bytes(self, device: int) -> int:
-        """Return what of `total_bytes` nothing explains; negative where pools hold more than the driver was seen to give."""
+        """Return the unexplained part of `total_bytes`; negative where pools hold more than the driver visibly gave."""
         return int(self._of(device, Part.UNKNOWN)["peak_bytes"].sum())
 
     def growing(self, device: int) -> pl.DataFrame:
-        """Return what was larger at the end of the last step than of the first: CARD_SCHEMA, the fastest first.
+        """Return the parts that grew from the end of the first step to that of the last: CARD_SCHEMA, fastest first.
 
-        What a pool has is one: memory that it lends and takes back moves between what is in use and what is not.
+        A pool is one part here: blocks that come and go move its memory between use and idleness.
         """
         of_pool = pl.col("part").cast(pl.String).replace(Part.RESERVE.value, Part.POOL.value).cast(_PART_TYPE)
         sizes = pl.col("peak_bytes", "first_bytes", "last_bytes").sum()
@@ -130,7 +137,7 @@ class CardResult:
 
 
 def account_for_card(recording: Recording, options: QuestionOptions | None = None) -> CardResult:
-    """Work out what the memory of each device went into.
+    """Work out the parts of the memory of each device.
 
     Args:
         recording: Any.
@@ -155,7 +162,7 @@ _MOMENT: Final = ["step", "sequence", "device"]
 
 
 def _with_reserves_apart(ledger: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the ledger with what pools use and what lies idle in them as parts of their own."""
+    """Returns the ledger with the used and the idle memory of pools as parts of their own."""
     of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
     in_use = totals_at(of_pools, ledger["sequence"].unique().sort(), "device", "pool").select(
         "sequence",
@@ -165,7 +172,7 @@ def _with_reserves_apart(ledger: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataF
         in_use="size_bytes",
     )
     rows = ledger.join(in_use, on=["sequence", "device", "part", "name"], how="left", maintain_order="left")
-    # A pool that says nothing of what it holds is counted with what is in use of it, never with less.
+    # A pool that does not report its reserve counts with its bytes in use, never with less.
     used = pl.min_horizontal(pl.col("in_use").fill_null(0), "size_bytes")
     is_pool = pl.col("part") == "pool"
     return pl.concat(
@@ -180,7 +187,7 @@ def _with_reserves_apart(ledger: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataF
 
 
 def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns what is not among the driver's memory of this process: what was not seen, others', and the host's."""
+    """Returns the memory beside the driver's memory of this process: unseen, of other processes, and of the host."""
     unrecorded = pl.col("process_bytes") - pl.col("driver_bytes")
     others = pl.col("device_bytes") - pl.col("process_bytes")
     pinned = blocks.filter((pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU))
@@ -233,7 +240,7 @@ def _parts(found: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
 
 
 def module_sites(recording: Recording, blocks: pl.DataFrame, at_peaks: pl.DataFrame) -> pl.DataFrame:
-    """Return which lines asked for what modules have.
+    """Return the lines that asked for the memory of modules.
 
     Args:
         recording: Any.

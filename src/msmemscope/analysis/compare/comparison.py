@@ -1,11 +1,11 @@
 """Two runs, or two steps, side by side: operator by operator or kernel by kernel, and their peaks.
 
 The sequences of names of each device are aligned so that as few elements as possible stay without a partner (Myers'
-algorithm, see native/offline/alignment). What is compared is the net change of memory of each element, see `memory_changes`.
-What belongs to no element is one row of its own per device, so that all differences sum to that of the totals.
+algorithm, see native/offline/alignment). The net changes of memory of elements are compared, see `memory_changes`.
+Changes outside of elements are one row per device, so that all differences sum to that of the totals.
 
-Peaks are explained by the blocks that are in use when they are reached, summed by operator and call site: these differences
-sum to that of the peaks.
+Peaks are explained by the blocks that are in use at them, summed by operator and call site. These differences sum to
+that of the peaks.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ PART_SCHEMA: Final = pl.Schema(
 """One row per operator and call site whose blocks are in use at a peak; by device, the largest differences first.
 
 name: of the operator that allocated them, null for none.
-base_bytes, compare_bytes: what they hold, 0 for nothing; `_count` blocks.
+base_bytes, compare_bytes: the bytes that they hold, 0 for nothing; `_count` blocks.
 difference_bytes: compare minus base; those of a device sum to the difference of its peaks.
 """
 
@@ -124,13 +124,13 @@ class Comparison:
     peaks: tuple[DevicePeak, ...]
     """By device."""
     peak_parts: pl.DataFrame
-    """PART_SCHEMA: what the peaks are made of."""
+    """PART_SCHEMA: the parts of the peaks."""
     remainders: tuple[Remainder, ...]
     """By device; empty where operators and kernels were compared at once, because changes belong to both."""
     remarks: tuple[str, ...]
-    """What must be known to judge the result, one line each."""
+    """Notes that are needed to judge the result, one line each."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows."""
@@ -148,8 +148,8 @@ def compare(
     """Compare two runs.
 
     Args:
-        base: What is compared against.
-        other: What may be different.
+        base: The run that is compared against.
+        other: The run that may be different.
         levels: Compare operators, launches of kernels, or both in one sequence.
         base_step: Only this step of the first; a step is that of `store.steps`.
         other_step: Only this step of the second.
@@ -203,7 +203,7 @@ def queue_remarks(recording: Recording, word: str) -> list[str]:
 
     Args:
         recording: One run.
-        word: What it is called.
+        word: Its name.
     """
     events = recording.events.lazy().select("kind", "thread_id", "device")
     launches = events.filter(pl.col("kind") == EventKind.KERNEL_LAUNCH)
@@ -238,7 +238,7 @@ class _Side:
         self._rows = rows.join(sites, on="python_stack_id", how="left", maintain_order="left").with_columns(
             pl.col("site").replace(NO_CALL_SITE, None)
         )
-        # What was in use when the step began is part of its peak.
+        # Blocks in use when the step began are part of its peak.
         before = changes.totals.filter(pl.col("sequence") < begin).group_by("device").agg(pl.all().last())
         inside = changes.totals.filter(pl.col("sequence").is_between(begin, end))
         moments = pl.concat([before, inside.select(before.columns)]) if not before.is_empty() else inside
@@ -259,7 +259,7 @@ class _Side:
         return self._rows["site"].unique()
 
     def rename_sites(self, names: Mapping[str, str]) -> None:
-        """Calls call sites as they are called in the other run."""
+        """Gives call sites their names in the other run."""
         self._rows = self._rows.with_columns(pl.col("site").replace(names))
 
     def devices(self) -> set[int]:
@@ -280,7 +280,7 @@ class _Side:
         return int(self._remainders.get(device, 0))
 
     def peak_parts(self) -> pl.DataFrame:
-        """Returns what is in use at the peak of each device: `device`, `name`, `site`, `bytes`, `count`."""
+        """Returns the blocks in use at the peak of each device: `device`, `name`, `site`, `bytes`, `count`."""
         pools = [int(pool) for pool in FRAMEWORK_POOLS]
         blocks = self.recording.blocks.filter(pl.col("pool").is_in(pools))
         parts = [
@@ -302,7 +302,7 @@ class _Side:
             .group_by("device", "name", "site", maintain_order=True)
             .agg(pl.col("size").sum().cast(pl.Int64).alias("bytes"), pl.len().cast(pl.UInt32).alias("count"))
         )
-        # What a damaged recording does not explain.
+        # The part that a damaged recording does not explain.
         explained = dict(found.group_by("device").agg(pl.col("bytes").sum()).iter_rows())
         missing = [
             (device, None, None, self.peak(device) - explained.get(device, 0), 0)
@@ -377,7 +377,7 @@ def _aligned(base: pl.DataFrame, other: pl.DataFrame) -> tuple[pl.DataFrame, boo
     has_partner = np.zeros(other.height, np.bool_)
     has_partner[partners[pairs]] = True
     alone = (np.flatnonzero(partners < 0), np.flatnonzero(~has_partner))
-    # A stretch is what lies before a pair: the base's elements without partners, the other's, then the pair.
+    # A stretch lies before a pair: the base's elements without partners, the other's, then the pair.
     stretch = np.concatenate(
         [
             np.arange(len(pairs)),

@@ -20,8 +20,8 @@ def paired_processes(
     """Bring together the processes of both sides that used the same devices.
 
     Args:
-        bases: What is compared against.
-        others: What may be different.
+        bases: The processes that are compared against.
+        others: The processes that may be different.
         paths: That both sides were read from, for messages.
         steps: Of which both sides are, for messages.
 

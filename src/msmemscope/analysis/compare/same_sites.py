@@ -1,8 +1,9 @@
-"""Which call site of one run is which of another, where the source was edited between them.
+"""The same call sites of two runs, where the source was edited between them.
 
-A site is a line of a function. In the same file and function, lines with the same text are the same site, in their order.
-What is left was rewritten: it is paired with the nearest line that is left, as lines around it have moved. Where the text of
-lines is not known, as in dumps, lines of the same numbers are the same, unless all have moved by a little.
+A site is a line of a function. In the same file and function, lines with the same text are the same site, in their
+order. The other lines were rewritten. Each is paired with the nearest other line, after the move of the lines around
+it. The text of lines is not known in dumps, for example. Then lines of the same numbers are the same, unless all have
+moved by a little.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _OF_BASE: Final = " (base)"
 
 @dataclasses.dataclass(frozen=True)
 class SameSites:
-    """What call sites of one run are called in another."""
+    """The names that call sites of one run have in another."""
 
     names: Mapping[str, str]
-    """Sites of the base, with their names in the run that it is compared to; those that are called alike are left out."""
+    """Sites of the base, with their names in the run that it is compared to; sites with the same name are left out."""
     moved: int
     """How many of them are other lines there."""
 
@@ -39,7 +40,7 @@ def same_sites(base: Recording, other: Recording, base_sites: Iterable[str], oth
 
     Args:
         base: One run.
-        other: What is compared to it.
+        other: The run that is compared to it.
         base_sites: Call sites of the first.
         other_sites: Call sites of the second.
     """
@@ -63,7 +64,7 @@ def same_sites(base: Recording, other: Recording, base_sites: Iterable[str], oth
 
 
 class _Lines:
-    """Call sites by file, function and line; what is no line of Python is left out."""
+    """Call sites by file, function and line; sites that are no lines of Python are left out."""
 
     def __init__(self, sites: Iterable[str]) -> None:
         self.sites = dict.fromkeys(sites)
@@ -95,7 +96,7 @@ def _moved(site: str, file: str, line: int) -> str:
 
 
 def _same_files(base: Iterable[str], other: Iterable[str]) -> dict[str, str]:
-    """Pair files of the same path, and those that are called alike and lie elsewhere."""
+    """Pair files of the same path, and those of the same name in other folders."""
     pairs = {file: file for file in base if file in set(other)}
     of_name: dict[str, list[str]] = {}
     for file in other:
@@ -154,7 +155,7 @@ def _same_numbers(base: Sequence[int], other: Sequence[int]) -> dict[int, int]:
 
 
 def _pair_nearest(pairs: dict[int, int], base: Sequence[int], other: Sequence[int]) -> None:
-    """Pair what is left, the nearest first, where lines have moved as the one above them."""
+    """Pair the other lines, the nearest first; a line moves as the one above it."""
     anchors = sorted(pairs.items())
     taken = set(pairs.values())
 

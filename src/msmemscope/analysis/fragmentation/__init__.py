@@ -1,1 +1,1 @@
-"""Gaps in what memory pools hold."""
+"""Gaps in the reserve of memory pools."""

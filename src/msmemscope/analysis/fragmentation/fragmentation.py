@@ -1,14 +1,14 @@
 """How a pool's reserve is cut up at one moment: segments, the gaps between their blocks, and what pins each segment.
 
-A segment is memory that a pool has from the driver: a block of the driver in which blocks of the pool lie by address.
-Where a block of the pool reaches from one block of the driver into the next (expandable segments, as snapshots of torch
-have them), all blocks of the driver that adjoin each other there are one segment. A gap is a part of a segment in which no
-block lies. A pool can give a segment back only as a whole, so one block of 512 bytes can hold hundreds of MiB.
+A segment is memory that a pool has from the driver: a block of the driver in which blocks of the pool lie by address. A
+block of the pool can reach from one block of the driver into the next: expandable segments, as snapshots of torch have
+them. Then all blocks of the driver that adjoin each other there are one segment. A gap is a part of a segment in which
+no block lies. A pool can give a segment back only as a whole, so one block of 512 bytes can hold hundreds of MiB.
 
 A block that was freed while other streams still use it is no gap yet: its memory cannot be handed out.
 
-Gaps are what addresses show. An allocator may refuse a gap that is large enough, because it belongs to another stream, or
-because small and large blocks have segments of their own: what is called unusable here is the least that is.
+Addresses show the gaps. An allocator may refuse a gap that is large enough. It may belong to another stream, and small
+and large blocks have segments of their own. So the unusable bytes here are the least that there are.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ SEGMENT_SCHEMA: Final = pl.Schema(
 size: `in_use_bytes` and `free_bytes` together.
 driver_blocks: how many blocks of the driver it is made of.
 in_use_bytes: covered by blocks; bytes that blocks of two pools share count once.
-pin_*: the block that pins the segment: of its blocks the one that is freed last, of those that are never freed the oldest.
+pin_*: the block that pins the segment. It is the one that is freed last; of several that are never freed, the oldest.
    Null if the segment holds no block: the pool could give it back.
 pin_age_ns: time since its MALLOC; null where the input has no times.
 pin_is_freed: whether it is freed later.
@@ -87,9 +87,9 @@ TOTAL_SCHEMA: Final = pl.Schema(
 )
 """One row per device with blocks of a pool.
 
-returnable_bytes: of `free_bytes`, what lies in segments without any block.
+returnable_bytes: the part of `free_bytes` in segments without any block.
 unplaced_bytes, unplaced_blocks: of blocks, or of parts of them, that lie in no known block of the driver.
-rounding_bytes: by how much blocks are larger than what was asked for; null where that is not known of any.
+rounding_bytes: the bytes of blocks beyond those that were asked for; null where that is not known of any.
 waiting_bytes: of blocks that were freed while other streams still use them.
 """
 
@@ -113,7 +113,7 @@ class Fragmentation:
     totals: pl.DataFrame
     """TOTAL_SCHEMA."""
     coverage: tuple[str, ...]
-    """What could not be told, one line each."""
+    """The parts that could not be told, one line each."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the segments, of SEGMENT_SCHEMA."""
@@ -172,7 +172,7 @@ def find_fragmentation(recording: Recording, sequence: int, *, device: int | Non
     alive = blocks_held(blocks, sequence).filter(pl.col("size") > 0)
     pooled = alive.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).sort("address", "malloc_sequence")
     driver = alive.filter(pl.col("pool") == Pool.HAL)
-    # Without events this goes by addresses alone; what is known by events to be a pool's lies at no known address.
+    # Without events this goes by addresses alone; a block that only events give to a pool lies at no known address.
     driver = driver.with_columns(pool_segments(driver, blocks, recording.events.clear()).alias("holds_blocks"))
     numbers = {*pooled["device"].unique(), *driver.filter("holds_blocks")["device"].unique()}
     segments, gaps, totals = [_PLAIN_SEGMENT_SCHEMA.to_frame()], [GAP_SCHEMA.to_frame()], [TOTAL_SCHEMA.to_frame()]
@@ -283,7 +283,7 @@ def _rounding_bytes(blocks: pl.DataFrame) -> int | None:
 
 
 def _joined(driver: pl.DataFrame, blocks: pl.DataFrame) -> tuple[Addresses, Addresses, Addresses]:
-    """Find the segments: blocks of the driver that hold blocks, and what a block makes one of several.
+    """Find the segments: blocks of the driver that hold blocks, and several that one block joins.
 
     Args:
         driver: Of one device, alive at one moment, by address, with `holds_blocks`.
@@ -329,7 +329,7 @@ def _pins(recording: Recording, placed: pl.DataFrame, sequence: int) -> pl.DataF
     last = recording.events.filter(pl.col("sequence") <= sequence).tail(1)["timestamp_ns"]
     now = int(last[0]) if len(last) else 0
     age = pl.lit(now) - pl.col("allocated_ns").cast(pl.Int64) if now else pl.lit(None, dtype=pl.Int64)
-    # What is never freed is freed last; of several the oldest.
+    # A block that is never freed counts as freed last; of several the oldest.
     pins = (
         placed.sort(pl.col("free_sequence").fill_null(_NEVER), "malloc_sequence", descending=[True, False])
         .unique(["device", "segment_address"], keep="first", maintain_order=True)

@@ -69,14 +69,14 @@ device, pool, allocation_id, address, size: of the block; size in bytes.
 step: number of the step that it was allocated in, 0 before the first.
 operators_wasted: operators of its device that lie strictly within the interval without need.
 byte_operators: size times operators_wasted.
-saved_bytes: by how much the peak of its pool and device would be lower if this block alone were not in use from the end
-    of the interval's first operator (for an allocation: from the allocation itself) to the begin of its last one (for a
-    free: to the free itself). What is outside of operators stands for itself.
+saved_bytes: the bytes by which the peak of its pool and device would be lower without this block alone for a time. The
+    time is from the end of the interval's first operator (for an allocation: from the allocation itself). It lasts to
+    the begin of its last one (for a free: to the free itself). An event outside of operators stands for itself.
 interval_begin, interval_end: sequence numbers of those two moments, null for the end of the recording.
 from_operator, to_operator: the operators before and after the interval, null where there is none.
 allocating_operator, first_operator, last_operator, freeing_operator: the operators that allocate it, access it first,
-    access it last and free it, null where there is none; `_sequence` that of their starts, `_index` their number among
-    the operators of the device, from 1.
+    access it last and free it, null where there is none. `_sequence`: of their starts. `_index`: their number among the
+    operators of the device, from 1.
 python_stack_id, native_stack_id, free_python_stack_id, free_native_stack_id: of the MALLOC and the FREE.
 call_site, site_path: where in the program it was allocated, see `call_sites`.
 owner: as a dump says it, null otherwise.
@@ -108,7 +108,7 @@ class Intervals:
 
 @dataclasses.dataclass(frozen=True)
 class PoolSaving:
-    """What fixing everything would do to the peak of one pool of one device."""
+    """The peak of one pool of one device if everything were fixed."""
 
     device: int
     pool: int
@@ -131,8 +131,8 @@ def finding_rows(
         kind: The way.
         intervals: The blocks.
 
-    Returns:
-        The columns of FINDING_SCHEMA that depend on the pool or are those of blocks, and what `ranked` needs for others.
+    Returns: The columns of FINDING_SCHEMA that depend on the pool or are those of blocks, and further ones for
+        `ranked`.
     """
     chosen = intervals.blocks
     sizes = uses.sizes[chosen]
@@ -184,7 +184,8 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
 
     Args:
         recording: The process.
-        parts: What `finding_rows` made. It is emptied: there may be as many rows as blocks, and too many for a second copy.
+        parts: The results of `finding_rows`. The list is emptied: there may be as many rows as blocks, and too many for
+            a second copy.
 
     Returns:
         A table of FINDING_SCHEMA.
@@ -217,16 +218,20 @@ def _spelled(column: pl.Series) -> pl.Series:
 
 
 def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
-    """Sum up what one line of a program does again and again.
+    """Sum up the findings that one line of a program makes again and again.
 
     Args:
         findings: A table of FINDING_SCHEMA, the worst first.
 
     Returns:
-        One row per device, pool, kind and call site, the worst first: `device`, `pool`, `kind`, `call_site`,
-        `site_path`, `blocks`, `largest_bytes`, `operators_wasted` (the most of one block), `byte_operators` (the sum),
-        `saved_bytes` (the most that one block alone would save at the peak), `from_operator` and `to_operator` (of the
-        worst block).
+        One row per device, pool, kind and call site, the worst first.
+
+        - `device`, `pool`, `kind`, `call_site`, `site_path`
+        - `blocks`, `largest_bytes`
+        - `operators_wasted`: the most of one block.
+        - `byte_operators`: the sum.
+        - `saved_bytes`: the most that one block alone would save at the peak.
+        - `from_operator`, `to_operator`: of the worst block.
     """
     return (
         findings.group_by("device", "pool", "kind", "call_site", "site_path", maintain_order=True)
@@ -244,7 +249,7 @@ def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
 
 
 def pool_saving(device: int, pool: int, use: MemoryUse, uses: BlockUses, found: list[Intervals]) -> PoolSaving:
-    """Tell what the peak of a pool would be without all the blocks found, each absent during its interval.
+    """Return the peak of a pool without all the blocks found, each absent during its interval.
 
     Args:
         device: Of the pool.
@@ -260,7 +265,7 @@ def pool_saving(device: int, pool: int, use: MemoryUse, uses: BlockUses, found: 
 
 
 def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:
-    """Return what findings about the uses of blocks cover."""
+    """Return the coverage of findings about the uses of blocks."""
     coverage = coverage_of(SUBJECT, recording)
     if not uses.unknown_accesses:
         return coverage

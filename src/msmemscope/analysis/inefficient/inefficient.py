@@ -1,24 +1,25 @@
 """Blocks that are held while nobody needs them: allocated too early, freed too late, idle for long.
 
 Every outermost operator has the next number of its device, and so has every allocation and every free outside of
-operators. What happens inside an operator has its number (`operator_intervals` says exactly what an operator is).
+operators. Events inside an operator have its number (`operator_intervals` says exactly what an operator is).
 
-- Early allocation: a free of another block has a number above that of the allocation and below that of the first access
-  with another number than the allocation. What the allocating operator itself writes into its result is no first use.
-- Late deallocation: an allocation of another block has a number above that of the last access and below that of the
-  free. Python frees most tensors outside of operators (`del`, the end of a scope), with a number of its own.
+- Early allocation: the number of another block's free lies between those of the allocation and of the first access.
+  That access has another number than the allocation: writes of the allocating operator into its result are no first
+  use.
+- Late deallocation: the number of another block's allocation lies between those of the last access and of the free.
+  Python frees most tensors outside of operators (`del`, the end of a scope), with a number of its own.
 - Temporary idleness: more than `idle_threshold` operators lie strictly between two consecutive accesses.
 
-What the definitions leave open is decided so:
+The definitions leave some cases open. They are decided so:
 
 - "Another block" is one of the same pool of the same device: only that memory could have served instead.
 - An access outside of operators has its place between the operators that began before it and those that begin after it.
 - Consecutive, first and last are meant in the order of events. The order of operators is that of their begins, also
   where operators of several threads overlap.
-- A block that was never freed is not freed late, and a block that was never accessed is neither early nor late
-  (`memory_patterns` finds it as an unused allocation).
-- A MALLOC or FREE that did not happen when it was recorded (blocks found alive at a start, frees written at an end)
-  has no number: such a block is not early or not late, and makes no other block so.
+- A block that was never freed is not freed late. A block that was never accessed is neither early nor late;
+  `memory_patterns` finds it as an unused allocation.
+- A MALLOC or FREE that did not happen when it was recorded has no number. These are blocks found alive at a start, and
+  frees written at an end. Such a block is not early or not late, and makes no other block so.
 - An access counts for the block that it names, also through a view; one that names no block counts for nothing.
 - Blocks of the driver and of operators' workspaces are no tensors and are left out.
 - Findings name an allocation or a free outside of operators by the last operator of its device that began before it.
@@ -82,7 +83,7 @@ KIND_WORDS: Final = tuple(kind.value for kind in InefficientKind)
 
 @dataclasses.dataclass(frozen=True)
 class InefficientOptions(QuestionOptions):
-    """What to look for, and where to write it."""
+    """The patterns to look for, and where to write them."""
 
     mem_size: int = option(0, Size(), f"smallest block: {SIZE_FORMS}")
     """Blocks smaller than this, in bytes, are not reported; they still count as other blocks."""
@@ -124,7 +125,7 @@ class InefficientResult:
     operator_count: int
     """Operators of all devices that were looked at."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
     patterns: PatternResult | None = None
     """The other patterns of the same process, if they were looked for too."""
 
@@ -151,7 +152,7 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
 
     Args:
         recording: One process.
-        options: What to look for; everything by default.
+        options: The patterns to look for; everything by default.
     """
     options = options or InefficientOptions()
     uses = find_block_uses(recording)

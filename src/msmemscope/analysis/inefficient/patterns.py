@@ -1,26 +1,27 @@
 """Patterns of wasted memory that the literature knows, beside those of `inefficient`.
 
-The names are those of DrGPUM (Lin et al., ASPLOS 2023) and of ValueExpert (Zhou et al., ASPLOS 2022); the definitions
-are ours, in the words of `inefficient`: operators of a device in the order of their begins, blocks of one pool, rows of
-the driver and of workspaces left out, moments that were not recorded when they happened left out.
+The names are those of DrGPUM (Lin et al., ASPLOS 2023) and of ValueExpert (Zhou et al., ASPLOS 2022). The definitions
+are ours, in the words of `inefficient`. They are about operators of a device in the order of their begins, and about
+blocks of one pool. They leave out rows of the driver and of workspaces, and moments that were not recorded when they
+happened.
 
-- Unused allocation: no access names the block from its allocation to its free (to the end of the recording if it was
-  never freed), and at least one operator lies strictly between. Where no access of any block of the pool was recorded,
-  nothing can be said and nothing is. What operators use inside themselves (scratch memory of a library that is kept) is
-  never accessed by name and is found as well. The whole life is without need.
-- Redundant allocation: when the block was allocated, another block of the same size was dead but not freed, whose memory
-  could have served. Dead means that the operator of its last access had ended, and that it was freed later; a block that
-  was never freed, or never accessed, is not dead. Of several the one that is freed last counts: the time without need
-  is from the allocation until that block's free, or its own if that is first, and at least one operator lies strictly
-  in it. One dead block can stand for several allocations, so the findings are to be fixed one after the other.
-- Dead write: the last access of the block is a write, and the block is freed: what was written last is read by nobody.
-  The time without need is from the end of the operator that read the block last (from the allocation if nobody ever did)
-  to the free, if at least one operator lies strictly in it.
+- Unused allocation: no access names the block during its life, and at least one operator lies strictly in it. A block
+  that was never freed lives to the end of the recording. Where no access of any block of the pool was recorded, nothing
+  is said. Scratch memory that a library keeps for its operators is never accessed by name, and is found as well. The
+  whole life is without need.
+- Redundant allocation: when the block was allocated, another block of the same size was dead but not freed, whose
+  memory could have served. Dead means that the operator of its last access had ended, and that it was freed later. A
+  block that was never freed, or never accessed, is not dead. Of several the one that is freed last counts. The time
+  without need is from the allocation until that block's free, or its own if that is first. At least one operator lies
+  strictly in it. One dead block can stand for several allocations, so the findings are to be fixed one after the other.
+- Dead write: the last access of the block is a write, and the block is freed: nobody reads its last contents. The time
+  without need begins at the end of the operator that read the block last, or at the allocation if nobody ever did. It
+  ends with the free, and at least one operator lies strictly in it.
 - Short-lived churn: blocks of one size and call site are allocated and freed again and again. A block is short-lived if
-  at most `short_life` operators lie strictly between its allocation and its free; a repetition is a short-lived block
-  whose predecessor of the same size and call site was short-lived too, was freed before, and was freed at most
-  `short_life` operators before. At least `least_repetitions` of them are churn. Allocating once, outside of the loop,
-  saves allocations, not bytes.
+  at most `short_life` operators lie strictly between its allocation and its free. A repetition is a short-lived block
+  with a short-lived predecessor of the same size and call site. The predecessor was freed before, by at most
+  `short_life` operators. At least `least_repetitions` of them are churn. Allocating once, outside of the loop, saves
+  allocations, not bytes.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ first_allocation_id, last_allocation_id: the first and the last of these blocks.
 
 @dataclasses.dataclass(frozen=True)
 class PatternOptions(QuestionOptions):
-    """What counts as a pattern."""
+    """The limits of patterns."""
 
     mem_size: int = option(0, Size(), "smallest block", is_python_only=True)
     """Blocks smaller than this, in bytes, are not reported."""
@@ -106,7 +107,7 @@ def find_memory_patterns(recording: Recording, options: PatternOptions | None = 
 
     Args:
         recording: One process.
-        options: What counts as one.
+        options: The limits of patterns.
     """
     options = options or PatternOptions()
     uses = find_block_uses(recording)
@@ -195,7 +196,7 @@ def _churn(
     if len(chosen) <= options.least_repetitions:
         return CHURN_SCHEMA.to_frame()
     blocks = recording.blocks[chosen]
-    # What stands between two of them: operators after the free of one and before the allocation of the next.
+    # The operators between two of them: after the free of one and before the allocation of the next.
     lives = blocks.with_columns(
         after_free=pl.Series(order.first_after(uses.free_rows[chosen])),
         before_malloc=pl.Series(order.last_before(uses.malloc_rows[chosen])),

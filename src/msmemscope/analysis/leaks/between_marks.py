@@ -1,11 +1,11 @@
-"""Leaks between marks: what a range of the program allocates and does not give back in time.
+"""Leaks between marks: blocks that a range of the program allocates and does not give back in time.
 
 A program marks three points with the same text, A, B and C. A block that was allocated between A and B and not freed
-before C leaks: in every pool, on every device. Marks of one loop count for all devices of the process; where several
+before C leaks: in every pool, on every device. Marks of one loop count for all devices of the process. Where several
 devices are marked, each at its own moments, a device has its own marks.
 
-A pool takes memory from the driver and hands out parts of it, so one byte can lie in a block of each: it is counted once,
-as the pool's; what else such a block of the driver has is that pool's reserve.
+A pool takes memory from the driver and hands out parts of it, so one byte can lie in a block of each. It is counted
+once, as the pool's. The rest of such a block of the driver is that pool's reserve.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MARK_LEAK_SCHEMA: Final = pl.Schema(
 )
 """One row per block that was allocated between the marks A and B and not freed before C, in MALLOC order.
 
-counted_bytes: without what other blocks of this table hold of it, so that the sum has each byte once.
+counted_bytes: without the bytes in other blocks of this table, so that the sum has each byte once.
 is_reserve: a block of the driver from which a memory pool hands out parts.
 See `recording.BLOCK_SCHEMA`; operator: outermost operator at the MALLOC; site: call site, see `call_sites`. A free_sequence is
 that of a free after C.
@@ -79,13 +79,13 @@ class DeviceRange:
     leaked_bytes: int
     """Each byte once, also where a pool's block and the driver's block around it both leaked."""
     reserve_bytes: int
-    """Of these, what a pool holds of the driver's memory beyond its own leaked blocks."""
+    """Of these, the driver's memory that a pool holds beyond its own leaked blocks."""
     leaked_blocks: int
 
 
 @dataclasses.dataclass(frozen=True)
 class MarkLeaks:
-    """What leaked from one range of a program."""
+    """The leaks of one range of a program."""
 
     text: str
     """Of the marks."""
@@ -98,7 +98,7 @@ class MarkLeaks:
     remarks: tuple[str, ...]
     """Devices that could not be judged, and why, one line each."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns the leaked blocks, of MARK_LEAK_SCHEMA."""
@@ -197,7 +197,7 @@ def _leaked(blocks: pl.DataFrame, device: int, marks: list[int]) -> tuple[int, p
 
 
 def _counted_once(leaked: pl.DataFrame, recording: Recording) -> pl.DataFrame:
-    """Adds `counted_bytes` and `is_reserve`. What leaked is alive at C: of two blocks that overlap, one holds the other."""
+    """Adds `counted_bytes` and `is_reserve`. Leaked blocks are alive at C: of two that overlap, one holds the other."""
     is_driver = (leaked["pool"] == Pool.HAL).to_numpy()
     driver = leaked.filter(is_driver)
     is_reserve = np.zeros(leaked.height, dtype=np.bool_)
@@ -224,9 +224,9 @@ def _counted_once(leaked: pl.DataFrame, recording: Recording) -> pl.DataFrame:
 def _without_mapped_parts(
     leaked: pl.DataFrame, counted: Counts, is_mapped: Flags, is_held: Flags, blocks: pl.DataFrame
 ) -> None:
-    """Takes from physical memory that is mapped elsewhere, whose address is a handle, what pools hand out of it.
+    """Takes the blocks of pools from physical memory that is mapped elsewhere and has a handle for an address.
 
-    What lies where is not told: pools' blocks that lie in no block of the driver lie in mapped memory.
+    The places are not told: pools' blocks that lie in no block of the driver lie in mapped memory.
     """
     if not is_mapped.any():
         return

@@ -1,9 +1,9 @@
 """Memory that waits for the garbage collector: objects that nothing of the program refers to but each other.
 
-A search for holders finds such blocks while the program runs. How much waited at the peak of their pool is estimated from it: of
-the call sites of these blocks, all of about their size that was alive at the peak, less what was alive at the search and not
-waiting. The searches record a part of what waits, so this errs to the low side. A search at the end of the process does not count: with the last
-functions, their cycles have ended as well.
+A search for holders finds such blocks while the program runs. The bytes that waited at the peak of their pool are
+estimated from it. They are all live bytes of these lines at the peak, in blocks of about the same size. Those that were
+alive at the search and did not wait are taken off. The searches record a part of the waiting blocks, so this errs to the
+low side. A search at the end of the process does not count: with the last functions, their cycles have ended as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIMILAR: Final = 2
 
 @dataclasses.dataclass(frozen=True)
 class WaitingCycles:
-    """What waited for the garbage collector in one pool of one device."""
+    """The memory that waited for the garbage collector in one pool of one device."""
 
     device: int
     pool: int
@@ -43,7 +43,7 @@ class WaitingCycles:
     waiting_bytes: int
     """That waited at the peak of the pool, or when it was looked for, whichever is more."""
     site: str
-    """The line that allocated most of what was found."""
+    """The line that allocated most of it."""
     cycle: str
     """The way through which most of it refers to itself."""
 
@@ -54,8 +54,7 @@ def find_waiting_cycles(recording: Recording) -> tuple[WaitingCycles, ...]:
     Args:
         recording: Of a process whose holders were looked for.
 
-    Returns:
-        By device and pool; only what is worth a finding.
+    Returns: By device and pool; only those that are worth a finding.
     """
     names = recording.strings.select(name_id="id", chain="text")
     noted = (

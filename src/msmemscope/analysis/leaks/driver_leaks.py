@@ -1,7 +1,7 @@
 """Memory of the driver that a program never gave back, by the module of CANN that asked for it.
 
-At its end a program should have given back everything. What it did not is listed by module and by call site; the
-reserve of a memory pool, which is normal there, is told apart.
+At its end a program should have given back everything. The rest is listed by module and by call site. The reserve of a
+memory pool is normal there, and is told apart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DRIVER_MODULE_SCHEMA: Final = pl.Schema(
 )
 """One row per device and module of CANN with memory that was never given back, most leaked bytes first.
 
-reserve_*: of which memory pools handed out parts. leaked_*: the others.
+reserve_*: blocks that memory pools handed out in parts. leaked_*: the others.
 """
 
 DRIVER_BLOCK_SCHEMA: Final = pl.Schema(

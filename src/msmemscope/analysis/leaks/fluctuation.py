@@ -1,7 +1,7 @@
 """How much the use of a memory pool fluctuates within a step.
 
-Per step from the second, pool and device: the least and the most that was in use, and their ratio. A pool whose least
-use climbs towards its most use from step to step fills up with what is never given back. The first step is warm-up.
+Per step from the second, pool and device: the least and the most bytes in use, and their ratio. A pool whose least use
+climbs towards its most use from step to step fills up with blocks that are never given back. The first step is warm-up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLUCTUATION_SCHEMA: Final = pl.Schema(
 )
 """One row per device, pool and step in which something of the pool was allocated or freed, in this order.
 
-minimum_bytes, maximum_bytes: of what was in use at the begin of the step and after each MALLOC and FREE in it.
+minimum_bytes, maximum_bytes: of the bytes in use at the begin of the step and after each MALLOC and FREE in it.
 ratio: minimum by maximum, 0 to 1; null if nothing was in use.
 """
 

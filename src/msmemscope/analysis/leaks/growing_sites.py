@@ -1,7 +1,7 @@
-"""Call sites that grow: how the series of each is judged, whatever a run was divided into.
+"""Call sites that grow: the judgement of the series of each, over steps or other parts of a run.
 
-What is alive of a call site at the end of each step is a series. It grows if Theil and Sen's slope is positive, and Mann and
-Kendall's test significant, in the whole run and in its second half by itself (`trends`).
+The live bytes of a call site at the end of each step are a series. It grows if Theil and Sen's slope is positive, and
+Mann and Kendall's test significant. Both must hold in the whole run and in its second half by itself (`trends`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ GROWN_KEY: Final = ["device", "pool", "site_path"]
 LEAST_STEPS: Final = WARM_UP_STEPS + 2 * 8 - 1
 """Steps, or parts of a run, that a trend needs: with fewer than 8 ends in the second half, none could be significant."""
 _LEAST_SIZES: Final = 10
-"""How often blocks that each step makes anew must have grown to be some that are added to."""
+"""Blocks that each step makes anew count as added to if they have grown so often."""
 _SMALL_BYTES: Final = 1 << 20
 _SMALL_SHARE: Final = 1 / 20
-"""Of what its pool has in use. Blocks that replace each other and have grown by less than both are a sequence, say, that a
-model goes on with: it ends before it matters."""
+"""Of the bytes in use of its pool. Blocks that replace each other and have grown by less than both limits are, say, a
+sequence that a model continues. It ends before it matters.
+"""
 
 GROWTH_SCHEMA: Final = pl.Schema(
     {
@@ -69,14 +70,14 @@ slope_bytes_per_step: median growth of its live bytes per step. Where there are 
 significance: chance that steps without a trend look like this or more so; the larger of whole run and second half.
 first_bytes, last_bytes: alive at the end of first_step and of last_step.
 last_blocks: blocks alive at the end of last_step.
-held_by: what of the program refers to most of those that this is known of, `recording.holders`; null if it is not known.
+held_by: the holder of most blocks with a known holder, `recording.holders`; null if none is known.
 phase: of growth outside of steps, when it was: `after the last step`. Null elsewhere.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class GrowthOptions(QuestionOptions):
-    """What counts as growth."""
+    """The limits of growth."""
 
     significance: float = option(0.001, Chance(), "accepted chance per call site")
     """The chance, per call site, that is accepted for steps without a trend to be taken for one."""
@@ -98,7 +99,7 @@ def growing_sites(
     Args:
         blocks: With `first_end` and `last_end` as `step_bounds.with_steps` has them, and their call sites.
         ended: Steps, or parts of the run, that have ended.
-        options: What counts as growth.
+        options: The limits of growth.
         least_rises: Ends in each half of the run at which a site must rise.
 
     Returns:
@@ -116,7 +117,7 @@ def growing_sites(
     middle = len(steps) // 2
     rises = np.diff(series, axis=1) > 0
     grows &= np.minimum(rises[:, :middle].sum(axis=1), rises[:, middle:].sum(axis=1)) >= least_rises
-    # As many blocks as before, made anew by each step, of a few sizes: what comes in is larger, and nothing is kept.
+    # As many blocks as before, made anew by each step, of a few sizes: the inputs are larger, and nothing is kept.
     longest = np.zeros(groups.height, np.int64)
     np.maximum.at(longest, group, (blocks["last_end"] - blocks["first_end"]).to_numpy())
     grows &= (

@@ -1,20 +1,20 @@
-"""Slow leaks: call sites whose live memory grows over many steps, whatever becomes of single blocks.
+"""Slow leaks: call sites whose live memory grows over many steps, even if each block is freed.
 
 A queue that is drained too slowly, or a cache whose entries live longer and longer, frees every block and grows all the
-same. So the bytes of each call site that are alive at the end of each step are taken as a series, and a robust trend is
-looked for: Theil and Sen's slope, the median of the slopes between all pairs of steps, and the significance of Mann and
-Kendall's test, one-sided. The trend must show in the whole run and in its second half by itself, so that what fills up and then
-stays is none.
+same. So the live bytes of each call site at the end of each step are taken as a series. A robust trend is looked for:
+Theil and Sen's slope, the median of the slopes between all pairs of steps. Its significance is that of Mann and
+Kendall's test, one-sided. The trend must show in the whole run and in its second half by itself. So memory that fills
+up and then stays is none.
 
-Steps that do more need more, and keep nothing: a call site whose blocks do not become more, each gone after a step, is
-passed over where what comes and goes within the steps of its pool has grown by twice as much.
+Steps that do more need more, and keep nothing. So a call site is passed over if its blocks do not become more, and each
+is gone after a step. Besides, the short-lived memory of steps in its pool must have grown by twice as much.
 
-A program without steps, a server for example, is judged by the parts of its run (`parts_of_run`). What adds up within one
-forward pass is no growth (`one_pass`).
+A program without steps, a server for example, is judged by the parts of its run (`parts_of_run`). Memory that adds up
+within one forward pass is no growth (`one_pass`).
 
-The stated rate: of call sites whose use is stationary, independent from step to step or autocorrelated up to 0.9, at most
-1 in 200 is named at the default significance of 0.001. A use that swings with a period longer than the run looks like
-growth; so does one that has not filled up when the run ends.
+The stated rate is for call sites with a stationary use, independent from step to step or autocorrelated up to 0.9. At
+the default significance of 0.001, at most 1 in 200 of them is named. A use that swings with a period longer than the
+run looks like growth. So does one that has not filled up when the run ends.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ STATED_FALSE_POSITIVE_RATE: Final = 0.005
 """Of call sites with a stationary use, the share that is named at the default significance, at most; see above."""
 
 _PASSING_RATIO: Final = 2
-"""How many times as much as a call site what comes and goes within steps must have grown to explain it."""
+"""The short-lived memory of steps explains the growth of a call site if it has grown so many times as much."""
 
 
 class GrowthBasis(Enum):
-    """What a run is divided into to be judged; the value is how people are told of one."""
+    """The parts of a run that are judged; the value is the word for people."""
 
     STEPS = "step"
     PARTS = "part of the run"
@@ -82,11 +82,11 @@ class SlowLeaks:
     judged_sites: int
     """Call sites with blocks alive at the end of a step, from the second step on."""
     remarks: tuple[Remark, ...]
-    """What could not be judged."""
+    """The parts that could not be judged."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
     basis: GrowthBasis = GrowthBasis.STEPS
-    """What the run was divided into."""
+    """The parts that the run was divided into."""
     filling: tuple[Filling, ...] = ()
     """Containers that take more still, whose blocks are no growth."""
     one_pass: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
 
     Args:
         recording: Of a process.
-        options: What counts as growth.
+        options: The limits of growth.
 
     Returns:
         The call sites; none, and a remark, if too few steps have ended, or of a program without any, too little has happened.
@@ -124,7 +124,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         remark = Remark("slow leaks", f"{counted} ended, at least {LEAST_STEPS} are needed")
         return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,), coverage)
     placed = with_steps(recording.blocks.select(JUDGED), bounds)
-    # A pool's reserve grows with what it hands out, which is judged itself.
+    # A pool's reserve grows with its blocks, which are judged themselves.
     reserve = segments_at_end(placed, recording.events)
     # Pinned memory is kept by torch's allocator: `pinned_growth` judges it.
     is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
@@ -181,7 +181,7 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
 
 
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
-    """Returns the answer with the call sites that grow, and what holds their blocks."""
+    """Returns the answer with the call sites that grow, and the holders of their blocks."""
     grows = blocks.join(grown.select(GROWN_KEY), on=GROWN_KEY, how="semi")
     alive = grows.filter(pl.col("last_end") == pl.col("ended"))
     holders = block_holders(recording)

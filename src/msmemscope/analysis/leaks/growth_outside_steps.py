@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 _OF_NO_VARIABLE: Final = rf"^(?:{OF_MODULE}|{re.escape(HELD_BY_C)})"
 _LONG_STEP_RATIO: Final = 4
-"""How many times as many allocations as usual a step has that is judged by itself."""
+"""A step with so many times the usual number of allocations is judged by itself."""
 
 
 def find_growth_outside_steps(recording: Recording, options: GrowthOptions | None = None) -> SlowLeaks:
-    """Find the call sites that grow where a program with steps has none: before the first has ended, after the last, within a long one.
+    """Find the call sites that grow around steps: before the first has ended, after the last, within a long one.
 
-    A phase is judged as a run without steps is. What a call site left in it must still be there in the end, and it must be
-    known what holds it: no weights or other tensors of a module, which are loaded in a loop, too.
+    A phase is judged as a run without steps is. The blocks that a call site left in it must still be there in the end,
+    and their holder must be known. Weights and other tensors of a module are left out: they are loaded in a loop, too.
 
     Args:
         recording: Of a process.
-        options: What counts as growth.
+        options: The limits of growth.
 
     Returns:
         The call sites, with their `phase`; none if the program has no steps.
@@ -47,7 +47,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
     placed = with_steps(recording.blocks.select(JUDGED), bounds)
     holders = block_holders(recording)
     freed = pl.col("free_sequence")
-    # What is freed after the last allocation is freed because the program ends, or might as well be.
+    # A block that is freed after the last allocation is freed because the program ends, or might as well be.
     is_freed_last = freed.is_null() | (freed > placed["malloc_sequence"].max())
     is_left = is_freed_last | (pl.col("last_end") == pl.col("ended"))
     rows, blocks = [nothing.sites], []
@@ -81,7 +81,7 @@ def _phases(placed: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """The stretches of a run that no step of its loop explains, with the blocks that were allocated in them."""
     for of_group in placed.partition_by("ended"):
         ended = int(of_group["ended"][0])
-        # By the next end: what comes between two ranges of the program is judged with the second.
+        # By the next end: blocks between two ranges of the program are judged with the second.
         is_of_step = pl.col("first_end").is_between(WARM_UP_STEPS + 1, ended)
         counts = of_group.filter(is_of_step).group_by("first_end").len().sort("first_end")
         long = counts.filter(pl.col("len") >= _LONG_STEP_RATIO * pl.col("len").median())["first_end"]

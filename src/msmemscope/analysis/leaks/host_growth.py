@@ -1,12 +1,12 @@
-"""Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, what an allocator keeps.
+"""Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, allocators' reserves.
 
-At the end of steps it is recorded how much of the process's resident memory belongs
-to no file, at most once per millisecond. What is left of it without CPU tensors, and without memory of an emulated device,
-which lies in the process, is judged by its floor: the least in each of some equally long stretches of steps. A floor that
-rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
+At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded.
+CPU tensors are subtracted, and so is memory of an emulated device, which lies in the process. The rest is judged by its
+floor: the least in each of some equally long stretches of steps. A floor that rises from each stretch to the next one
+is growth. The first stretch is not judged: a program sets itself up in it.
 
-Which line made it, samples of allocations say, if they explain enough of it. And where steps are too few to tell, or the
-program has none, samples alone can show growth: of a line whose memory stays, and which went on to make some in most of the
+Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or the
+program has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
 stretches of the run, up to near its end. Time in which modules are imported does not count.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 LEAST_HOST_GROWTH_BYTES: Final = 16 << 20
-"""Less is what interpreters and allocators of the system do now and then."""
+"""Interpreters and allocators of the system take less than this now and then."""
 _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
@@ -43,15 +43,15 @@ _LEAST_STEPS: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
 _LEAST_RISE: Final = 0.02
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
 _LEAST_LATE_RISE: Final = 0.15
-"""Of the whole growth, by which the floor rises over the last two of them: what fills up does so ever more slowly."""
+"""Of the whole growth, by which the floor rises over the last two of them: memory that fills up rises more slowly."""
 _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
-"""Of what samples explain, that a line must have made to be named."""
+"""The part of the sampled growth that a line must have made to be named."""
 _STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
-"""Of a run without steps, those in each of which the line must go on: the first ones, or the second ones."""
+"""Stretches of a run without steps. The line must go on in each of the first ones, or in each of the second ones."""
 _LEAST_OF_STRETCH: Final = 0.05
-"""Of what the line made, in each of them."""
+"""Of the line's memory, in each of them."""
 _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
@@ -60,15 +60,16 @@ _LEAST_OF_GROWTH: Final = 1 / 2
 
 @dataclasses.dataclass(frozen=True)
 class HostGrowth:
-    """How the host memory of a process went over its steps, without its CPU tensors."""
+    """The course of the host memory of a process over its steps, without its CPU tensors."""
 
     first_step: int
     last_step: int
     resident_bytes: int
-    """At the end of `last_step`, CPU tensors and all: what belongs to no file."""
+    """Memory that belongs to no file at the end of `last_step`, with CPU tensors."""
     growth_bytes: int
-    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run: what
-    samples say of it, without imports."""
+    """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run:
+    the bytes of its samples, without imports.
+    """
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
     site: HostSite | None = None
@@ -89,7 +90,7 @@ class HostGrowth:
 
 @dataclasses.dataclass(frozen=True)
 class HostRise:
-    """What is known of host memory where steps are too few to judge it."""
+    """The known facts of host memory where steps are too few to judge it."""
 
     rise_bytes: int
     steps: int
@@ -98,7 +99,7 @@ class HostRise:
 
     @property
     def reason(self) -> str:
-        """Why it is not judged, and what is known all the same."""
+        """Why it is not judged, and the facts that are known all the same."""
         line, _ = line_and_library(self.site)
         at = f", most of it at {line.rpartition('/')[2]}" if line else ""
         # Figures are a millisecond apart at least.
@@ -145,7 +146,7 @@ def rise_over_few_steps(recording: Recording) -> HostRise | None:
 
 
 def _figures(recording: Recording) -> pl.DataFrame:
-    """What of the process belonged to no file at the end of steps behind the warm-up: sequence, anonymous, number."""
+    """The memory that belonged to no file, at the end of steps behind the warm-up: sequence, anonymous, number."""
     steps = recording.steps.select("number", sequence="end_sequence")
     return (
         recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
@@ -169,7 +170,7 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
         return None
     floors = np.array([stretch.min() for stretch in stretches[1:]])
     rises = np.diff(floors)
-    # What is set up in the first stretch is growth, too, where it went on at no more than twice that pace.
+    # The first stretch counts as growth, too, if the others have at least half of the whole.
     was_steady = other[-1] - other[0] <= 2 * (other[-1] - stretches[1][0])
     begin = 0 if was_steady else len(stretches[0])
     growth = int(other[-1] - other[begin])
@@ -189,7 +190,7 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
 
 
 def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
-    """The line that made most of the growth, if samples of what was made meanwhile and is alive explain enough of it."""
+    """The line that made most of the growth, if samples of that time that are alive explain enough of it."""
     explained = live.total_bytes
     if explained < _LEAST_EXPLAINED * growth_bytes:
         return None
@@ -202,7 +203,7 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0))
     if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
         return None
-    # A program gives back what it held when its main function returns: the end is where most of it was there.
+    # A program gives its memory back when its main function returns: the end is the moment with most of it.
     end = samples.most_alive()
     live = samples.alive(0, end).without_imports(recording)
     if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
@@ -250,7 +251,7 @@ def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: Host
 
 
 def _known_bytes(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> Bytes:
-    """What blocks take of the process's memory: CPU tensors, pinned memory, and the memory of a device that is emulated."""
+    """The process's memory that blocks take: CPU tensors, pinned memory, and the memory of an emulated device."""
     on_host = pl.col("device") == DEVICE_CPU
     blocks = recording.blocks.filter(on_host | (pl.col("pool") == Pool.HAL))
     return MemoryUse.of(blocks).after(sequences)

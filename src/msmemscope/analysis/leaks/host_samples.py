@@ -1,8 +1,8 @@
 """Which lines made host memory that stays: from samples of the allocations of the whole process.
 
-A sample stands for as many bytes as were allocated around it on average, so sums of samples are estimates: of n samples the
-error is about 1 in the square root of n. What modules and libraries take while they are imported is set up once, and is left
-out.
+A sample stands for as many bytes as were allocated around it on average. So sums of samples are estimates: of n samples
+the error is about 1 in the square root of n. Memory of modules and libraries that are imported is set up once, and is
+left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NUMPY: Final = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class HostSite:
-    """One line of the program, and what of the memory that it allocated is alive."""
+    """One line of the program, and the live part of the memory that it allocated."""
 
     site: str
     """The line as findings show it, with that of a library behind it."""
@@ -103,7 +103,7 @@ class HostSamples:
         )
 
     def without_imports(self, recording: Recording) -> HostSamples:
-        """Leave out what is allocated while modules are imported."""
+        """Leave out allocations while modules are imported."""
         importing = recording.python_stacks.filter(pl.col("text").str.contains(_IMPORTING, literal=True))["id"]
         return HostSamples(self.rows.filter(~pl.col("python_stack_id").is_in(importing.implode())))
 
@@ -151,7 +151,7 @@ def _most_of(part: pl.DataFrame, native_stacks: dict[int, str]) -> str:
 
 
 def _kind_of(native_stack: str) -> str:
-    """What the innermost library that allocates for itself says of the memory."""
+    """The kind of the memory, by the innermost library that allocates for itself."""
     modules = (match[1] for match in map(_MODULE.match, native_stack.splitlines()) if match is not None)
     module = next((name for name in modules if not _PASSED_ON.match(name)), "")
     if _NUMPY.search(module):

@@ -1,4 +1,4 @@
-"""Whether a run that is too short to judge growth by holds more in the end than it did before; if not, nothing can have grown."""
+"""Whether a run that is too short for a judgement holds more in the end than before; if not, nothing has grown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST_BYTES: Final = 64 << 10
 _LEAST_SHARE: Final = 1 / 1000
-"""Of what a pool holds. What is below both is no growth: numbers that a history keeps, say."""
+"""Of the bytes that a pool holds. A rise below both is no growth: numbers that a history keeps, say."""
 _QUARTERS: Final = 4
 _LEAST_IN_QUARTER: Final = 8
 """Allocations, of a program without steps: with fewer, a quarter is no cycle of its work."""
@@ -29,8 +29,9 @@ _LEAST_IN_QUARTER: Final = 8
 def rules_out_growth(recording: Recording) -> bool:
     """Return whether no pool holds more in the end than early in the run.
 
-    With steps, the ends of the last ones and of the first ones that are judged are compared. Without, it is the least that was
-    held in the second and in the last quarter of the allocations: what is freed behind the last one is the end of the program.
+    With steps, the ends of the last ones and of the first ones that are judged are compared. Without steps, the least
+    bytes held in the second and in the last quarter of the allocations are compared. Frees behind the last allocation
+    belong to the end of the program.
 
     Args:
         recording: Of a process.
@@ -42,12 +43,12 @@ def rules_out_growth(recording: Recording) -> bool:
     first = WARM_UP_STEPS + 1
     columns = ["device", "pool", "flags", "address", "size", "thread_id", "malloc_sequence", "free_sequence"]
     placed = with_steps(recording.blocks.select(columns), bounds)
-    # A pool's reserve grows with what it hands out, which is compared itself.
+    # A pool's reserve grows with its blocks, which are compared themselves.
     reserve = segments_at_end(placed, recording.events)
     placed = placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode()))
     if bounds.ended <= first:
         return _holds_as_much_in_quarters(placed)
-    # What another thread has in hand at one end of a step, at the next one it has not: two ends are compared with two.
+    # Another thread may have memory in hand at one end of a step and not at the next: two ends are compared with two.
     ends = 2 if bounds.ended >= first + 3 else 1
 
     def held_at(end: int | pl.Expr) -> pl.Expr:

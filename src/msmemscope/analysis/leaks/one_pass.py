@@ -1,8 +1,8 @@
-"""Growth within one forward pass: what each layer saves for the backward pass adds up, and nothing can have freed it yet.
+"""Growth within one forward pass: each layer saves tensors for the backward pass, and nothing can have freed them yet.
 
-A recording of a single pass shows a module that calls its layers in a loop, and more and more in use. A loop over many passes that
-keeps their results looks alike. But what the module does before and after its loop then comes again with each pass, between what
-the layers of two passes allocate.
+A recording of a single pass shows a module that calls its layers in a loop, and more and more in use. A loop over many
+passes that keeps their results looks alike. But then the module's work before and after its loop comes again with each
+pass, between the allocations of two passes' layers.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _shared_frames(stacks: Sequence[Sequence[StackFrame]]) -> list[StackFrame]:
 
 
 def _forwards(frames: Sequence[StackFrame]) -> list[int]:
-    """Returns the places of the frames that calls of modules lead to, the innermost first, but for those of torch itself."""
+    """Returns the places of frames that calls of modules lead to, innermost first, without those of torch itself."""
     return [
         place
         for place in range(len(frames) - 1, 0, -1)

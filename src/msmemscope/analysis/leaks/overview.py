@@ -1,4 +1,4 @@
-"""All that is asked about leaks of one process, together."""
+"""All questions about leaks of one process, together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SUBJECT: Final = Subject(
 
 @dataclasses.dataclass(frozen=True)
 class LeaksOptions(QuestionOptions):
-    """What kind of leaks to look for: over the steps of the program, or between marks of it."""
+    """The kind of leaks to look for: over the steps of the program, or between marks of it."""
 
     mstx_info: str | None = option(
         None, MARK_TEXT,
@@ -51,14 +51,14 @@ class LeakOverview:
 
     process_id: int
     source: str
-    """What was read."""
+    """The recording that was read."""
     step_leaks: StepLeaks
     fluctuation: Fluctuation
     slow_leaks: SlowLeaks
     outside_steps: SlowLeaks
     """Growth before, between and after the steps of a program that has some."""
     waiting_cycles: tuple[WaitingCycles, ...]
-    """What waited for the garbage collector, by device and pool."""
+    """Memory that waited for the garbage collector, by device and pool."""
     driver_leaks: DriverLeaks
     host_growth: HostGrowth | None
     """Of the process's memory besides tensors; None where too few figures were recorded to tell."""
@@ -69,7 +69,7 @@ class LeakOverview:
     pinned_growth: PinnedGrowth | None
     """Of pinned memory that torch's allocator keeps; None where it does not grow."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     @property
     def step_source(self) -> StepSource:
@@ -78,14 +78,15 @@ class LeakOverview:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """What grows and is no leak, one sentence each."""
-        # Those of steps know of all blocks of a container, those of growth of what is alive at the ends of steps.
+        """Growth that is no leak, one sentence each."""
+        # Those of steps know of all blocks of a container, those of growth of blocks that are alive at the ends of
+        # steps.
         filling = {one.held_by: one for one in (*self.slow_leaks.filling, *self.step_leaks.filling)}
         return (*(one.text for one in filling.values()), *self.slow_leaks.one_pass)
 
     @property
     def leaked_sequences(self) -> pl.Series:
-        """`malloc_sequence` of what leaked over steps and of what is alive of call sites that grow, each once."""
+        """`malloc_sequence` of blocks that leaked over steps and of live blocks of call sites that grow, each once."""
         grown = (self.slow_leaks.blocks, self.outside_steps.blocks)
         return pl.concat([self.step_leaks.leaked["malloc_sequence"], *grown]).unique()
 
@@ -100,9 +101,9 @@ def find_leaks(
     """Find leaks over steps, fluctuation, slow leaks, memory of the driver that was never given back, growth of host memory.
 
     Args:
-        recording: Any; what it does not have is empty, and the coverage says why.
+        recording: Any; parts that it does not have are empty, and the coverage says why.
         options: How strictly leaks over steps are judged.
-        growth: What counts as a slow leak.
+        growth: The limits of a slow leak.
     """
     host_growth = find_host_growth(recording)
     return LeakOverview(

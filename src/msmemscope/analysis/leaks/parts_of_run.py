@@ -1,8 +1,8 @@
 """A run without steps, cut into parts with equally many allocations each, and the call sites that grow over them.
 
-What counts of a call site is what lives through a part from end to end, and it must rise in several parts of each half. Only
-a program that gives back something in most of its parts is judged: what fills memory once and then ends does nothing that
-could be called growth.
+Of a call site, the blocks that live through a part from end to end count. They must rise in several parts of each half.
+Only a program that gives back something in most of its parts is judged: one that fills memory once and then ends shows
+no growth.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def grown_over_parts(
     Args:
         recording: Of the process.
         blocks: Columns JUDGED, at least LEAST_ALLOCATIONS rows.
-        options: What counts as growth.
+        options: The limits of growth.
 
     Returns:
-        The growing call sites, the blocks with their sites, and how many sites were judged; None if too little is given back
-        to be a loop.
+        The growing call sites, the blocks with their sites, and the number of judged sites. None if too little is given
+        back to be a loop.
     """
     parts = min(blocks.height // _LEAST_IN_PART, _MOST_PARTS)
     placed, busy_parts = _in_parts(blocks, parts)
@@ -85,7 +85,7 @@ def _in_parts(blocks: pl.DataFrame, parts: int) -> tuple[pl.DataFrame, int]:
     allocated = blocks["malloc_sequence"].to_numpy()
     freed = blocks["free_sequence"].fill_null(np.iinfo(np.uint64).max).to_numpy()
     begins = allocated[np.linspace(0, len(allocated), parts, endpoint=False).astype(np.int64)]
-    # What is freed after the last allocation is freed because the program ends, or might as well be.
+    # A block that is freed after the last allocation is freed because the program ends, or might as well be.
     ends = np.append(begins[1:], allocated[-1])
     part = np.searchsorted(begins, allocated, side="right")
     # Lived through from end to end; the part of its own allocation does not count.

@@ -1,7 +1,8 @@
 """Growth of pinned memory: torch's allocator of it gives nothing back, so that sizes which come once add up.
 
-A size that comes again is served from what the allocator keeps, and is no growth. Pinned memory grows if it does so anew in several
-of the later steps, and at half the pace of the earlier ones at least: what is set up once, or fills up, does not.
+A size that comes again is served from the allocator's reserve, and is no growth. Pinned memory grows if it rises anew
+in several of the later steps, at half the pace of the earlier ones at least. Memory that is set up once, or fills up,
+does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The judgement of call sites by their blocks that outlived a step: which leak, how fast, and how sure that is."""
+"""The judgement of call sites by their blocks that outlived a step: the leaking ones, their pace, the confidence."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 SITE_KEY: Final = ["device", "pool", "site_id"]
-"""What findings of leaks are grouped by."""
+"""The key that findings of leaks are grouped by."""
 
 _ODD_RATIO: Final = 4
-"""How many times the size of the next smaller block of its call site a block has that is none of them."""
+"""A block of so many times the size of the next smaller one of its call site is none of them."""
 SURE_IN_A_ROW: Final = 4
 """Consecutive steps in which a site must leak so that its confidence is high."""
 SURE_IN_ALL: Final = 8
 """Steps in which a site must leak so that its confidence is high, if they are not consecutive."""
 _MOST_TO_SET_UP: Final = 7
-"""Consecutive steps in which a site may keep something and be done with it: later there is nothing left to set up."""
+"""Consecutive steps in which a site may keep blocks as its set-up; later there is nothing left to set up."""
 
 
 class Confidence(str, Enum):
@@ -39,19 +39,19 @@ class Confidence(str, Enum):
     MEDIUM = "medium"
     """It leaked in two steps or more."""
     LOW = "low"
-    """It leaked in one step: what is set up once looks the same."""
+    """It leaked in one step: memory that is set up once looks the same."""
 
 
 CONFIDENCE_TYPE: Final = pl.Enum([level.value for level in Confidence])
 
 
 def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
-    """Tell which blocks are no older than what their call site frees.
+    """Tell which blocks are no older than those that their call site frees.
 
-    A site's longest life is that of a block that it freed. What is older leaked for sure. A younger block is expected to
-    be freed if the site freed more blocks of at least its age than it leaked for sure. Ages are counted in steps. Of a site that
-    frees a block only when newer ones have come, and keeps no more of them in the end than before, they are counted in newer
-    blocks too: it is a cache of limited size, and steps in which nothing comes push nothing out.
+    A site's longest life is that of a block that it freed. An older block leaked for sure. A younger block is expected
+    to be freed if the site freed more blocks of at least its age than it leaked for sure. Ages are counted in steps. A
+    cache of limited size frees a block only when newer ones have come, and keeps no more of them in the end than
+    before. Ages of such a site are counted in newer blocks too: steps in which nothing comes push nothing out.
 
     Args:
         blocks: SITE_KEY, `step`, `last_end` (i64), `malloc_sequence`, `free_sequence`, and `is_alive`, of blocks that
@@ -107,7 +107,9 @@ def _compared_with_freed(group: Numbers, groups: int, age: Numbers, is_alive: Fl
 
 
 def with_pinned_sizes_apart(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Make a call site of each size of its pinned memory, which torch's allocator keeps: a size that comes again is none that grows.
+    """Make a call site of each size of pinned memory.
+
+    Torch's allocator keeps this memory: a size that comes again does not grow.
 
     Args:
         blocks: SITE_KEY and `size`.
@@ -123,9 +125,9 @@ def with_pinned_sizes_apart(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def cached_pinned_blocks(blocks: pl.DataFrame, ended: int) -> pl.Series:
-    """Tell which blocks of pinned memory torch's allocator keeps to hand them out again: of sizes that did not grow in most steps.
+    """Tell which pinned blocks torch's allocator keeps to hand out again: of sizes that did not grow in most steps.
 
-    What a program itself keeps it keeps from step to step; how much is in use at once may be more now and then.
+    A program keeps its own memory from step to step; the bytes in use at once may be more now and then.
 
     Args:
         blocks: SITE_KEY with pinned sizes apart, `step` and `is_suspect`.
@@ -147,8 +149,8 @@ def with_odd_ones_apart(blocks: pl.DataFrame) -> pl.DataFrame:
         blocks: SITE_KEY, `step`, `size` and `is_suspect`.
 
     Returns:
-        The same with other values of `site_id` for such blocks. Of a site whose other blocks leaked in fewer than SURE_IN_A_ROW steps
-        it is not known what is usual, so nothing is set apart.
+        The same with other values of `site_id` for such blocks. If the other blocks of a site leaked in fewer than
+        SURE_IN_A_ROW steps, its usual size is not known, and nothing is set apart.
     """
     suspects = blocks.filter("is_suspect").select(*SITE_KEY, "step", "size")
     # The largest blocks of a site above the widest gap between sizes.
@@ -198,8 +200,9 @@ def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None, quiet_after_one: 
         quiet_after_one: The same for a site that leaked in one step alone, where that is fewer.
 
     Returns:
-        One row per site with a suspect: SITE_KEY; `first_step`, `last_step`, `leaking_steps`, `judged_steps` (from the
-        first leak to the last step that can be judged), `longest_run`, `quiet_steps` (i64); `is_kept`; `confidence`.
+        One row per site with a suspect: SITE_KEY, `is_kept`, `confidence`, and numbers (i64). The numbers are
+        `first_step`, `last_step`, `leaking_steps`, `judged_steps`, `longest_run` and `quiet_steps`. `judged_steps`
+        counts from the first leak to the last step that can be judged.
     """
     suspects = blocks.filter("is_suspect").select(*SITE_KEY, "step", "ended").unique().sort(*SITE_KEY, "step")
     # Within a site, consecutive steps minus their position are one number: that of their run.

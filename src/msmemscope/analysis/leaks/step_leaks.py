@@ -1,20 +1,20 @@
-"""Leaks over steps: what each step allocates and later steps never give back.
+"""Leaks over steps: blocks that a step allocates and later steps never give back.
 
 The definition: a block leaks if it was allocated in step k >= 2 and is alive when step k+1 ends. The first step is
 warm-up. A block that is freed after all is withdrawn, and listed as long-lived. A free after the last step does not
-count: at its end a program frees whatever it leaked.
+count: at its end a program frees all its leaks.
 
-A run ends at some moment, and what is alive then is not all leaked. Four rules tell what is; the option
+A run ends at some moment, and not all blocks that are alive then have leaked. Four rules tell what is; the option
 `StepLeakOptions.judges_sites` turns the first three off.
 
 - A bounded cache: the call site has freed blocks that were as old as this one. Such a block is expected to be freed; so is one in
   a container with a bound that is not full yet.
-- Set up once, or filled up: the call site has leaked nothing in the last steps, for longer than it ever paused before
-  and for at least `StepLeakOptions.quiet_steps`. Its blocks are kept, unless it leaked in eight steps in a row: what is
-  set up is there sooner, so this is a leak that has stopped. Where nobody marked the steps, one step without a leak is
-  enough for a call site that leaked in a single one: data parallel training makes its buckets anew in the second step.
-- A block much larger than the others of its call site, in one step alone, is judged by itself: what was made once on a
-  line that leaks is no part of its growth.
+- Set up once, or filled up: the call site has leaked nothing in the last steps. This pause is longer than any before,
+  and lasts at least `StepLeakOptions.quiet_steps`. Its blocks are kept. But if it leaked in eight steps in a row, this
+  is a leak that has stopped: a set-up is complete sooner. Where nobody marked the steps, one step without a leak is
+  enough for a call site that leaked in a single one. Data parallel training makes its buckets anew in the second step.
+- A block much larger than the others of its call site, in one step alone, is judged by itself. It was made once on a
+  line that leaks, and is no part of the line's growth.
 - A block of the driver that a memory pool hands out in parts is that pool's reserve: its parts are judged instead.
 """
 
@@ -71,11 +71,11 @@ _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 _LEAST_STEPS: Final = WARM_UP_STEPS + 2
 """Steps that must have ended before a block can leak: the warm-up, that of the block, and the next."""
 _LEAST_CALLS: Final = WARM_UP_STEPS + 4
-"""Likewise, where calls of a model are taken for steps: two or three results that are kept are what it was called for."""
+"""Likewise, where calls of a model are taken for steps: two or three results may be kept on purpose."""
 
 
 class Fate(str, Enum):
-    """What became of a block that outlived the step after its own."""
+    """The fate of a block that outlived the step after its own."""
 
     LEAKED = "leaked"
     KEPT = "kept"
@@ -123,7 +123,7 @@ size, address, malloc_sequence, free_sequence, allocated_ns, thread_id: of the b
 kernel_index: kernel launches of the process before the MALLOC; null if no launch was recorded.
 operator: outermost operator at the MALLOC, null outside of operators.
 site, site_id: call site, see `call_sites`; the id says which row of LEAK_SITE_SCHEMA.
-held_by: what of the program refers to it; null if that is not known.
+held_by: its holder in the program; null if that is not known.
 byte_seconds: size times the seconds from the MALLOC to the FREE or to the end of the last step.
 """
 
@@ -164,10 +164,9 @@ confidence: see `Confidence`; null for a site that does not leak.
 leaking_steps: different steps whose blocks leaked. judged_steps: steps from the first of them to the last one that can
     be judged. longest_run: the most of them in a row. first_step, last_step: the first and last of them. Null for a
     site without blocks that are leaked or kept.
-peak_without_bytes: what the pool's peak would be without the leaked blocks of this site; null where it does not leak,
-    and beyond the largest sites.
-held_by: what of the program refers to most of its leaked blocks that this is known of, `recording.holders`; null if it is
-    not known of any.
+peak_without_bytes: the pool's peak without the leaked blocks of this site; null where it does not leak, and beyond the
+    largest sites.
+held_by: the holder of most of its leaked blocks with a known holder, `recording.holders`; null if none is known.
 kept_*, expected_*, long_lived_*: its blocks of these fates. longest_life: step ends that a long-lived block outlived.
 """
 
@@ -179,12 +178,12 @@ class StepLeakOptions:
     judges_sites: bool = True
     """False: the definition alone. Every block that is not freed before the last step ends is leaked."""
     quiet_steps: int = 3
-    """Steps without a leak at the end after which a call site counts as one that keeps what it has."""
+    """Steps without a leak at the end after which a call site counts as one that keeps its blocks."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PoolLeaks:
-    """What leaked from one memory pool of one device."""
+    """The leaks of one memory pool of one device."""
 
     device: int
     pool: int
@@ -192,7 +191,7 @@ class PoolLeaks:
     leaked_blocks: int
     peak_bytes: int
     peak_without_bytes: int
-    """What the peak would have been without the leaked blocks."""
+    """The peak without the leaked blocks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,9 +209,9 @@ class StepLeaks:
     pools: tuple[PoolLeaks, ...]
     """Pools that leaked, by device and pool."""
     remarks: tuple[Remark, ...]
-    """What could not be judged."""
+    """The parts that could not be judged."""
     filling: tuple[Filling, ...] = ()
-    """Containers with a bound that are not full yet: what they hold is no leak."""
+    """Containers with a bound that are not full yet: their blocks are no leaks."""
 
     @property
     def leaked(self) -> pl.DataFrame:
@@ -230,7 +229,7 @@ class StepLeaks:
 
 
 def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None) -> StepLeaks:
-    """Find what leaks from step to step, in every pool of every device.
+    """Find the blocks that leak from step to step, in every pool of every device.
 
     Args:
         recording: Of a process whose steps are known, see `Recording.steps`.
@@ -277,16 +276,16 @@ def find_step_leaks(recording: Recording, options: StepLeakOptions | None = None
 
 
 def _seen_last(filling: pl.DataFrame) -> pl.DataFrame:
-    """Leave out call sites of whose newest block the container is not known: how full that has become is not, either."""
+    """Leave out call sites whose newest block has no known container: how full that has become is not known, either."""
     newest = pl.col("held_by").sort_by("malloc_sequence").last().over(SITE_KEY)
     return filling.filter(newest.str.contains(BOUNDED_INDEX, literal=True))
 
 
 def _fill_containers(judged: pl.DataFrame) -> pl.Series:
-    """Tell which blocks are in a container with a bound, of which it has not got more.
+    """Tell which blocks are in a container with a bound that it has not passed.
 
-    When what holds blocks was looked for, some were not there yet. Those of a call site whose others are all in such a
-    container are taken for its entries too, but for the newest, which a variable may hold as well.
+    When holders were looked for, some blocks were not there yet. They are taken for entries of a container too if all
+    others of their call site are in it. The newest is left out: a variable may hold it as well.
     """
     is_known = filling_blocks(judged)
     of_site = judged.select(*SITE_KEY, "held_by").with_columns(
@@ -305,7 +304,7 @@ def _fill_containers(judged: pl.DataFrame) -> pl.Series:
 
 
 def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
-    """Returns the blocks of any step that were alive at the end of the step after their own, with all that is said."""
+    """Returns the blocks of any step that were alive at the end of the step after their own, with all their columns."""
     placed = with_steps(recording.blocks, bounds)
     blocks = placed.filter((pl.col("step") >= WARM_UP_STEPS) & (pl.col("last_end") > pl.col("step")))
     sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
@@ -338,7 +337,7 @@ def _last_end_ns(recording: Recording, bounds: ProcessSteps) -> int:
 
 
 def _judged(blocks: pl.DataFrame, options: StepLeakOptions, ended: int, *, steps_are_marked: bool) -> pl.DataFrame:
-    """Returns the blocks with their fate, and what is said of their call site."""
+    """Returns the blocks with their fate, and the columns of their call site."""
     never = pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     is_expected = expected_blocks(blocks) if options.judges_sites else never
     blocks = blocks.with_columns(is_expected.alias("is_expected") & ~pl.col("is_reserve"))
@@ -401,7 +400,7 @@ def _sites(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pools(blocks: pl.DataFrame, leaked: pl.DataFrame) -> tuple[tuple[PoolLeaks, ...], pl.DataFrame]:
-    """Returns the pools that leak, and for their sites what the peak would be without them."""
+    """Returns the pools that leak, and for their sites the peak without them."""
     pools = []
     schema = {"device": pl.Int16, "pool": pl.UInt8, "site_id": pl.UInt32, "peak_without_bytes": pl.Int64}
     rows: list[tuple[int, int, int, int]] = []

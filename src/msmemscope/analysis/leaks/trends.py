@@ -1,11 +1,12 @@
 """Trends of series: Theil and Sen's slope, and the significance of Mann and Kendall's test for positions that depend on each other.
 
-That test takes positions as independent. The use of a pool is not: what is alive at one end of a step is often alive at the
-next. So its variance is widened by (1 + r) / (1 - r), r being the autocorrelation of neighbouring positions after the trend
-is removed, corrected for the bias that it has in short series.
+That test takes positions as independent. The use of a pool is not: a block that is alive at one end of a step is often
+alive at the next. So its variance is widened by (1 + r) / (1 - r). Here r is the autocorrelation of neighbouring
+positions without the trend. It is corrected for its bias in short series.
 
-Growth that becomes slower looks like such a dependence. But what depends on its last position alone falls as often as it rises: a
-series that hardly ever falls is judged by the chance of as many rises in a row, if that is the smaller one.
+Growth that becomes slower looks like such a dependence. But a series that depends on its last position alone falls as
+often as it rises. So a series that hardly ever falls is judged by the chance of as many rises in a row, if that is the
+smaller one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PAIRS_AT_ONCE: Final = 1 << 22
 """Pairs of positions whose differences are held in memory at a time."""
 _MOST_AUTOCORRELATION: Final = 0.95
 _MOST_FALLEN: Final = 0.01
-"""Of what a series rises by, what it may fall by in all and still be said to rise only."""
+"""The share of its rise by which a series may fall in all and still count as rising only."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ def live_series(
     blocks: pl.DataFrame,
     steps: np.ndarray[Any, np.dtype[np.int64]],
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Sum up what is alive at the end of each of some steps.
+    """Sum up the bytes that are alive at the end of each of some steps.
 
     Args:
         group: Of each block, below `groups`.
@@ -144,12 +145,12 @@ def _score_variance(series: Figures) -> Figures:
 
 
 def _widening(series: Figures, slope: Figures) -> Figures:
-    """Returns by what autocorrelation of neighbouring steps widens the variance; never below 1."""
+    """Returns the factor by which autocorrelation of neighbouring steps widens the variance; never below 1."""
     length = series.shape[1]
     rest = series - slope[:, None] * np.arange(length)
     rest = rest - rest.mean(axis=1, keepdims=True)
     power = (rest**2).sum(axis=1)
-    # What the slope leaves of a straight line is rounding.
+    # Without the slope, only rounding is left of a straight line.
     scale = (series**2).sum(axis=1) * 1e-12
     neighbours = (rest[:, 1:] * rest[:, :-1]).sum(axis=1)
     r = np.divide(neighbours, power, out=np.zeros(len(series)), where=power > scale)

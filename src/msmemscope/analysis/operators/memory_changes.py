@@ -1,16 +1,16 @@
-"""What each operator, or each launch of a kernel, changed: net bytes, the most above its beginning, the total after it.
+"""The changes by each operator, or launch of a kernel: net bytes, the most above its beginning, the total after it.
 
-Memory is that of the pools of frameworks on the device, CPU tensors included; what pools take from the driver is not
+Memory is that of the pools of frameworks on the device, CPU tensors included; the driver's memory of pools is not
 counted again. An operator is an outermost one of its thread (see `operator_intervals`), and its change is that of the
 memory events inside it.
 
-To a launch of a kernel belongs what was allocated for it: since the launch before it on the device, and inside the same
-operator. Where the launch is inside of none (no operators were recorded, or a thread of a queue launches), everything
-that was allocated since the launch before it. To it belongs further what is freed until the next launch, and what is
-allocated until then for no other launch.
+The allocations for a launch of a kernel belong to it: those since the launch before it on the device, inside the same
+operator. A launch can be inside of none: no operators were recorded, or a thread of a queue launches. Then all
+allocations since the launch before it belong to it. Frees until the next launch belong to it too, and so do allocations
+until then for no other launch.
 
-What did not happen when it was recorded (blocks found alive at a start, frees written at an end) is in totals, and
-belongs to nobody.
+Blocks found alive at a start, and frees written at an end, are in totals and belong to nobody. They did not happen when
+they were recorded.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ CHANGE_SCHEMA: Final = pl.Schema(
 sequence: of the event that begins it.
 event: `OP_LAUNCH` or `KERNEL_LAUNCH`.
 net_bytes: allocated minus freed.
-peak_bytes: the most that was in use while it ran, above what was when it began; 0 if never more. A launch begins with
-    the first allocation for it, and runs until the next one begins.
+peak_bytes: the most bytes in use while it ran, above those when it began; 0 if never more. A launch begins with the
+    first allocation for it, and runs until the next one begins.
 total_bytes: in use after it.
 python_stack_id: of its largest allocation, else of the event that begins it; 0 if none was taken.
 """
 
 TOTAL_SCHEMA: Final = pl.Schema({"device": pl.Int16(), "sequence": pl.UInt64(), "total_bytes": pl.Int64()})
-"""One row per memory event, in sequence order: what is in use on its device after it."""
+"""One row per memory event, in sequence order: the bytes in use on its device after it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +96,14 @@ class OperatorsOptions(QuestionOptions):
 
 @dataclasses.dataclass(frozen=True)
 class MemoryChanges:
-    """What operators and launches of a process changed."""
+    """The changes by operators and launches of a process."""
 
     rows: pl.DataFrame
     """CHANGE_SCHEMA."""
     totals: pl.DataFrame
     """TOTAL_SCHEMA."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows."""
@@ -164,13 +164,13 @@ def find_memory_changes(
 
 
 def changes_coverage(recording: Recording, levels: AbstractSet[Level]) -> Coverage:
-    """Return what changes by operator, by kernel, or by both cover."""
+    """Return the coverage of changes by operator, by kernel, or by both."""
     questions = [SUBJECTS[level] for level in Level if level in levels]
     found = [coverage_of(question, recording) for question in questions]
     answered = [coverage for coverage in found if coverage.is_answered]
     if not answered:
         return found[0].without_answer(line for one in found for line in one.missing)
-    # Where one of the two levels is there, the other is what it leaves out.
+    # Where only one of the two levels is there, it leaves the other out.
     return answered[0].with_limits(line for one in found for line in (*one.missing, *one.limits))
 
 
@@ -195,7 +195,7 @@ def _launch_of(operators: Operators, begins: IntegerArray, memory: _DeviceMemory
 
 
 def _memory_rows(events: pl.DataFrame, bounds: tuple[int, int]) -> pl.DataFrame:
-    """Returns the events that change how much pools of frameworks hold: their row, their change, whether they count."""
+    """Returns the events that change the bytes of pools of frameworks: their row, their change, whether they count."""
     is_allocation = pl.col("kind") == EventKind.MALLOC
     # The size of a FREE is known only if its block was seen.
     is_free = (pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)
@@ -242,7 +242,7 @@ class _DeviceMemory:
         return pl.DataFrame(columns, schema=TOTAL_SCHEMA)
 
     def highest(self, begins: IntegerArray, ends: IntegerArray) -> IntegerArray:
-        """Returns the most in use between pairs of rows, above what was in use at the first."""
+        """Returns the most bytes in use between pairs of rows, above those at the first."""
         _, highest = self.use.extremes(begins, ends)
         return highest - self.use.in_use[np.searchsorted(self.rows, begins)]
 
@@ -261,7 +261,7 @@ def _changes(
         memory: Of the device.
         begins: Row of each start or launch, ascending.
         stretches: Rows of the first and the last moment of each.
-        place: For each change of memory the index of what it belongs to; NOWHERE for none.
+        place: For each change of memory the index of its operator or launch; NOWHERE for none.
     """
     place = np.where(memory.counts, place, NOWHERE)
     belongs = place != NOWHERE

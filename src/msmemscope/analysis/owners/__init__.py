@@ -1,1 +1,1 @@
-"""What memory is made of."""
+"""The owners of memory."""

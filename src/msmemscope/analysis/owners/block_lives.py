@@ -55,9 +55,12 @@ def block_lives(
 ) -> BlockLives:
     """Count the ends of steps that blocks saw.
 
-    An optimizer steps, and a module returns, before a step of the program is over: what the function holds that called it
-    is gone soon. So of steps that are taken from these, a block must see two ends, or be held until there is another one of
-    its size, or until the program ends.
+    An optimizer steps, and a module returns, before a step of the program is over: blocks that the calling function
+    holds are gone soon. So where steps are taken from these, a block must meet one of three conditions:
+
+    - It sees two ends.
+    - It is held until there is another one of its size.
+    - It is held until the program ends.
 
     Args:
         blocks: `sequence` and `freed`, the sequence numbers of MALLOC and FREE, the latter 0 if there was none; `device`

@@ -1,9 +1,10 @@
-"""Key-value caches that a program keeps in ways of its own, known by what happens to them.
+"""Key-value caches that a program keeps in ways of its own, known by their allocations and accesses.
 
-A cache that grows is concatenated with the keys or values of the next token, again and again: each of its blocks is the largest
-part of the next one. Or the keys or values of single tokens are put together for each token anew. Attention reads them. Where it has an operator of its own, that is enough; where the program computes
-attention itself, keys and values must be a pair, which grow alike. A cache that is allocated at once is written and read by
-attention in turns, over the ends of steps.
+A cache that grows is concatenated with the keys or values of the next token, again and again. So each of its blocks is
+the largest part of the next one. Or the keys or values of single tokens are put together for each token anew. Attention
+reads them. An operator of attention is enough proof. Where the program computes attention itself, keys and values must
+be a pair, which grow alike. A cache that is allocated at once is written and read by attention in turns, over the ends
+of steps.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MOST_NAMES: Final = 1 << 24
 _LEAST_LENGTH: Final = 3
 """Blocks one after the other that a cache which grows must have had."""
 _LONGEST_OPERATOR: Final = 256
-"""Events between what an operator reads and the allocation of its result, at most."""
+"""Events between the reads of an operator and the allocation of its result, at most."""
 
 
 class CacheFinder:
@@ -47,7 +48,7 @@ class CacheFinder:
 
     Args:
         strings: String id to text.
-        blocks: What is known of each block; gets columns of our own.
+        blocks: The known facts of each block; gets columns of our own.
     """
 
     def __init__(self, strings: Mapping[int, str], blocks: GrowingTable) -> None:
@@ -144,7 +145,7 @@ class CacheFinder:
         return np.asarray((self._kinds_of(name_ids) & kind) != 0)
 
     def _kinds_of(self, name_ids: _Numbers) -> _Numbers:
-        """Returns what the operators of some names do, bit by bit."""
+        """Returns the actions of the operators of some names, as bits."""
         ids = np.where(name_ids < _MOST_NAMES, name_ids, 0)
         most = int(ids.max(initial=0))
         if most >= len(self._kinds):

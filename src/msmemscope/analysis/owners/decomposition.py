@@ -1,8 +1,8 @@
-"""What memory is made of: totals per owner at the peak, at each step and over time, and the ledger of the driver.
+"""The owners of memory: totals per owner at the peak, at each step and over time, and the ledger of the driver.
 
 Owners are paths (`PTA@model@weight`, see `analysis.ownership`), so totals form a tree: the node `PTA@model` holds every
-block whose owner is `PTA@model` or begins with `PTA@model@`. Each block has one owner, so the nodes of a pool that are no
-part of another one add up to the pool, at every moment.
+block whose owner is `PTA@model` or begins with `PTA@model@`. Each block has one owner. So the outermost nodes of a pool
+add up to the pool, at every moment.
 
 The ledger of the driver's memory is in `analysis.driver_ledger`.
 """
@@ -49,24 +49,24 @@ TIME_NODE_SCHEMA: Final = pl.Schema({**_MOMENT_COLUMNS, **NODE_SCHEMA})
 """NODE_SCHEMA right after some events, in their order, for each pool."""
 
 _PART_ROWS: Final = 1 << 22
-"""Events that owners are looked for in together: what is made of them on the way is as large as they are."""
+"""Events that owners are looked for in together: tables on the way are as large as they are."""
 _MOST_OWNERS_AT_MOMENTS: Final = 5_000_000
 """Rows of a table of owners at some moments, about. A run of 100,000 steps with 50 owners has so many."""
 
 NO_DRIVER: Final = (
     "ledger of the driver: its memory was not observed, so that what pools hold cannot be compared with it"
 )
-"""What a ledger without the driver cannot tell."""
+"""The gap of a ledger without the driver."""
 NO_OWNERS: Final = (
     "owners: this input names none (it was not recorded with --analysis=decompose): only pools are distinguished, and what "
     "operators allocated or used"
 )
-"""What cannot be told of a dump without owners."""
+"""The gap of a dump without owners."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DecompositionOptions(QuestionOptions):
-    """What to work out."""
+    """The parts to work out."""
 
     moments: int = option(400, WholeNumber(), "about how many moments the table over time has", is_python_only=True)
     """About how many moments `Decomposition.over_time` has; 0 for none."""
@@ -74,7 +74,7 @@ class DecompositionOptions(QuestionOptions):
 
 @dataclasses.dataclass(frozen=True)
 class PoolDecomposition:
-    """What one pool of one device was made of when it was fullest."""
+    """The owners of one pool of one device when it was fullest."""
 
     device: int
     pool: int
@@ -89,7 +89,7 @@ class PoolDecomposition:
 
 @dataclasses.dataclass(frozen=True)
 class Decomposition:
-    """What the memory of one process is made of."""
+    """The owners of the memory of one process."""
 
     pools: tuple[PoolDecomposition, ...]
     """In the order of devices and pools; pools that never held a byte are left out."""
@@ -102,7 +102,7 @@ class Decomposition:
     devices: pl.DataFrame
     """`driver_ledger.DEVICE_SCHEMA`."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
@@ -117,7 +117,7 @@ class Decomposition:
         return pl.concat(parts)
 
     def ledger_at_peak(self, device: int) -> pl.DataFrame:
-        """Returns the rows of the ledger that tell of a device when its driver memory was at its highest."""
+        """Returns the rows of the ledger about a device when its driver memory was at its highest."""
         return self.ledger.filter((pl.col("device") == device) & pl.col("step").is_null())
 
 
@@ -130,14 +130,14 @@ DECOMPOSED_KINDS: Final = (
 def decompose_capture(
     capture: Capture, options: DecompositionOptions | None = None, *, ownership: Ownership | None = None
 ) -> Decomposition:
-    """Decomposes what a process recorded.
+    """Decomposes the memory of a capture.
 
-    Only what is about memory as such is read as a table, so that operators and accesses of a long capture need not fit into
+    Only events about memory as such are read as a table. So operators and accesses of a long capture need not fit into
     memory.
 
     Args:
         capture: The process.
-        options: What to work out.
+        options: The parts to work out.
         ownership: The owners of its blocks, where they were found before.
 
     Raises:
@@ -152,11 +152,11 @@ def decompose_capture(
 
 
 def decompose(recording: Recording, options: DecompositionOptions | None = None) -> Decomposition:
-    """Works out what memory is made of.
+    """Works out the owners of memory.
 
     Args:
         recording: Any. Owners that its blocks do not name are worked out from its events.
-        options: What to work out.
+        options: The parts to work out.
     """
     return _decompose(recording, coverage_of(SUBJECT, recording), options)
 
@@ -187,7 +187,7 @@ def _decompose(recording: Recording, coverage: Coverage, options: DecompositionO
 
 
 def _fewer(ends: pl.DataFrame, owners: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Returns the ends of steps for which a table of all owners fits into memory, and what is left out, if anything."""
+    """Returns the ends of steps for which a table of all owners fits into memory, and a note on those left out."""
     every = -(-len(ends) * owners // _MOST_OWNERS_AT_MOMENTS)
     if every <= 1:
         return ends, ()
@@ -227,13 +227,13 @@ def _evenly_spread(blocks: pl.DataFrame, peaks: pl.Series, count: int) -> pl.Ser
 
 
 def owned_blocks(recording: Recording) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Give each block an owner: what the input says, else what its events tell, else its pool.
+    """Give each block an owner: from the input, else from its events, else its pool.
 
     Args:
         recording: Any.
 
     Returns:
-        The blocks, none without an `owner`, in their order; and what could not be told, one line each.
+        The blocks, none without an `owner`, in their order; and the parts that could not be told, one line each.
     """
     blocks = recording.blocks
     missing = blocks["owner"].null_count()

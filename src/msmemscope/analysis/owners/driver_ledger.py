@@ -1,7 +1,7 @@
-"""The ledger of the driver's memory of each device: what it went into, pools, modules of CANN, and what nothing explains.
+"""The ledger of the driver's memory of each device: pools, modules of CANN, and the unexplained rest.
 
-The three add up to the driver's total by definition. What nothing explains can be negative: where memory of the driver was
-taken before recording began, pools hold more than was seen.
+The three add up to the driver's total by definition. The rest can be negative: where memory of the driver was taken
+before recording began, pools hold more than was seen.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PART_SCHEMA: Final = pl.Schema(
         "size_bytes": pl.Int64(),
     }
 )
-"""One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. Of the time
-that the peak lasts, the end is meant: by then pools have said what they hold.
+"""One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. A peak
+lasts for a time, and its end counts: by then pools have reported their reserve.
 
-part: `pool`: what a pool holds of the driver's memory, in use or not; `module`: what a module of CANN has; `unknown`: the
+part: `pool`: the driver's memory that a pool holds, in use or not. `module`: that of a module of CANN. `unknown`: the
    driver's total without these, or null if the driver was not observed.
 name: of the pool or module; empty for `unknown`.
 """
@@ -59,7 +59,7 @@ _POOL_KEY: Final = ["device", "pool"]
 def driver_ledger(
     events: pl.DataFrame, blocks: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Says what the driver's memory of each device went into.
+    """Lists the parts of the driver's memory of each device.
 
     Args:
         events: EVENT_SCHEMA, at least MALLOC, FREE, RESERVED and DEVICE_USAGE.
@@ -80,8 +80,8 @@ def driver_ledger(
         .select(*_PLACE, part=pl.lit("module"), name="owner", size_bytes="size_bytes")
         .join(moments, on=_PLACE, how="semi")
     )
-    # Where there are pools, what the program asked for, or nobody is known to have asked for, is theirs as far as they say
-    # so, and the rest is unknown.
+    # Where there are pools, they own memory that the program, or nobody known, asked for. This holds as far as they
+    # report it; the rest is unknown.
     is_of_pools = pl.col("name").is_in([PROGRAM_MODULE, UNKNOWN_MODULE]) & pl.col("device").is_in(
         pools["device"].unique().implode()
     )
@@ -112,7 +112,7 @@ def _sum(parts: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    """Returns `step`, `sequence`, `device` of what a ledger tells of: each device at its peak, and at each step's end."""
+    """Returns `step`, `sequence`, `device` of the moments of a ledger: each device's peak, and each step's end."""
     of_devices = peaks.filter(pl.col("device") >= 0)
     # Of a device whose driver memory was not observed, the peak of its largest pool.
     at_peaks = (
@@ -121,8 +121,8 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
         .select("device", "pool", reached="sequence")
         .sort("reached")
     )
-    # A pool says what it holds only after it got it from the driver. The peak lasts until the driver's memory changes,
-    # which begins with what is in use on the device from then on: it is asked for right before its block is written.
+    # A pool reports its reserve only after it got memory from the driver. The peak lasts until the driver's memory
+    # changes. The first sign of a change is the usage of the device: it is asked for right before the block is written.
     changes = (
         events.filter(pl.col("kind").is_in([*MEMORY_KINDS]))
         .select("device", "pool", reached=pl.col("sequence") - 1, sequence=pl.col("sequence") - 1)
@@ -146,7 +146,10 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
 
 
 def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Returns what each pool of a device holds; where it does not say so, what is in use of it is what is known."""
+    """Returns the bytes that each pool of a device holds.
+
+    Where a pool does not report them, the bytes in use stand for them.
+    """
     of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
     in_use = totals_at(of_pools, moments["sequence"], *_POOL_KEY).select(*_PLACE, "pool", in_use="size_bytes")
     reported = events.filter(pl.col("kind") == EventKind.RESERVED).select(*_PLACE, "pool", reserved="size")
@@ -166,7 +169,7 @@ def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFram
 
 
 def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Adds `process_bytes` and `device_bytes`: what the management interface said last."""
+    """Adds `process_bytes` and `device_bytes`: the last figures of the management interface."""
     reported = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
         "sequence",
         "device",

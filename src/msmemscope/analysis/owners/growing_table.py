@@ -1,4 +1,4 @@
-"""Columns that grow with the number of blocks: what is known of each, in as little memory as that takes."""
+"""Columns that grow with the number of blocks: the known facts of each, in as little memory as possible."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class LabelTable:
-    """Numbers for single labels, and what label texts are made of.
+    """Numbers for single labels, and the labels of label texts.
 
     Args:
         strings: String id to text.

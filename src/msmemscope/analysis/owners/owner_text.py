@@ -1,4 +1,4 @@
-"""Owners in words: what is known of a block becomes one text."""
+"""Owners in words: the known facts of a block become one text."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class OwnerTraits:
-    """What is known of a block beside its labels."""
+    """The known facts of a block beside its labels."""
 
     is_pinned: bool
     """It says so itself, as older recordings do; newer ones have a pool of pinned memory."""
     is_activation: bool
     is_gradient: bool
-    """A backward pass made it, and what ran later used it."""
+    """A backward pass made it, and a later operator used it."""
     is_cache: bool
     """Keys or values that grow from token to token, and attention reads them."""
     is_of_program: bool
@@ -49,13 +49,13 @@ def owner_text(
         pool: `model.pools`.
         device: `model.devices`.
         module: Who asked the driver for it; None if it says nothing.
-        traits: What else is known.
+        traits: The other known facts.
     """
     if traits.is_activation and labels.get(LabelLevel.DETAIL_1) == KV_CACHE:
         # In training, keys and values are on their way to the backward pass, whatever passes them on.
         labels = {level: text for level, text in labels.items() if level != LabelLevel.DETAIL_1}
     of_tools = [text for level, text in labels.items() if level < LabelLevel.USER_1]
-    # What part of the model it is stands first, as MindStudio Insight has it.
+    # The part of the model stands first, as MindStudio Insight has it.
     of_tools.sort(key=lambda text: not is_of_model(text))
     of_user = [text for level, text in labels.items() if level >= LabelLevel.USER_1]
     # CPU tensors and pinned memory of the host share a pool in older recordings.
@@ -65,7 +65,7 @@ def owner_text(
     is_tensor = pool in TENSOR_POOLS and not is_pinned
     names_kind = LabelLevel.DETAIL_1 in labels or LabelLevel.DETAIL_2 in labels
     if is_tensor and not names_kind and traits.is_activation:
-        # Of a phase of a framework, what it is for stands in front; the phase says no more then.
+        # Of a phase of a framework, the purpose stands in front; the phase says no more then.
         of_tools = [MODEL_ACTIVATION, *filter(None, [labels.get(LabelLevel.COMPONENT)])]
     elif is_tensor and not of_tools and traits.is_gradient:
         of_tools = [MODEL_GRADIENT]
@@ -79,7 +79,7 @@ def owner_text(
 
 
 def _allocator(pool: int, device: int, module: str | None) -> str:
-    """Returns what the owner begins with of memory that is not pinned."""
+    """Returns the beginning of the owner of memory that is not pinned."""
     if module is not None or pool == Pool.HAL:
         return driver_owner(module or UNKNOWN_MODULE, device)
     return POOL_WORDS.get(pool, NOT_AVAILABLE)

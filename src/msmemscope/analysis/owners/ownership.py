@@ -1,4 +1,4 @@
-"""Who owns each block: one text per block, worked out after the fact from what was recorded.
+"""Who owns each block: one text per block, worked out after the fact from the recording.
 
 An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight knows it: `PTA@model@weight`,
 `CANN@RUNTIME`, `PTA@ops@aten@my label`. Its parts in their order:
@@ -6,17 +6,23 @@ An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight kno
 1. who allocated: `CANN@<module>` for memory of the driver, otherwise the pool (`PTA`, `PTA_WORKSPACE`, `ATB`,
    `MINDSPORE`, `HOST`, and `HOST@pinned` for pinned memory of the host);
 2. labels that tools gave (`LabelLevel.COMPONENT` to `DETAIL_2`): those in force on the thread at the MALLOC, and those
-   given to the block later. On one level the latest label counts, but what a framework calls its memory stays when a weight is
-   found there. What says which part of the model it is (`model@weight`) comes first;
-3. for a tensor without such labels: `model@activation` if a forward pass made it for a backward pass, `model@gradient` if a
-   backward pass made it and what ran later used it, `program` if it lived on over the end of a step, otherwise `ops@aten` if an
-   operator allocated or used it;
+   given to the block later. On one level the latest label counts, but a framework's name of its memory stays when a
+   weight is found there. The label of the part of the model (`model@weight`) comes first;
+3. for a tensor without such labels, one of four. It is `model@activation` if a forward pass made it for a backward
+   pass. It is `model@gradient` if a backward pass made it and a later operator used it. It is `program` if it lived on
+   over the end of a step. Otherwise it is `ops@aten` if an operator allocated or used it;
 4. labels of the user (`LabelLevel.USER_1` to `USER_3`): those of the thread, then those given to the block.
 
-An activation was saved by autograd; or it was not allocated during a backward pass, an operator of a backward pass read it,
-and either no forward pass used it between two such reads, or it did not outlive the step after its own: several backward passes
-of one step read it then. That is what tells it from masks and tables, which are read by the backward passes of many steps. A forward pass that a checkpoint runs again, in the middle of a backward pass, is a forward
-pass to what it makes itself, and a part of the backward pass to what was there before.
+An activation was saved by autograd, or meets three conditions:
+
+- It was not allocated during a backward pass.
+- An operator of a backward pass read it.
+- No forward pass used it between two such reads, or it did not outlive the step after its own. In the latter case
+  several backward passes of one step read it.
+
+The third condition tells it from masks and tables, which the backward passes of many steps read. A checkpoint runs a
+forward pass again in the middle of a backward pass. That is a forward pass to the blocks that it makes itself, and a
+part of the backward pass to older blocks.
 """
 
 from __future__ import annotations
@@ -54,7 +60,7 @@ NO_ACCESSES: Final = (
     "activations: counted among the memory of operators, because no accesses of operators were recorded "
     "(--events=alloc,free,access,launch)"
 )
-"""What cannot be told if operators were recorded but not what they access."""
+"""The gap if operators were recorded but not their accesses."""
 
 _FORWARD: Final = 1
 _BACKWARD: Final = 2
@@ -72,7 +78,7 @@ class Ownership:
     owners: pl.DataFrame
     """One row per MALLOC, in their order: `sequence` (u64), `owner` (an Enum of all owners that occur)."""
     coverage: tuple[str, ...]
-    """What could not be told from what was recorded, one line each."""
+    """The gaps of the recording, one line each."""
 
 
 OWNER_KINDS: Final = (
@@ -119,7 +125,7 @@ def find_owners(
 
 
 class OwnerFinder:
-    """Collects what owners are made of, batch by batch.
+    """Collects the parts of owners, batch by batch.
 
     For those who need the events for something else too; otherwise see `find_owners`.
 
@@ -180,8 +186,8 @@ class OwnerFinder:
         uses, is_saved = self._blocks["backward_uses"], self._blocks["is_saved"]
         facts = {name: self._blocks[name] for name in ("sequence", "freed", "size", "device")}
         lives = block_lives(facts, pl.concat(self._marked), self._strings, self._attributes_of, self._ended_at)
-        # Read in one stretch by backward passes: what is read in a second one, after a forward pass used it again, was
-        # not made for the first, unless all of that was within a step.
+        # Read in one stretch by backward passes. A block that is read in a second one, after a forward pass used it
+        # again, was not made for the first. An exception is a block with all of that within a step.
         is_used_by_backward = self._blocks["is_of_backward"] | (uses > 0)
         is_read = (uses == 1) | ((uses > 1) & lives.is_short) | (is_saved & (uses == 0))
         kinds = {
@@ -209,7 +215,7 @@ class OwnerFinder:
         return {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
 
     def _in_words(self, blocks: pl.DataFrame) -> pl.DataFrame:
-        """Returns `sequence` and `owner` of blocks with all that their owner is made of."""
+        """Returns `sequence` and `owner` of blocks with all columns that their owner is made of."""
         attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
         # A few combinations stand for all blocks: only they become text one by one.
@@ -228,7 +234,7 @@ class OwnerFinder:
         if allocations.is_empty():
             return
         flags = allocations["flags"].to_numpy()
-        # What existed before collection began may have been made by anything.
+        # Blocks from before collection began may have been made by anything.
         is_recomputed = (flags & int(EventFlag.RECOMPUTED)) != 0
         is_of_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_recomputed
         first = self._blocks.append(
@@ -275,10 +281,10 @@ class OwnerFinder:
             column[latest_rows] = latest_labels
 
     def _counting(self, rows: _Numbers, kinds: _Numbers) -> _Numbers:
-        """Returns which labels count, of labels on the level that says what memory is; takes note of what was saved.
+        """Returns which labels count, of labels on the level for kinds of memory; takes note of saved tensors.
 
-        What is an activation as well is something else first. A weight is what a framework calls it, if that calls it
-        something.
+        A block that is an activation as well is something else first. A framework's name of a weight counts, if there
+        is one.
         """
         is_saved = kinds == self._labels.number_of(MODEL_ACTIVATION)
         self._blocks["is_saved"][rows[is_saved]] = True
@@ -331,7 +337,7 @@ class OwnerFinder:
         of_forward = ~is_backward
         sequences, names = (accesses[name].to_numpy()[is_known][of_forward] for name in ("sequence", "name_id"))
         self._caches.add_uses(rows[of_forward], sequences, names, is_read[of_forward])
-        # What a backward pass writes into tells nothing about what it was made for.
+        # A write by a backward pass tells nothing about the purpose of a block.
         counts = ~is_backward | is_read
         self._count_backward_uses(rows[counts], is_backward[counts])
 

@@ -1,1 +1,1 @@
-"""When the most memory was in use and what it was, in short, in full, and where memory ran out."""
+"""When the most memory was in use and its owners: in short, in full, and where memory ran out."""

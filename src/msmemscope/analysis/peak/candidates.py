@@ -1,6 +1,6 @@
-"""What would have to be gone for a failed step to finish: by kind of use, what came since the last good step.
+"""Memory that would have to be gone for a failed step to finish: by kind of use, the memory since the last good step.
 
-Each candidate says how many bytes it would free, and at which line. What holders keep is in `kept`, gaps are in `gaps`;
+Each candidate says how many bytes it would free, and at which line. Memory of holders is in `kept`, gaps are in `gaps`;
 `cause` ranks them all.
 """
 
@@ -42,12 +42,12 @@ _WITH_WORKSPACE: Final = re.compile(
 )
 _FEWEST_COPIES: Final = 2
 _LEAST_MODEL_SHARE: Final = 1 / 4
-"""Of all models: what the one that is being made or an earlier one has at least where there are two."""
+"""Of all models: the least share of the one that is being made, or of an earlier one, where there are two."""
 LEAST_JUMP: Final = 1.2
-"""How many times as much as the good step a step needs at least that needs more."""
+"""A step that needs more needs at least so many times as much as the good step."""
 
 _LEAST_STEPLESS_JUMP: Final = 4
-"""The same where there are no steps, and by line: what a line asks for differs between the layers of a model."""
+"""The same where there are no steps, and by line: requests of a line differ between the layers of a model."""
 _FEWEST_EARLIER: Final = 3
 """Blocks that a line must have had before to be compared."""
 
@@ -66,14 +66,15 @@ class Candidate:
     block_count: int = 0
     """Blocks that it has at the failure; 0 where they are not counted."""
     held_by: str = ""
-    """What of the program refers to most of it; empty where that is not known."""
+    """The holder of most of it in the program; empty where that is not known."""
     is_enough: bool | None = None
     """Whether the step would finish without it; None where that is not known."""
     is_loaded: bool = False
     """Whether it is a checkpoint that was loaded, not one that is being saved."""
     setting: str | None = None
-    """Of gaps: the setting of the allocator with which a replay serves the request; empty if there is none, None if the
-    allocations cannot be replayed."""
+    """Of gaps: the setting of the allocator with which a replay serves the request. Empty if there is none, None if the
+    allocations cannot be replayed.
+    """
 
 
 def candidate_of(cause: Cause, blocks: pl.DataFrame, step: FailingStep, more_bytes: int = 0) -> Candidate:
@@ -100,7 +101,7 @@ def is_of_optimizer(step: FailingStep) -> pl.Expr:
 
 
 def candidates_by_use(step: FailingStep) -> Iterator[Candidate]:
-    """Return what has come since the last good step, or in a first one, by kind of use."""
+    """Return the memory that has come since the last good step, or in a first one, by kind of use."""
     found = (
         _of_stack(step, Cause.CHECKPOINT, _CHECKPOINT) or _copies(step),
         _of_stack(step, Cause.OPTIMIZER_STATE, _OPTIMIZER),
@@ -112,7 +113,7 @@ def candidates_by_use(step: FailingStep) -> Iterator[Candidate]:
 
 
 def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Candidate | None:
-    """What has come from stacks of one kind since the good step, or at all; the rest of it is estimated."""
+    """Memory that has come from stacks of one kind since the good step, or at all; the rest of it is estimated."""
     is_kind, comparison = is_of_stack(step, pattern), step.comparison
     now = step.alive.filter(is_kind)
     before = blocks_in_use(step.blocks, comparison.sequence).filter(is_kind) if comparison is not None else now.clear()
@@ -132,14 +133,14 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
 
 
 def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
-    """Returns what is still to come of something that is made beside each weight: for each stack, all weights once."""
+    """Returns the bytes still to come of things that are made beside each weight: for each stack, all weights once."""
     originals = step.alive.filter(is_of_model(step))
     stacks = max(copies["python_stack_id"].n_unique(), 1)
     return max(int(originals["size"].sum()) * stacks - int(copies["size"].sum()), step.request_bytes)
 
 
 def _copies(step: FailingStep) -> Candidate | None:
-    """What copies of the weights, made one after the other on one line, have and need."""
+    """The bytes that copies of the weights, made one after the other on one line, have and need."""
     # A model that is moved to the device is no copy of another one.
     if not _COPYING.search(step.operator) or _MODEL.search(step.stack):
         return None
@@ -153,17 +154,16 @@ def _copies(step: FailingStep) -> Candidate | None:
 
 
 def _workspace(step: FailingStep) -> Candidate | None:
-    """What a workspace has grown by, if the request is for one.
+    """The growth of a workspace, if the request is for one.
 
-    No recorded fact names the request's pool. A workspace is what an operator that has one asks for when it has its
-    result already.
+    No recorded fact names the request's pool. An operator with a workspace asks for it when it has its result already.
     """
     if not _WITH_WORKSPACE.search(step.operator) or not step.operator_begin:
         return None
     is_result = (pl.col("malloc_sequence") > step.operator_begin) & (pl.col("name") == step.operator)
     if step.alive.filter(is_result).is_empty():
         return None
-    # Earlier workspaces: what such operators had before, results no larger than the request among it.
+    # Earlier workspaces: the memory that such operators had before, results no larger than the request among it.
     is_such = pl.col("name").str.contains(_WITH_WORKSPACE.pattern) | (pl.col("pool") == Pool.PTA_WORKSPACE)
     earlier = step.blocks.filter(is_such & (pl.col("malloc_sequence") < step.operator_begin))
     sizes = earlier["size"].to_numpy()
@@ -172,7 +172,7 @@ def _workspace(step: FailingStep) -> Candidate | None:
 
 
 def _model(step: FailingStep) -> Candidate | None:
-    """What a model has that is being made or moved to the device, in the failing step or in a first one."""
+    """The memory of a model that is being made or moved to the device, in the failing step or in a first one."""
     models = step.alive.filter(is_of_model(step))
     model_bytes = int(models["size"].sum()) + step.request_bytes
     is_request = _MODEL.search(step.stack) is not None
@@ -190,7 +190,7 @@ def _model(step: FailingStep) -> Candidate | None:
 
 
 def _more_than_before(step: FailingStep) -> Candidate | None:
-    """What the failing step itself needs more than the last good one: at the same operator, else at its most."""
+    """The surplus that the failing step needs over the last good one: at the same operator, else at its most."""
     comparison, (usual_bytes, _) = step.comparison, step.usual
     if comparison is None:
         return _larger_than_before(step)
@@ -208,7 +208,7 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
 
 
 def _larger_than_before(step: FailingStep) -> Candidate | None:
-    """Without steps: what is far larger than what its line asks for as a rule, the request among it."""
+    """Without steps: blocks that are far larger than the usual requests of their line, the request among them."""
     of_line = step.blocks.with_columns(
         usual=pl.col("size").median().over("site_path", "name"), count=pl.len().over("site_path", "name")
     ).filter(pl.col("count") >= _FEWEST_EARLIER)
@@ -222,5 +222,5 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
     size = int((larger["size"] - larger["usual"]).sum()) + request - int(usual)
     if size < request / 2:
         return None
-    # What the line asks for as a rule did fit.
+    # The usual requests of the line did fit.
     return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, is_enough=True)

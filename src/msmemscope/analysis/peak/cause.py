@@ -1,21 +1,22 @@
-"""Why memory ran out: what would have to be gone for the step to finish, ranked by the bytes that it would free.
+"""Why memory ran out: the memory that would have to be gone for the step to finish, ranked by its bytes.
 
 An allocator asks the driver when nothing in its reserve fits, and gives its empty segments back before it asks for the
-last time. So at the last attempt: the device has `capacity` bytes, of which `used` are in use by anybody; of the reserve of
-the pools `slack` bytes lie in gaps. The step needs `need` bytes of the pools in full, which is at least what is in use and
-the request (see `comparison`). Everything that could be gone is a candidate with the bytes that it would free:
+last time. The state at the last attempt: the device has `capacity` bytes; `used` bytes of them are in use by anybody.
+Of the reserve of the pools, `slack` bytes lie in gaps. The step needs `need` bytes of the pools in full: at least the
+bytes in use and the request (see `comparison`). Everything that could be gone is a candidate with the bytes that it
+would free:
 
-- what the program keeps though no step needs it (`kept`);
-- what came since the last good step, by kind of use (`candidates`);
+- memory that the program keeps though no step needs it (`kept`);
+- memory that came since the last good step, by kind of use (`candidates`);
 - gaps, as far as a replay closes them (`gaps`);
 - memory of the device that is not the pools', and a limit that was configured.
 
-Candidates after which the step finishes come before those after which it does not. Of the first, what is kept comes before
-the rest: it grows until memory runs out, whatever else there is, so that the next steps would fail. What came since the last
-good step comes before gaps, unless the step finishes with it once they are closed. Within these, more bytes come first.
+Candidates after which the step finishes come before those after which it does not. Of the first, kept memory comes
+before the rest: it grows until memory runs out, so that the next steps would fail. Memory since the last good step
+comes before gaps, unless the step finishes with it once they are closed. Within these, more bytes come first.
 
-Two things are known without bytes: a free block that the allocator did not look for again (`refusal`), and memory of the
-host that the driver refused to pin.
+Two causes are known without bytes. One is a free block that the allocator did not look for again (`refusal`). The other
+is memory of the host that the driver refused to pin.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 LEAST_SHARE: Final = 1 / 16
-"""Of a device: what others hold below that is no cause, whatever is missing."""
+"""Of a device: smaller memory of others is no cause, whatever is missing."""
 _LEAST_MODEL: Final = 3 / 4
-"""Of what is in use: what a model has at least that is too large by itself."""
+"""Of the bytes in use: the least share of a model that is too large by itself."""
 _LEAST_OF_LIMITED: Final = 1 / 2
-"""Of what is in use under a limit: what the program has collected at least that is the cause rather than the limit."""
+"""Of the bytes in use under a limit: with at least this share, collected memory is the cause and not the limit."""
 _LEAST_SHOWN: Final = 1 / 100
-"""Of what was in use: candidates below that are not listed behind the first."""
+"""Of the bytes in use: smaller candidates are not listed behind the first."""
 MOST_CANDIDATES: Final = 3
 
 
@@ -69,7 +70,7 @@ class OutOfMemoryCause:
     site: str
     """Of the first candidate: the line of the program to look at; the operator if there is no such line, empty if nothing is known."""
     candidates: tuple[Candidate, ...]
-    """What would have to be gone, the first is the cause; MOST_CANDIDATES at most."""
+    """The memory that would have to be gone, the first is the cause; MOST_CANDIDATES at most."""
     remedy: Remedy
     verdict: str
     """One line: the cause in a few words, bytes, device, step and line."""
@@ -78,9 +79,9 @@ class OutOfMemoryCause:
     others: tuple[str, ...]
     """A sentence for each of the other candidates."""
     advice: str
-    """What can be done, one sentence."""
+    """The remedy, one sentence."""
     next_command: str
-    """What to type next, without a path where that is the one of the recording; empty if there is nothing to type."""
+    """The command to type next, without a path where that is the one of the recording; empty if there is none."""
     figures: MemoryFigures
     step: int
     """The step that failed, 0 before the first and without steps."""
@@ -98,7 +99,7 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
     Args:
         recording: Any with an OOM event.
         sequence: Number of that event, of the last attempt if there were several.
-        gaps: What `find_fragmentation` found at that event on its device, if the caller has it.
+        gaps: The result of `find_fragmentation` at that event on its device, if the caller has it.
 
     Raises:
         ValueError: no OOM event has this number.
@@ -140,7 +141,7 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
 
 
 def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | None) -> tuple[Candidate, ...]:
-    """Returns what would have to be gone, the cause first."""
+    """Returns the candidates, the cause first."""
     if figures.overlooked_bytes:
         return (Candidate(Cause.NOT_SEARCHED, figures.overlooked_bytes, step.site, is_enough=True),)
     if figures.device < 0 and _is_pinned(figures):
@@ -152,7 +153,7 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     closable = staying = None
     outside: list[Candidate] = []
     if figures.is_limit:
-        # What is collected may be all that the program works with: it fits but for the limit.
+        # The collected memory may be all that the program works with: it would fit without the limit.
         least_kept = figures.in_use_bytes * _LEAST_OF_LIMITED
         kept = [one for one in kept if one.cause is not Cause.KEPT or one.freed_bytes >= least_kept]
     else:
@@ -187,7 +188,7 @@ def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:
 
 
 def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
-    """Returns a candidate with whether the step finishes without it, the gaps being what they are."""
+    """Returns a candidate, marked with whether the step finishes without it. The gaps stay."""
     is_enough = bool(one.is_enough) or one.freed_bytes >= _in_full(one, figures).lacking_bytes
     return dataclasses.replace(one, is_enough=is_enough)
 
@@ -196,7 +197,7 @@ def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
     """Whether the step finishes with a candidate in full once the gaps are closed."""
     if one.cause is Cause.SECOND_MODEL and one.freed_bytes >= holes.freed_bytes:
         return False
-    # What is still to come of a model that is being made, nobody knows: gaps are not what it lacks.
+    # Nobody knows the bytes still to come of a model that is being made: gaps are not what it lacks.
     is_model = one.cause is Cause.MODEL_TOO_LARGE and one.freed_bytes >= figures.in_use_bytes * _LEAST_MODEL
     full = _in_full(one, figures)
     return not is_model and full.is_room and full.is_full
@@ -208,10 +209,10 @@ def _is_pinned(figures: MemoryFigures) -> bool:
 
 
 def _not_of_pools(figures: MemoryFigures, site: str, *, is_closed: bool) -> Iterator[Candidate]:
-    """What of the device is another process's, or the driver's: the larger of the two, if it is what is missing."""
+    """Memory of other processes, or of the driver, on the device: the larger one, if it has the missing bytes."""
     free = figures.reported_free_bytes if figures.free_bytes is None else figures.free_bytes
     capacity, request = figures.capacity_bytes or 0, figures.request_bytes
-    # What exceeds the whole device is too much, whoever else is there.
+    # A request that exceeds the whole device is too much, whoever else is there.
     if free is None or free >= request or 0 < capacity < request:
         return
     missing = figures.missing_bytes
@@ -231,7 +232,7 @@ def _not_of_pools(figures: MemoryFigures, site: str, *, is_closed: bool) -> Iter
 
 
 def _rest(figures: MemoryFigures, site: str) -> Candidate:
-    """What is left where nothing is to blame alone."""
+    """The remaining cause where nothing is to blame alone."""
     if figures.is_limit:
         return Candidate(Cause.LIMIT, 0, site)
     if not figures.is_full:

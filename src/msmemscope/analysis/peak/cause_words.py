@@ -1,4 +1,4 @@
-"""The words of causes: what they are called, the sentence with the figures that decided, the remedy, the next command."""
+"""The words of causes: their names, the sentence with the figures that decided, the remedy, the next command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Remedy(str, Enum):
-    """What to do about it."""
+    """The remedy."""
 
     RELEASE_KEPT = "release what steps keep"
     LEAVE_EXCEPTION = "retry behind the except clause"
@@ -50,7 +50,7 @@ class Remedy(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why memory ran out, what to do about it as a rule, and the question that shows more. `cause` has how it is decided."""
+    """Why memory ran out, the usual remedy, and the question that shows more. `cause` decides between them."""
 
     remedy: Remedy
     question: str
@@ -89,11 +89,11 @@ class Cause(str, Enum):
 FRAGMENTATION: Final = (Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM)
 """Causes that are none where the gaps are closed."""
 OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Cause.KV_CACHE)
-"""Causes that are what the program still holds."""
+"""Causes that are memory of live holders."""
 OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
 """Causes that lie in how the caching allocator came to refuse."""
 RESTS: Final = (Cause.LIMIT, Cause.REAL_SHORTAGE, Cause.UNKNOWN)
-"""What is left where no single candidate is enough: nothing to list behind one that is."""
+"""The remaining causes where no single candidate is enough: they are not listed behind one that is."""
 _WITHOUT_BYTES: Final = frozenset({*OF_THE_ALLOCATOR, *RESTS, Cause.PINNED_HOST})
 """Causes whose bytes do not belong into their first line."""
 
@@ -231,7 +231,7 @@ _MISSING: Final = {
     "process_bytes": "what this process held of {where}: other processes are not distinguished from it",
     "outside_bytes": "memory of the driver of {where}: it was not observed, growth outside the framework is not seen",
 }
-"""What is said of figures that are not known; of a host, only the first."""
+"""The sentences about figures that are not known; of a host, only the first."""
 
 
 def _as_it_is(site: str) -> str:
@@ -241,7 +241,7 @@ def _as_it_is(site: str) -> str:
 def verdict_of(
     first: Candidate, figures: MemoryFigures, step: int, shown_site: Callable[[str], str] = _as_it_is
 ) -> str:
-    """Write one line: what failed, why, in which step, what holds it, and at which line.
+    """Write one line: the function that failed, why, in which step, the holder, and the line.
 
     Args:
         first: The cause.
@@ -249,13 +249,13 @@ def verdict_of(
         step: That failed; 0 for none.
         shown_site: Writes a line as it is to be shown.
     """
-    # Without the device's size, what others have is known to the low side.
+    # Without the device's size, the memory of others is known to the low side.
     least = "at least " if first.cause is Cause.OUTSIDE_POOL and figures.capacity_bytes is None else ""
     freed = "" if first.cause in _WITHOUT_BYTES else f", {least}{format_bytes(first.freed_bytes)}{_blocks(first)}"
     where = ""
     if first.cause in FRAGMENTATION:
         freed = f", {format_bytes(first.freed_bytes)} in gaps"
-        # The line of the cause is that of what holds the gaps.
+        # The line of the cause is that of the holder of the gaps.
         where = _at(figures.request_site if figures.request_site != first.site else "", shown_site)
     in_step = f" in step {step}" if step else ""
     return (
@@ -317,18 +317,18 @@ def _amounts(source: MemoryFigures | StepComparison | None) -> dict[str, str]:
 
 
 def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
-    """Returns the parts of sentences that depend on what is known."""
+    """Returns the parts of sentences that depend on the known figures."""
     request, gap, missing = figures.request_bytes, figures.largest_gap_bytes, figures.missing_bytes or 0
     least, free, asked = (
         least_of(figures),
         format_bytes(figures.free_bytes or 0),
         f"the {format_bytes(request)} asked for",
     )
-    # Where the room is there, in gaps that nothing closes, the device lacks what the request exceeds.
+    # Where the room is there, in gaps that nothing closes, the device lacks the surplus of the request.
     lacking = missing if missing > 0 else request - (figures.free_bytes or 0)
     beside = (figures.device_used_bytes or 0) - (figures.slack_bytes or 0) - figures.in_use_bytes
     short = f", {format_bytes(missing)} more than there is" if missing > 0 else ""
-    # What is in use and what was asked for stands in the sum.
+    # The sum has the bytes in use and those that were asked for.
     is_more = figures.need_bytes > figures.in_use_bytes + request
     needed = f"; the step needs about {format_bytes(figures.need_bytes)} of the pools in full{short}"
     has_size = figures.capacity_bytes is not None
@@ -357,7 +357,7 @@ def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
 
 
 def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
-    """Return what to do, and write it in one or two sentences."""
+    """Return the remedy, and write it in one or two sentences."""
     cause, names = first.cause, names_of(figures.device)
     remedy, advice = cause.remedy, _ADVICE[cause]
     if cause in FRAGMENTATION and not _has_setting(first, figures):
@@ -377,7 +377,7 @@ def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
 
 
 def next_command_of(first: Candidate, figures: MemoryFigures) -> str:
-    """Return what to type next."""
+    """Return the command to type next."""
     if first.cause in FRAGMENTATION and _has_setting(first, figures):
         return f"export {_setting(first, figures)}"
     if first.cause in {Cause.OTHER_PROCESS, Cause.OUTSIDE_POOL} or _is_unexplained(first, figures):
@@ -400,7 +400,7 @@ def _is_unexplained(first: Candidate, figures: MemoryFigures) -> bool:
 
 
 def missing_figures(figures: MemoryFigures) -> tuple[str, ...]:
-    """Return what is not known, one line each."""
+    """Return the unknown figures, one line each."""
     names = list(_MISSING)[: None if figures.device >= 0 else 1]
     where = device_name(figures.device)
     return tuple(_MISSING[name].format(where=where) for name in names if getattr(figures, name) is None)

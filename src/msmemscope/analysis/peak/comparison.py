@@ -1,9 +1,9 @@
-"""A step that ran out of memory beside the last good one: what each had in use, and what the failing one needs in full.
+"""A step that ran out of memory beside the last good one: the bytes in use, and the full need of the failing one.
 
-The failing step is compared at the same operator: with the last step that allocated at the same call site, right before it
-did so as often as the failing step had. What the step still needed is taken from what the good step did from there on, its
-blocks as much larger as those of the failing step were until then; blocks of the size of one that is kept over steps
-(gradients beside their weights) stay as they are.
+The failing step is compared at the same operator, with the last step that allocated at the same call site. The moment
+is right before that step did so as often as the failing step had. The remaining need of the step is that of the good
+step from there on. Its blocks are scaled by the ratio of the blocks of both steps until then. Blocks of the size of one
+that is kept over steps (gradients beside their weights) stay as they are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StepComparison:
     in_use_bytes: int
     """In use then."""
     request_bytes: int
-    """What was allocated then at the call site that failed."""
+    """The bytes that were allocated then at the call site that failed."""
     own_bytes: int
     """Of `in_use_bytes`, allocated in the good step."""
     failing_own_bytes: int
@@ -56,7 +56,7 @@ class StepComparison:
 
     @property
     def good_bytes(self) -> int:
-        """What the good step had allocated up to here, the request included."""
+        """The bytes that the good step had allocated up to here, the request included."""
         return self.own_bytes + self.request_bytes
 
     @property
@@ -68,7 +68,7 @@ class StepComparison:
 def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
     """Return the step that an event belongs to, 0 without steps, and the event with which it begins.
 
-    What comes behind the end of a step belongs to the next one, which ends with the next call or has not been marked yet.
+    An event behind the end of a step belongs to the next one, which ends with the next call or has not been marked yet.
     """
     step = int(bounds.step_of(np.array([sequence], dtype=np.uint64))[0])
     if step == 0:
@@ -79,10 +79,11 @@ def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
 
 
 def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> float:
-    """Returns how many times as large blocks of the failing step are as those of the good one.
+    """Returns the ratio of the sizes of blocks of the failing step to those of the good one.
 
-    Parts of a batch can differ in the order of their sizes, as what is routed to experts does: so where blocks side by side
-    have become less larger than their sum, half of their bytes by this or less, that counts.
+    Parts of a batch can differ in the order of their sizes, such as tokens that are routed to experts. So blocks are
+    compared side by side as well as by their sum. The median of their ratios, by bytes, counts if it is smaller and at
+    least LEAST_USUAL_RATIO.
 
     Args:
         sums: Of the own bytes in use at the same operator: of the failing step, and of the good one.
@@ -125,7 +126,7 @@ class FailingStep:
     Args:
         recording: Of the process.
         failure: A row of `failed_attempts`.
-        request_bytes: What was asked for.
+        request_bytes: The bytes that were asked for.
     """
 
     def __init__(self, recording: Recording, failure: Mapping[str, Any], request_bytes: int) -> None:
@@ -149,7 +150,8 @@ class FailingStep:
         sites = call_sites(recording, blocks.select(STACK_COLUMNS))
         self.blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")
         """Of the device's pools: those that outlive steps, and those of the last steps; with `site`, `site_path`, and
-        what `with_steps` adds."""
+        the columns of `with_steps`.
+        """
         self.site, self.site_path = failing_call_site(recording, failure)
         if failure["python_stack_id"] == 0:
             # Without a Python stack the operator says more than the driver's function.
@@ -224,8 +226,8 @@ class FailingStep:
         """Returns the peak of the good step as it would be in the failing one."""
         base = int(blocks_in_use(self.blocks, self.begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)
-        # What the good step has left is in use at the begin of the failing one: state that is made once, gradients that
-        # are made again where those before them were.
+        # Blocks that the good step has left are in use at the begin of the failing one. They are state that is made
+        # once, and gradients that are made again in the place of those before them.
         passing = made.filter(pl.col("free_sequence") <= self.begin)
         is_as_before = pl.col("size").is_in(kept["size"].implode())
         larger = (pl.col("size") * ratio).round().cast(pl.Int64)

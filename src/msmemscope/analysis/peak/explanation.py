@@ -1,4 +1,4 @@
-"""Why memory was as full as it was: what was in use at a moment, who had it, what came last, and what could be saved.
+"""Why memory was as full as it was: the blocks in use at a moment, their owners, the latest ones, and possible savings.
 
 The moment is a device's peak, an event that the caller names, or the last allocation that failed for lack of memory. The
 memory is that of the pools of frameworks on the device, all together; on a device without such pools, the driver's.
@@ -40,7 +40,7 @@ SUBJECT: Final = Subject(
 MOST_SAVINGS: Final = 20
 """Call sites, the largest, whose absence is worked out."""
 RECENT_SHARE: Final = 0.1
-"""Without steps, what came last is what was allocated since memory was last below the rest of this share."""
+"""Without steps, the latest blocks are those since memory was last lower than the moment by this share."""
 LEAST_STEPS: Final = 5
 """Steps after the warm-up below which nothing is said about growth."""
 SIGNIFICANCE: Final = 0.02
@@ -66,7 +66,7 @@ POOL_SCHEMA: Final = _schema("device pool size_bytes block_count reserved_bytes"
 """One row per pool with blocks in use, or that held memory of the driver, by device and pool.
 
 size_bytes, block_count: in use.
-reserved_bytes: what the pool said last that it holds of the driver's memory; null if it never did.
+reserved_bytes: the pool's last report of the driver's memory that it holds; null if it never did.
 """
 
 OWNER_SCHEMA: Final = _schema("device pool owner size_bytes block_count largest_bytes oldest_sequence")
@@ -82,8 +82,8 @@ SITE_SCHEMA: Final = _schema(
 )
 """One row per pool and call site with blocks in use, by device, largest first.
 
-oldest_sequence, oldest_age_ns, oldest_step: of the oldest block: its MALLOC, the time since then, and the step it was
-   allocated in (0 before the first, null without steps). The time is null where the input has no times.
+oldest_sequence, oldest_age_ns, oldest_step: of the oldest block its MALLOC, the time since then, and its step. The step
+   is 0 before the first, and null without steps. The time is null where the input has no times.
 peak_without_bytes: the peak of the device if no block of the site had ever been; null beyond MOST_SAVINGS sites.
 saved_bytes: by how much that is lower than the peak. Less than `size_bytes` where another moment is the peak then.
 """
@@ -126,7 +126,7 @@ class DevicePeak:
     device: int
     moment: Moment
     sequence: int
-    """The event; what is in use is what there was right after it."""
+    """The event; the blocks right after it are in use."""
     timestamp_ns: int
     """CLOCK_REALTIME of it, 0 if not known."""
     step: int | None
@@ -152,7 +152,7 @@ class DevicePeak:
     recent: pl.DataFrame
     """RECENT_SCHEMA."""
     recent_since: int
-    """The event with which what is recent begins: the begin of the step, or see RECENT_SHARE."""
+    """The event with which the recent part begins: the begin of the step, or see RECENT_SHARE."""
     step_peaks: pl.DataFrame
     """STEP_PEAK_SCHEMA."""
     growth: PeakGrowth
@@ -169,7 +169,7 @@ class PeakExplanation:
     devices: tuple[DevicePeak, ...]
     """Accelerators by number, then the cpu; those without memory are left out."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return the call sites in use at the moments, of SITE_SCHEMA."""
@@ -178,7 +178,7 @@ class PeakExplanation:
 
 @dataclasses.dataclass(frozen=True)
 class PeakOptions(QuestionOptions):
-    """Which moment to explain, of which device."""
+    """The moment to explain, and its device."""
 
     device: str | int | None = option(None, DeviceName(), "cpu, npu:{id} or cuda:{id}; default: all that have memory")
     """`cpu`, `npu:{id}`, `cuda:{id}`, or the number of an NPU; None for all that have memory."""
@@ -194,7 +194,7 @@ class PeakOptions(QuestionOptions):
 
 
 def explain_peak(recording: Recording, *, device: int | None = None, at: int | None = None) -> PeakExplanation:
-    """Explain what filled memory at a moment.
+    """Explain which blocks filled memory at a moment.
 
     Args:
         recording: Any.
@@ -369,7 +369,7 @@ def _check_moment(recording: Recording, at: int | None) -> None:
 
 
 def _summed(blocks: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Returns for each group of blocks what the tables of this module have of it."""
+    """Returns for each group of blocks the columns that the tables of this module have."""
     return blocks.group_by(keys).agg(
         size_bytes=pl.col("size").sum(),
         block_count=pl.len(),

@@ -1,4 +1,4 @@
-"""The figures of an allocation that failed: what was asked for, what was in use by whom, and how much the device had."""
+"""The figures of an allocation that failed: the request, the bytes in use of each, and the size of the device."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 LEAST_DEVICE_BYTES: Final = 4 << 30
-"""Of memory that a device has for which torch is built: what is known where a snapshot has how much was free and no more."""
+"""Of the memory of a device for which torch is built: the known figure where a snapshot only has the free bytes."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MemoryFigures:
-    """What the cause is decided by, in bytes; None where it is not known."""
+    """The figures that decide the cause, in bytes; None where they are not known."""
 
     device: int
     function: str
-    """What failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
+    """The function that failed: `halMemAlloc`; `torch.npu` if torch refused by itself; empty if not known."""
     request_bytes: int
-    """What was asked for. Of physical memory in pieces: the piece that failed and those granted before it, which is the
-    least that was asked for."""
+    """The bytes that were asked for. Of physical memory in pieces: the piece that failed and those granted before it, a
+    lower bound.
+    """
     in_use_bytes: int
     """Blocks of the pools that are alive."""
     request_site: str = ""
     """The line of the program that asked; the operator if there is none, empty if neither is known."""
     need_bytes: int = 0
-    """The most that the pools would have had in use if the step had finished, estimated; at least what is in use and the
-    request."""
+    """The most that the pools would have had in use if the step had finished, estimated; at least the bytes in use and
+    the request.
+    """
     pinned_bytes: int = 0
     """Pinned memory of the host that is alive; of a host."""
     capacity_bytes: int | None = None
-    """Of the device; of the host, what the limit leaves where that has less room than the machine."""
+    """Of the device; of the host, the room of the limit where that has less than the machine."""
     limit: str = ""
     """The limit of the process that the host's capacity is: `RLIMIT_AS`; empty if it is the machine's."""
     machine_free_bytes: int | None = None
@@ -56,13 +58,13 @@ class MemoryFigures:
     process_bytes: int | None = None
     """In use on the device by this process, likewise."""
     reserved_bytes: int | None = None
-    """What the pools hold of the driver's memory."""
+    """The driver's memory that the pools hold."""
     largest_gap_bytes: int | None = None
     """In the reserve of the pools."""
     outside_bytes: int | None = None
     """Memory of the driver that is no pool's."""
     outside_growth_bytes: int | None = None
-    """Of it, what came after the first block of a pool, or what the program asked the runtime for by itself."""
+    """Of it, the bytes after the first block of a pool, or those that the program itself asked the runtime for."""
     outside_owner: str = ""
     """Who has the most of the growth."""
     outside_site: str = ""
@@ -99,12 +101,12 @@ class MemoryFigures:
 
     @property
     def more_bytes(self) -> int:
-        """What the step needs beyond what is in use."""
+        """The bytes that the step needs beyond those in use."""
         return max(self.need_bytes - self.in_use_bytes, self.request_bytes)
 
     @property
     def missing_bytes(self) -> int | None:
-        """What the device lacks for the step even if the pools had no gap; negative if that would have been enough."""
+        """The bytes that the device lacks for the step even without gaps in the pools; negative if it has enough."""
         if self.capacity_bytes is None or self.device_used_bytes is None:
             return None
         return self.device_used_bytes - (self.slack_bytes or 0) + self.more_bytes - self.capacity_bytes
@@ -123,13 +125,13 @@ class MemoryFigures:
     def is_limit(self) -> bool:
         """Whether torch refused by itself and no driver was asked.
 
-        Where the driver was not observed, as on CUDA devices, what was free tells it.
+        Where the driver was not observed, as on CUDA devices, the free bytes tell it.
         """
         return self.function.startswith("torch.") and (self.outside_bytes is not None or not self.is_full)
 
     @property
     def lacking_bytes(self) -> int:
-        """What would have to be free for the step to finish, the gaps being what they are."""
+        """The bytes that would have to be free for the step to finish, with the gaps as they are."""
         if not self.is_full:
             return self.request_bytes
         # A driver that refuses although it has enough has less than it says: how much less, nobody knows.
@@ -160,7 +162,7 @@ def most_of(blocks: pl.DataFrame, column: str, size: str = "size") -> str:
 
 
 def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragmentation | None) -> MemoryFigures:
-    """Collect what the cause of a failure is decided by.
+    """Collect the figures that decide the cause of a failure.
 
     Args:
         recording: Of the process.
@@ -218,9 +220,10 @@ def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigur
 def _with_reserve(
     figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: pl.DataFrame, driver: pl.DataFrame
 ) -> MemoryFigures:
-    """Adds what the pools hold of the device with some blocks, and what of the driver's memory that is alive they do not."""
+    """Adds the device memory that the pools hold with some blocks, and the live driver's memory that they do not."""
     is_reserve = pool_segments(driver, blocks, recording.events.filter(pl.col("device") == figures.device))
-    # Pools tell what they hold when they hand out a block: at a failure that is out of date, the driver's blocks are not.
+    # Pools report their reserve when they hand out a block: at a failure that is out of date, the driver's blocks are
+    # not.
     reserved: int | None = int(driver.filter(is_reserve)["size"].sum())
     if reserved is not None and reserved < figures.in_use_bytes:
         reported = reported_reserves(recording.events, figures.device, gaps.sequence)["reserved_bytes"]
@@ -250,7 +253,7 @@ def _with_reserve(
 
 
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
-    """Returns what the management interface said last before an event: in use by anybody, and by this process."""
+    """Returns the last figures of the management interface before an event: in use by anybody, and by this process."""
     is_reported = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
     reported = events.filter(is_reported & (pl.col("sequence") <= sequence)).tail(1)
     if reported.is_empty():

@@ -1,8 +1,8 @@
 """Gaps in the reserve of a pool as the reason why an allocation failed: which kind, and which setting closes them.
 
-That gaps add up to enough does not say that a setting closes them. So the allocations of the device are replayed with several
-settings, and what the driver had left: only one with which the request is served is a remedy. The rest of the step must fit,
-too, as far as it is known.
+That gaps add up to enough does not say that a setting closes them. So the allocations of the device are replayed with
+several settings, and with the bytes that the driver had left. Only a setting that serves the request is a remedy. The
+rest of the step must fit, too, as far as it is known.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def gaps_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragmentatio
 
 
 def returnable_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | None) -> Candidate | None:
-    """Return what the pool could have given back to the driver as a candidate, where somebody else asked the driver.
+    """Return the memory that the pool could have given back as a candidate, where somebody else asked the driver.
 
-    A pool that is refused gives back what it can, and asks again: who asks once, and while the pool has segments without any
-    block, is not the pool. Nobody empties its cache for such a request. Arguments as for `gaps_candidate`.
+    A pool that is refused gives back what it can, and asks again. So a request that comes once, while the pool has
+    segments without any block, is not the pool's. Nobody empties its cache for such a request. Arguments as for
+    `gaps_candidate`.
     """
     is_pool = step.failure["attempts"] > 1 or figures.function.startswith("torch.")
     if gaps is None or is_pool or not figures.is_full:
@@ -67,7 +68,7 @@ def returnable_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragme
 
 
 def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
-    """Returns which fragmentation it is, and the line that holds the gaps."""
+    """Returns the kind of fragmentation, and the line that holds the gaps."""
     pinned = gaps.pinned()
     if pinned.is_empty():
         return Cause.SPLIT, ""

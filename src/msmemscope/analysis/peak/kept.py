@@ -1,15 +1,15 @@
-"""What keeps memory at a failure though no step needs it: by what the program still refers to, and by what grows.
+"""Memory that is kept at a failure though no step needs it: blocks that the program still refers to, and growth.
 
 Four kinds, each of blocks that are alive at the failure:
 
 - frames of an exception: of a failed attempt, whose traceback something still refers to;
 - reference cycles: nothing leads to the blocks, they wait for the garbage collector;
 - growth over steps: call sites that keep more with each step that has ended;
-- growth within the failing stretch, behind the last good step or in a program without steps: results of an evaluation that
-  are collected, graphs that are kept, one tensor that is joined again and again. After good steps it must be more than the
-  last of them had of its own at its highest.
+- growth within the failing stretch, behind the last good step or in a program without steps. Examples are collected
+  results of an evaluation, graphs that are kept, and one tensor that is joined again and again. After good steps it
+  must be more than the last of them had of its own at its highest.
 
-What holds the blocks is what the observed process found by following references when the allocation failed.
+The observed process found the holders of blocks by following references when the allocation failed.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _CACHE: Final = re.compile(
     r"/transformers/cache_utils\.py\(|/vllm/.*(?:kv_cache|cache_engine)|kv_?cache|past_key_values", re.IGNORECASE
 )
 _OF_PART: Final = r"^\w+\.\w+, from [\w.]*\.\d+(?:\.|$)"
-"""Chains of what is an attribute of a module that is a numbered part of another: a weight, though none that is registered."""
+"""Chains to an attribute of a module that is a numbered part of another: a weight, though none that is registered."""
 _JOINING: Final = re.compile(r"\baten\.(?:cat|concat|stack|constant_pad_nd)\b")
 _SITE: Final = ("pool", "site_path")
 _FEWEST_STEPS: Final = 2
 _FEWEST_KEPT: Final = 6
-"""How many times the largest block of one holder or call site all of its blocks have at least that are kept one by one."""
+"""Blocks of one holder or call site that are kept one by one are together at least so many times the largest."""
 _FEWEST_JOINED: Final = 4
-"""Blocks of one line, each larger than the one before it, of which only the last is alive."""
+"""Blocks of one line, each larger than the one before it; only the last is alive."""
 _LEAST_RATIO: Final = 2
-"""Blocks that a stretch has kept by how many the last good step had."""
+"""The ratio of the blocks of a stretch to those of the last good step."""
 _MOST_LINES: Final = 3
 """Of the largest blocks, those whose lines are looked at for joining."""
 _LEAST_OF_LINE: Final = 1 / 64
@@ -59,13 +59,13 @@ _LEAST_OF_LINE: Final = 1 / 64
 _LEAST_RISING: Final = 3 / 4
 """Of the blocks of a line that joins: those that are larger than the one before."""
 _LEAST_OF_MOST: Final = 3 / 4
-"""Of the most that the lines of what is kept ever had in use: what gives back half of it only leaves gaps."""
+"""Of the most that the lines of kept blocks ever had in use: lines that give back half of it only leave gaps."""
 _LEAST_SPAN: Final = 1 / 2
-"""Of a stretch, by its allocations: how far the births of what is kept one by one lie apart."""
+"""Of a stretch, by its allocations: the distance between the births of blocks that are kept one by one."""
 
 
 def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
-    """Return what keeps memory that no step needs."""
+    """Return the candidates that keep memory that no step needs."""
     held = step.alive
     chain = pl.col("held_by").fill_null("")
     is_cycle = chain.str.contains(IN_CYCLE, literal=True)
@@ -74,14 +74,14 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
         blocks = held.filter(is_kind)
         if not blocks.is_empty():
             yield candidate_of(cause, blocks, step)
-    # What fills up to a bound is no growth.
+    # A container that fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     yield from _over_steps(rest, step)
     yield from _within_stretch(rest, step)
 
 
 def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
-    """What call sites keep more of from step to step: as more and more blocks, and as larger ones."""
+    """Memory that call sites keep more of from step to step: as more and more blocks, and as larger ones."""
     ended = step.ended
     if ended < _FEWEST_STEPS:
         return
@@ -102,7 +102,7 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
         is_joined = count[number, -1] == count[number, 0] and any(_JOINING.search(name or "") for name in names)
         is_cache = is_joined or any(_CACHE.search(step.texts.get(stack, "")) for stack in stacks)
         numbers[Cause.KV_CACHE if is_cache else Cause.LEAK].append(number)
-    # What the failing step itself has of these lines is not kept yet.
+    # The failing step's own blocks of these lines are not kept yet.
     ended_blocks = held.filter(pl.col("malloc_sequence") < step.begin)
     for cause, chosen in numbers.items():
         sites = growing.filter(pl.col("group").is_in(chosen)).select(_SITE).unique()
@@ -123,7 +123,7 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 
 
 def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
-    """What has been collected since the last good step, or in a run without steps."""
+    """Memory that has been collected since the last good step, or in a run without steps."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
     own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
         key=pl.coalesce(container_of(pl.col("held_by")), "site_path")
@@ -157,7 +157,10 @@ def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate
 
 
 def _joined(own: pl.DataFrame, step: FailingStep) -> Candidate | None:
-    """What is joined again and again: on one line each block is larger than the one before, and the last one is alive."""
+    """A tensor that is joined again and again.
+
+    On one line each block is larger than the one before, and the last is alive.
+    """
     for block in own.top_k(_MOST_LINES, by="size").iter_rows(named=True):
         line = step.blocks.filter(
             (pl.col("site_path") == block["site_path"])

@@ -1,4 +1,4 @@
-"""What memory was made of when an allocation failed: one sum, in one unit, whose parts add up as they are written."""
+"""The parts of memory when an allocation failed: one sum, in one unit, whose parts add up as they are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.peak.figures import MemoryFigures
 
 _OF_TORCH: Final = "torch."
-"""How what refused is called where torch asked no driver."""
+"""The name of the refuser where torch asked no driver."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,10 +21,10 @@ class MemorySum:
     """Parts of memory that add up to a whole."""
 
     parts: tuple[tuple[str, int], ...]
-    """What each is, and its bytes; those of nothing are left out."""
+    """The name of each part, and its bytes; empty parts are left out."""
     whole_bytes: int
     whole: str
-    """What the whole is: `npu:0`, `RLIMIT_AS`, `the pool`."""
+    """The name of the whole: `npu:0`, `RLIMIT_AS`, `the pool`."""
 
     @property
     def text(self) -> str:
@@ -35,7 +35,7 @@ class MemorySum:
 
 
 def memory_sum(figures: MemoryFigures) -> MemorySum | None:
-    """Return what the memory was made of that an allocation did not get; None where figures lack or contradict each other."""
+    """Return the parts of the memory that refused an allocation; None where figures lack or contradict each other."""
     in_use, free = figures.in_use_bytes, figures.free_bytes
     idle = figures.slack_bytes or 0
     if figures.capacity_bytes is None or free is None:
@@ -58,7 +58,7 @@ def memory_sum(figures: MemoryFigures) -> MemorySum | None:
 
 
 def sum_sentence(figures: MemoryFigures) -> str:
-    """Write what was asked for, the sum, and which limit refused it where the sum does not show that; empty without a sum."""
+    """Write the request, the sum, and the limit that refused it where the sum lacks that; empty without a sum."""
     found = memory_sum(figures)
     if found is None:
         return ""
@@ -66,7 +66,7 @@ def sum_sentence(figures: MemoryFigures) -> str:
 
 
 def least_of(figures: MemoryFigures) -> str:
-    """Return `at least ` where memory was asked for in pieces: how much more would have been asked for, nobody knows."""
+    """Return `at least ` where memory was asked for in pieces: nobody knows how many more would have come."""
     return "at least " if is_in_pieces(figures.function) else ""
 
 

@@ -1,4 +1,4 @@
-"""Why memory ran out: what was asked for, how full the device was, and what was alive at that moment."""
+"""Why memory ran out: the request, how full the device was, and the live blocks at that moment."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class OutOfMemoryOptions(QuestionOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AliveBlock:
-    """One block that was alive when memory ran out; where they are listed by size, the latest of those that are alike."""
+    """One block that was alive when memory ran out. A list by size has the latest of several that are alike."""
 
     pool: int
     address: int
@@ -111,9 +111,9 @@ class OutOfMemory:
     device: int
     thread_id: int
     function: str
-    """What failed: `halMemAlloc`; `torch.npu` if it was a limit of torch's own."""
+    """The function that failed: `halMemAlloc`; `torch.npu` if it was a limit of torch's own."""
     size_bytes: int
-    """What was asked for; in pieces, the one that failed and those granted before it, which is the least that was."""
+    """The bytes that were asked for; in pieces, the one that failed and those granted before it, a lower bound."""
     attempts: int
     """How often the function failed; torch_npu gives its cache back after the first time."""
     was_given_up: bool
@@ -123,8 +123,9 @@ class OutOfMemory:
     state: Mapping[str, float]
     """As `SnapshotFigures.by_name`."""
     alive: tuple[AlivePool, ...]
-    """What was alive on the device, in the order of the pools' numbers. Blocks of frameworks lie in blocks of the driver
-    (HAL), so the two are not to be added up."""
+    """The live blocks on the device, in the order of the pools' numbers. Blocks of frameworks lie in blocks of the
+    driver (HAL), so the two are not to be added up.
+    """
     largest: tuple[AliveBlock, ...]
     """Descending by size. Of the frameworks' pools; of the driver's where there is no other."""
     most_recent: tuple[AliveBlock, ...]
@@ -142,7 +143,7 @@ class OutOfMemoryResult:
     failures: tuple[OutOfMemory, ...]
     """Those that are described, in their order."""
     coverage: Coverage = dataclasses.field(default=Coverage(SUBJECT.title))
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns FAILURE_SCHEMA: one row per failure that is described."""

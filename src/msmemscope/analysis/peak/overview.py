@@ -27,7 +27,7 @@ _OF_CURVES: Final = ("device", "pool", "malloc_sequence", "free_sequence", "size
 CURVE_POINTS: Final = 60
 """Stretches of time that a curve of memory over time has."""
 _KINDS: Final = (*MEMORY_KINDS, EventKind.SNAPSHOT)
-"""What is kept of a capture, so that the rest of a long one need not fit into memory."""
+"""Kinds of events that are kept of a capture, so that the rest of a long one need not fit into memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class MemoryOverview:
     """`EventKind` value to number of events."""
     peaks: tuple[PoolPeak, ...]
     never_freed: tuple[NeverFreed, ...]
-    """Without what is known to have leaked."""
+    """Without blocks that are known to have leaked."""
     out_of_memory: OutOfMemoryResult | None = None
     """None if no allocation failed for lack of memory."""
 
@@ -83,7 +83,7 @@ def memory_overview(
         capture: The process concerned.
         leaked: `malloc_sequence` of blocks that leaked: they are not listed among those that were never freed.
         read: Its events about memory, among others, if they have been read: they are not read again.
-        out_of_memory: What was found of its failed allocations; None where none failed.
+        out_of_memory: The findings on its failed allocations; None where none failed.
     """
     counts = capture.kind_counts()
     recording = read if read is not None else recording_without_stacks(capture, _KINDS)
@@ -94,11 +94,11 @@ def memory_overview(
 
 
 def recording_overview(recording: Recording, *, out_of_memory: OutOfMemoryResult | None = None) -> MemoryOverview:
-    """Sum up a process that has been read; what was never freed is left out.
+    """Sum up a process that has been read; blocks that were never freed are left out.
 
     Args:
         recording: Any.
-        out_of_memory: What was found of its failed allocations, if that was looked at.
+        out_of_memory: The findings on its failed allocations, if they were looked at.
     """
     counts: dict[int, int] = dict(recording.events["kind"].value_counts().iter_rows())
 
@@ -143,7 +143,7 @@ def find_peaks(
 
     Args:
         blocks: A table of `BLOCK_SCHEMA`.
-        moments: What `peak_moments` found.
+        moments: The result of `peak_moments`.
         source_lines: Python stack id to the line to blame: `id` (u32), `text`; for the blocks concerned.
         limit: How many shares to list by name.
         modules: Attribute id of a block to its module of CANN: `id` (u32), `text`; None if no block has one.

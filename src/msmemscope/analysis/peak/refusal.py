@@ -1,11 +1,18 @@
-"""How a caching allocator came to refuse an allocation: what it looked for, where, what it gave back, and what it overlooked.
+"""How a caching allocator came to refuse an allocation: its search, its releases, and the blocks that it overlooked.
 
-Blocks of up to 1 MiB after rounding have segments of their own (the small pool), so the blocks of a segment say which pool
-it is of; in snapshots of torch they also say for which stream, and for which private pool. At the event of the failure the
-allocator has waited for blocks that other streams used, merged them with their neighbours, and given back all segments
-without a block. It asks the driver once more then, and does not search its free blocks again: a request for which there is
-a free block by now fails nevertheless (pytorch issue 189504; torch_npu has the same order). A free block that is too large
-to be split (`max_split_size_mb`) is a whole segment and has gone back by then: what is left and large enough is that defect.
+Blocks of up to 1 MiB after rounding have segments of their own, the small pool. So the blocks of a segment tell its
+pool; in snapshots of torch they also tell the stream and the private pool.
+
+Three things happen in the allocator before the event of the failure:
+
+- It waits for blocks that other streams used.
+- It merges them with their neighbours.
+- It gives back all segments without a block.
+
+Then it asks the driver once more, and does not search its free blocks again. So a request can fail though there is a
+free block by now (pytorch issue 189504; torch_npu has the same order). A free block that is too large to be split
+(`max_split_size_mb`) is a whole segment and has gone back by then. A remaining block that is large enough is that
+defect.
 """
 
 from __future__ import annotations
@@ -53,10 +60,10 @@ class Holder:
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """What a caching allocator did before it gave up, and what it had then."""
+    """The acts of a caching allocator before it gave up, and its memory then."""
 
     block_bytes: int | None
-    """The request with padding, rounded; None where only what was asked from the driver is known."""
+    """The request with padding, rounded; None where only the request to the driver is known."""
     padding_bytes: int
     """Added to each request."""
     is_small: bool
@@ -90,7 +97,7 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
     Args:
         recording: Of the process.
         failure: A row of `failed_attempts`, the last attempt at its allocation.
-        gaps: What `find_fragmentation` found at it on its device.
+        gaps: The result of `find_fragmentation` at it on its device.
 
     Returns:
         None where the device has no caching allocator with known segments.
@@ -99,7 +106,7 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
     kind = kind_of(device)
     if kind is None or kind not in CACHING_POOLS or gaps.segments.is_empty():
         return None
-    # Only snapshots of torch say of a failure what was asked for; others what the driver was asked for: a segment.
+    # Only snapshots of torch have the request of a failure; others have the request to the driver: a segment.
     is_rounded = recording.form == "torch snapshot"
     size = int(failure["size"])
     is_small = size <= MOST_SMALL_BYTES if is_rounded else size < LEAST_OWN_SEGMENT_BYTES
@@ -136,7 +143,7 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
 
 
 def _classified(gaps: Fragmentation, held: pl.DataFrame) -> pl.DataFrame:
-    """Adds to the segments what their blocks show: whether they are of the small pool, the stream, and the private pool."""
+    """Adds to the segments whether they are of the small pool, the stream, and the private pool: blocks show it."""
     begins = gaps.segments.select(segment="address").sort("segment")
     inside = held.select("address", "size", "stream_id", "pool_id").sort("address")
     placed = inside.join_asof(begins, left_on="address", right_on="segment", strategy="backward")
@@ -169,7 +176,7 @@ def _given_back(events: pl.DataFrame, device: int, sequence: int) -> tuple[pl.Se
     before = events.filter((pl.col("device") == device) & (pl.col("sequence") < sequence))
     is_call = pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)]) & ~of_driver
     last = before.filter(is_call)["sequence"].max()
-    # The size of what ended stands with its begin.
+    # The size of a block that ended stands with its begin.
     begins = events.select(extra="sequence", begun="size")
     is_end = pl.col("kind").is_in([int(EventKind.FREE_COMPLETED), int(EventKind.FREE)])
     is_since = pl.lit(last is None) | (pl.col("sequence") > pl.lit(last))
@@ -189,7 +196,7 @@ def _holders(own: pl.DataFrame, size: int) -> tuple[Holder, ...]:
 
 
 def refusal_sentences(refusal: Refusal, shorten: Callable[[str], str]) -> Iterator[str]:
-    """Write the chain: what was looked for and where, what came and went before it was refused, and what holds the room.
+    """Write the chain: the search, the blocks that came and went before the refusal, and the holders of the room.
 
     Args:
         refusal: Of a failure.

@@ -1,4 +1,4 @@
-"""What to change so that a job needs less memory: settings of the allocator, and leaks withdrawn, each replayed."""
+"""Changes with which a job needs less memory: settings of the allocator, and leaks withdrawn, each replayed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_COMBINED: Final = 3
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """Something to change, and what came of it when the allocations were replayed with it."""
+    """A possible change, and the result of a replay of the allocations with it."""
 
     settings: str
     """Of the allocator, `KEY:VALUE,...`; empty for the defaults."""
@@ -63,39 +63,39 @@ class Change:
 
     @property
     def environment_line(self) -> str:
-        """What to type in a shell; empty where no setting changes."""
+        """The text for a shell; empty where no setting changes."""
         return self.replayed.settings.environment_line
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceAdvice:
-    """What to change on one device."""
+    """The possible changes on one device."""
 
     device: int
     recorded: Change
     """As it was: nothing changed."""
     changes: tuple[Change, ...]
-    """All that gain or make the job fit, what gains most first."""
+    """All that gain or make the job fit, the largest gain first."""
     tried: int
     """How many were replayed."""
     live_bytes: int
     """The lower bound: in use at the peak, which no allocator can do without."""
     packed_bytes: int
-    """What an offline plan of all lifetimes needs."""
+    """The bytes that an offline plan of all lifetimes needs."""
     capacity_bytes: int | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """What to change, by device."""
+    """The possible changes, by device."""
 
     devices: tuple[DeviceAdvice, ...]
     coverage: Coverage
-    """What it covers."""
+    """The coverage of the answer."""
 
 
 def advise(recording: Recording, options: ReplayOptions) -> Advice:
-    """Try what could be changed, by replaying the allocations with each of it.
+    """Try possible changes: the allocations are replayed with each.
 
     Args:
         recording: Any with allocations of torch_npu or torch.cuda.
@@ -113,7 +113,7 @@ def advise(recording: Recording, options: ReplayOptions) -> Advice:
     for device in numbers:
         allocations, settings, _, recorded = prepared(recording, device, options)
         if allocations.states is not None:
-            # Others cannot begin with what the allocator held: only what begins alike can be compared.
+            # Others cannot begin with the allocator's memory of that time: only equal beginnings can be compared.
             recorded = replay(allocations, settings)
         search = SettingsSearch(allocations, settings, recorded, options, leaked["malloc_sequence"].to_numpy())
         found.append(search.advice())
@@ -128,7 +128,7 @@ class SettingsSearch:
         allocations: Of the device.
         settings: With which they were recorded.
         recorded: Their replay without a limit.
-        options: What was asked for.
+        options: The options of the question.
         leaked: Numbers of the allocations that leaks are from.
     """
 
@@ -195,14 +195,15 @@ class SettingsSearch:
         fits = None
         if self._options.capacity_bytes is not None:
             limited = self._options.applied_to(replayed.settings)
-            # What needs less than there is never asks twice; failed allocations of the recording are tried, too.
+            # A replay that needs less than there is never asks twice; failed allocations of the recording are tried,
+            # too.
             fits = replay(allocations, limited).failure is None
         gained = self._recorded.peak_reserved_bytes - replayed.peak_reserved_bytes
         return Change(text, leaks, replayed, gained, fits)
 
 
 def _does_as_much(one: Change, other: Change) -> bool:
-    """Whether a change does what another one does, with some of its settings or leaks only."""
+    """Whether a change has the effect of another one, with only some of its settings or leaks."""
     words, others = ({*change.settings.split(",")} - {""} for change in (one, other))
     is_less = (words, one.withdrawn_leaks) != (others, other.withdrawn_leaks) and (
         words <= others and one.withdrawn_leaks <= other.withdrawn_leaks
@@ -233,6 +234,6 @@ def without_blocks(allocations: Allocations, begins: Column) -> tuple[Allocation
         for field in dataclasses.fields(allocations)
         if isinstance(column := getattr(allocations, field.name), np.ndarray) and len(column) == allocations.count
     }
-    # What the allocator held at some time has them.
+    # The allocator's states have them.
     columns |= {"released": None, "first_address": None, "segment_addresses": None, "states": None}
     return dataclasses.replace(allocations, **columns), len(blocks)

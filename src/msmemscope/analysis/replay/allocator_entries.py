@@ -1,9 +1,9 @@
-"""What a caching allocator said of itself while it was observed, in the form in which the history of a snapshot stands.
+"""The reports of a caching allocator about itself while it was observed, in the form of a snapshot's history.
 
-The entries have requested sizes, streams, private pools and segments, in the order that the allocator's lock gave them; how
-large a block is, its MALLOC says. Where collection began while the allocator had memory already, or began again, what it
-held then stands in the log as well: rows with the flag of shadows, written a moment later, and a fact that says which number
-the first event behind that state has at least, and how many rows it is.
+The entries have requested sizes, streams, private pools and segments, in the order of the allocator's lock. The MALLOC
+of a block has its size. Collection can begin, or begin again, while the allocator has memory already. Then the log has
+the state of the allocator as well: rows with the flag of shadows, written a moment later, and a fact. The fact has the
+least number of the first event behind that state, and its number of rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STREAMS_FACT: Final = "allocator.streams"
 STATE_FACT: Final = "allocator.state"
 """`0/17/23`: of device 0, before event 17, 23 rows."""
 LEFT_OUT_FACT: Final = "allocator.left_out"
-"""`0/17`: of device 0, from event 17 on, as nobody knew what the allocator held."""
+"""`0/17`: of device 0, from event 17 on, as nobody knew the state of the allocator."""
 _BLOCK_KINDS: Final = {
     EventKind.ALLOCATOR_ALLOC: EventKind.MALLOC,
     EventKind.ALLOCATOR_FREE: EventKind.FREE,
@@ -51,14 +51,14 @@ _MOST_ADDRESS: Final = 1 << 62
 
 @dataclasses.dataclass(frozen=True)
 class AllocatorEntries:
-    """What a caching allocator said of itself."""
+    """The reports of a caching allocator about itself."""
 
     rows: pl.DataFrame
-    """Rows of blocks, segments and what is reserved. Those of a state are SNAPSHOT, with its number in `extra`."""
+    """Rows of blocks, segments and the reserve. Those of a state are SNAPSHOT, with its number in `extra`."""
     parts: pl.DataFrame
-    """What the allocator held at each state, of PART_SCHEMA: by segment and address."""
+    """The memory of the allocator at each state, of PART_SCHEMA: by segment and address."""
     has_block_sizes: bool
-    """Whether all blocks have their size; otherwise it is what was requested of some, of which only the allocator tells."""
+    """Whether all blocks have their size; otherwise some that only the allocator reports have the requested size."""
 
 
 def allocator_entries(recording: Recording, device: int, pool: int) -> AllocatorEntries | None:
@@ -70,8 +70,8 @@ def allocator_entries(recording: Recording, device: int, pool: int) -> Allocator
         pool: The pool of its allocator.
 
     Returns:
-        None if there are none, or they begin neither with the allocator nor with what it held, or have gaps: then they do
-        not tell all.
+        None if there are none, or if they do not tell all. They may have gaps, or begin neither with the allocator nor
+        with a state of it.
     """
     facts = recording.facts
     if "observed.allocator" not in facts or "unobserved.allocator" in facts:
@@ -128,7 +128,7 @@ def recorded_settings(recording: Recording, device: int) -> tuple[str, int] | No
 
 
 def _numbers(texts: Iterable[str], device: int, count: int) -> list[tuple[int, ...]]:
-    """Return what stands behind the device in facts about it."""
+    """Return the text behind the device in facts about it."""
     pattern = re.compile(r"(\d{1,4})" + r"/(\d{1,18})" * count)
     found = []
     for text in texts:
@@ -146,7 +146,7 @@ def _moments(recording: Recording, device: int) -> list[tuple[int, int]]:
 def _own_entries(
     recording: Recording, entries: pl.DataFrame, mallocs: pl.DataFrame, moments: Sequence[int]
 ) -> pl.DataFrame:
-    """Return what the allocator said as it happened, of ENTRY_SCHEMA."""
+    """Return the reports of the allocator as they happened, of ENTRY_SCHEMA."""
     # The MALLOC of a block follows on the same thread, before the memory can be handed out again.
     sized = (
         with_attributes(recording, entries)
@@ -185,7 +185,7 @@ def _own_entries(
 
 
 def _rows(entries: pl.DataFrame, pool: int) -> pl.DataFrame:
-    """Return entries as the history of a snapshot has them, and what is reserved behind each that changes it."""
+    """Return entries as the history of a snapshot has them, and the reserve behind each that changes it."""
     entries = entries.sort("place", "part", "sequence", maintain_order=True)
     kind = pl.col("kind")
     is_alloc, is_growth, is_release, is_state = (

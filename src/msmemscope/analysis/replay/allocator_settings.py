@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NO_LIMIT: Final = (1 << 64) - 1
 DEFAULT_DEVICE_BYTES: Final = 64 << 30
-"""What a device has where neither the recording nor the user says."""
+"""The memory of a device where neither the recording nor the user says it."""
 
 _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
@@ -32,7 +32,7 @@ _LEAST_SPLIT_MB: Final = 21
 
 @dataclasses.dataclass(frozen=True)
 class AllocatorSettings:
-    """What shapes the memory of a caching allocator; sizes in bytes."""
+    """The settings that shape the memory of a caching allocator; sizes in bytes."""
 
     kind: DeviceKind
     """Whose allocator: torch_npu's or torch.cuda's."""
@@ -48,17 +48,17 @@ class AllocatorSettings:
     front_alignment_bytes: int = 16 * _KIB
     memory_fraction: float = 1.0
     padding_bytes: int | None = None
-    """Added to each request; None for what is usual on the device."""
+    """Added to each request; None for the usual bytes of the device."""
     device_bytes: int = DEFAULT_DEVICE_BYTES
     capacity_bytes: int | None = None
-    """What the driver has for this allocator, None for no limit."""
+    """The driver's memory for this allocator, None for no limit."""
     address_order: int = 1
     """Where new segments lie: 0 in the highest gap, 1 in the lowest, 2 at addresses that always rise."""
     text: str = ""
-    """The settings as they were given, `KEY:VALUE,...`: what the environment variable takes."""
+    """The settings as they were given, `KEY:VALUE,...`: the environment variable takes them."""
 
     def for_model(self) -> dict[str, Any]:
-        """Return what the native model takes."""
+        """Return the values that the native model takes."""
         is_npu = self.kind is DeviceKind.NPU
         chunk = self.large_segment_bytes
         if chunk == SHARED_SEGMENT_BYTES and is_npu:
@@ -84,7 +84,7 @@ class AllocatorSettings:
 
     @property
     def environment_line(self) -> str:
-        """What to type in a shell to run with these settings; empty for the defaults."""
+        """The text for a shell to run with these settings; empty for the defaults."""
         return f"export {KIND_NAMES[self.kind].allocator_variable}={shlex.quote(self.text)}" if self.text else ""
 
 
@@ -158,7 +158,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "roundup_power2_divisions": ("power2_divisions", _divisions),
     "segment_size_mb": ("segment_bytes", _whole(20, 512, _MIB)),
 }
-"""Key -> the field of AllocatorSettings, and what reads its value; a ValueError has what is accepted."""
+"""Key -> the field of AllocatorSettings, and the reader of its value; a ValueError names the accepted values."""
 
 
 def read_settings(text: str, kind: DeviceKind, *, option: str = "--set") -> AllocatorSettings:

@@ -1,4 +1,4 @@
-"""What a caching allocator held when collection began, each time: entries that lead to it, and the parts of its segments."""
+"""A caching allocator's states when collection began: entries that lead to them, and the parts of its segments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL: Final = "small"
 """Name of a segment for small blocks in a state."""
 
 _FREE_PART, _USED_PART, _WAITING_PART = range(3)
-"""What a part of a segment is; values as in `native/offline/replay/allocator_model.h`."""
+"""Kinds of parts of a segment; values as in `native/offline/replay/allocator_model.h`."""
 PART_SCHEMA: Final = pl.Schema(
     {
         "state": pl.UInt32(),
@@ -58,8 +58,8 @@ ENTRY_SCHEMA: Final = pl.Schema(
     }
 )
 """place: the event that an entry stands at or right before; part: among those of one place.
-size: of a block what it takes. malloc: number of its MALLOC.
-window: number of states before it. leads: whether it leads from what was known last to a state.
+size: of a block the bytes that it takes. malloc: number of its MALLOC.
+window: number of states before it. leads: whether it leads from the last known state to the next one.
 """
 _SEGMENTS, _STATE, _LEFT, _CAME, OWN = range(-4, 1)
 """Values of `part`: segments of a state, the state, blocks that are gone by then, blocks that came, entries of their own."""
@@ -98,7 +98,7 @@ class _Held(NamedTuple):
     kind: int
     address: int
     size: int
-    """Of what stands for the state itself its number."""
+    """The number of the state, of rows that stand for the state itself."""
     name: str | None = None
     stream_id: int | None = None
     pool_id: str | None = None
@@ -106,7 +106,7 @@ class _Held(NamedTuple):
 
 
 class AllocatorStates:
-    """What an allocator held when collection began, each time: entries that lead to it, and the parts of its segments.
+    """An allocator's states when collection began: entries that lead to them, and the parts of its segments.
 
     Args:
         recording: Of the process.
@@ -146,7 +146,7 @@ class AllocatorStates:
 
     @property
     def entries(self) -> pl.DataFrame:
-        """What leads to the states, of ENTRY_SCHEMA."""
+        """The entries that lead to the states, of ENTRY_SCHEMA."""
         return pl.DataFrame(self._entries, schema=ENTRY_SCHEMA, orient="row")
 
     @property
@@ -155,7 +155,7 @@ class AllocatorStates:
         return pl.DataFrame(self._parts, schema=PART_SCHEMA, orient="row")
 
     def _follow(self, own: pl.DataFrame) -> None:
-        """Takes in what happened to blocks in a window."""
+        """Takes in the events of blocks in a window."""
         last = own.filter(pl.col("kind").is_in([ALLOC, _FREE, _COMPLETED])).with_columns(
             begin=pl.when(pl.col("kind") == ALLOC).then("sequence").forward_fill().over("address"),
             malloc=pl.col("malloc").forward_fill().over("address"),
@@ -177,7 +177,7 @@ class _State:
         number: Its number.
         moment: The event before which it stands.
         before: Blocks by address that were known last.
-        mallocs: Numbers of MALLOCs by address, of what is in use.
+        mallocs: Numbers of MALLOCs by address, of blocks in use.
     """
 
     def __init__(self, number: int, moment: int, before: dict[int, _Known], mallocs: dict[int, int]) -> None:
@@ -185,7 +185,7 @@ class _State:
         self._number, self._moment = number, moment
         self._before, self._mallocs = before, mallocs
         self.known: dict[int, _Known] = {}
-        """What is known now."""
+        """The blocks that are known now."""
         self._entries = [self._entry(_STATE, _Held(moment, int(EventKind.SNAPSHOT), 0, number))]
         self._came: list[tuple[Any, ...]] = []
         self._groups: dict[tuple[Any, ...], list[tuple[int, int, int | None, int]]] = {}
@@ -222,7 +222,7 @@ class _State:
         self._inside.append((address, row.size, begin, _WAITING_PART if is_waiting else _USED_PART))
 
     def finished_entries(self) -> list[tuple[Any, ...]]:
-        """End it, and return what leads to it, of ENTRY_SCHEMA."""
+        """End it, and return the entries that lead to it, of ENTRY_SCHEMA."""
         self._skip_to(self._end)
         for address, known in self._before.items():
             self._leave(address, known)
@@ -232,7 +232,7 @@ class _State:
         """Return its parts, of PART_SCHEMA.
 
         Args:
-            mapped: What was mapped and unmapped after it.
+            mapped: The addresses that were mapped and unmapped after it.
         """
         found: list[tuple[Any, ...]] = []
         for (stream, pool, is_small, is_expandable, base), inside in self._groups.items():
@@ -254,7 +254,7 @@ class _State:
         return self._moment, part, *what, malloc, self._number + 1, True
 
     def _skip_to(self, address: int) -> None:
-        """What lies up to an address in the segment is free."""
+        """The segment is free up to an address."""
         if self._here < address:
             self._inside.append((self._here, address - self._here, None, _FREE_PART))
 
@@ -266,7 +266,7 @@ class _State:
 
 
 def _mallocs_at(blocks: pl.DataFrame, moment: int) -> dict[int, int]:
-    """Return the number of the MALLOC by address of what was in use at a moment."""
+    """Return the number of the MALLOC by address of blocks in use at a moment."""
     is_malloc = pl.col("kind") == int(EventKind.MALLOC)
     until = blocks.filter(pl.col("sequence") <= moment)
     freed = until.filter(~is_malloc)["extra"]
@@ -277,12 +277,12 @@ def _mallocs_at(blocks: pl.DataFrame, moment: int) -> dict[int, int]:
 def _lowest_address(mapped: pl.DataFrame, held: Sequence[tuple[Any, ...]], *, is_small: bool) -> int:
     """Return where an expandable segment begins, as far as it shows.
 
-    A snapshot has what is mapped of it. Where the allocator unmapped its begin, that is where it grows first when there is
-    need: so if it grows there later the segment reaches down to it, and if it does not it makes no difference.
+    A snapshot has its mapped parts. Where the allocator unmapped its begin, it grows there first when there is need. If
+    it grows there later, the segment reaches down to it. If it does not, it makes no difference.
 
     Args:
-        mapped: What was mapped and unmapped after the state, for the same stream and pool.
-        held: What was mapped then.
+        mapped: The addresses that were mapped and unmapped after the state, for the same stream and pool.
+        held: The addresses that were mapped then.
         is_small: Whether it is for small blocks: these grow by smaller pieces.
     """
     lowest, end = held[0][0], held[-1][0] + held[-1][1]

@@ -1,4 +1,4 @@
-"""Whether what was recorded fits in devices of other sizes: what the allocator reserves, and what others of the process take."""
+"""Whether a recorded program fits in devices of other sizes: the allocator's reserve, and its other memory."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 SUBJECT: Final = Subject("Fits", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES,))
 _MODULE_OF_APPLICATIONS: Final = "APP"
-"""Of the driver: what programs ask for themselves, the allocator's segments among them."""
+"""Of the driver: memory that programs ask for themselves, the allocator's segments among it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CapacityFit:
-    """What becomes of the allocations of a device that has so much memory."""
+    """The result of the allocations on a device with so much memory."""
 
     capacity_bytes: int
     fits: bool
     headroom_bytes: int
-    """What is left at the peak; negative: what is missing, if the allocator is to reserve what it did."""
+    """The bytes that are left at the peak; negative: those that are missing, if the allocator is to reserve as much."""
     retries: int
     """How often the allocator had to release all that it cached to go on."""
     failure: Failure | None
@@ -54,7 +54,7 @@ class CapacityFit:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceFit:
-    """What a process needs of one device."""
+    """The memory that a process needs of one device."""
 
     device: int
     peak_reserved_bytes: int
@@ -67,17 +67,17 @@ class DeviceFit:
 
     @property
     def needed_bytes(self) -> int:
-        """What the device must have."""
+        """The memory that the device must have."""
         return self.peak_reserved_bytes + (self.others_bytes or 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class FittedRecording:
-    """What a process needs of its devices."""
+    """The memory that a process needs of its devices."""
 
     devices: tuple[DeviceFit, ...]
     coverage: Coverage
-    """What it covers."""
+    """The coverage of the answer."""
 
     @property
     def needed_bytes(self) -> int:
@@ -88,8 +88,8 @@ class FittedRecording:
 def fit_recording(recording: Recording, capacities: Sequence[int], recorded_settings: str | None) -> FittedRecording:
     """Say for each device of a recording in which capacities its allocations fit.
 
-    The most that others take is taken away from the capacity as a whole: whether both peaks come at once on another
-    device is not known.
+    The most that others take is taken away from the capacity as a whole. It is not known whether both peaks come at
+    once on another device.
 
     Args:
         recording: Any with allocations of torch_npu or torch.cuda.
@@ -154,7 +154,7 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
 
 
 def _others(recording: Recording, device: int) -> list[tuple[str, int]] | None:
-    """Return what others than the caching allocator had from the driver when that was most, by module."""
+    """Return the most that others than the caching allocator had from the driver at one time, by module."""
     if recording.form == "torch snapshot":
         return None  # of the driver it has the allocator's own segments
     driver = recording.blocks.filter((pl.col("device") == device) & (pl.col("pool") == int(Pool.HAL)))

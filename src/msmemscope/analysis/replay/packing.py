@@ -1,8 +1,8 @@
 """How little memory the blocks of a recording need, whatever the allocator does.
 
-The lower bound is what is in use at the peak. An offline plan knows all lifetimes beforehand and gives every block its place
-for good: largest blocks first, each at the lowest place that is free for all of its life. What a plan reaches, no
-fragmentation stands against; it is an upper bound of the best plan.
+The lower bound is the bytes in use at the peak. An offline plan knows all lifetimes beforehand and gives every block
+its place for good. The largest blocks come first, each at the lowest place that is free for all of its life.
+Fragmentation cannot make a plan worse. It is an upper bound of the best plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from msmemscope.analysis.replay.recorded_allocations import Allocations, Column
 
 MOST_PACKED_BLOCKS: Final = 3000
-"""The largest blocks get a place of their own each; smaller ones are added as what they have in use at their peak."""
+"""The largest blocks get a place of their own each; smaller ones are added as their bytes in use at the peak."""
 
 
 def lifetimes(allocations: Allocations) -> tuple[Column, Column, Column]:

@@ -1,8 +1,17 @@
 """The allocations of a recording as columns for the model of the allocator.
 
-Snapshots of torch say when a block's memory could be handed out again, which stream it is for, what was requested, and each
-segment; so do captures with the allocator's own entries (`--events=allocator`). Other recordings do not: there every block belongs to one stream, can be handed out again when it is freed, and what
-was requested is taken to be its size without the padding.
+Snapshots of torch have four facts, and so do captures with the allocator's own entries (`--events=allocator`):
+
+- when a block's memory could be handed out again
+- the stream that it is for
+- the size that was requested
+- each segment
+
+For other recordings three assumptions are made:
+
+- Every block belongs to one stream.
+- It can be handed out again when it is freed.
+- Its size without the padding was requested.
 """
 
 from __future__ import annotations
@@ -33,7 +42,7 @@ COMMON_POOL: Final = "0/0"
 
 
 class Action(IntEnum):
-    """What an event does; values as in `native/offline/replay/replay.h`."""
+    """The action of an event; values as in `native/offline/replay/replay.h`."""
 
     ALLOCATE = 0
     REQUEST_FREE = 1
@@ -46,7 +55,7 @@ class Action(IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class States:
-    """What the allocator held when its recording began, and each time that it began again: parts of segments."""
+    """The allocator's memory when its recording began, and each time that it began again: parts of segments."""
 
     count: int
     parts: dict[str, Column]
@@ -56,13 +65,13 @@ class States:
     """Of each."""
 
     def for_model(self, leads_to_state: Column) -> dict[str, Any]:
-        """Return what the native model takes."""
+        """Return the values that the native model takes."""
         return {"count": self.count, "leads_to_one": leads_to_state, **self.parts}
 
 
 @dataclasses.dataclass(frozen=True)
 class Allocations:
-    """What happened to the caching allocator of one device, in order. Columns have one row per event."""
+    """The events of the caching allocator of one device, in order. Columns have one row per event."""
 
     device: int
     kind: DeviceKind
@@ -95,19 +104,19 @@ class Allocations:
     older_blocks: int = 0
     """Blocks that are older than the recording: in which order they came is not known."""
     leads_to_state: Column | None = None
-    """uint8: of events that lead from what was known last to a state: blocks that had come or gone by then."""
+    """uint8: of events that lead from the last known state to the next one: blocks that had come or gone by then."""
     states: States | None = None
-    """What the allocator held, for each RESTORE, whose number stands in `blocks`."""
+    """The allocator's memory, for each RESTORE, whose number stands in `blocks`."""
     block_count: int = 0
     """As far as states have more blocks, streams and pools than events do."""
     stream_count: int = 0
     pool_count: int = 0
     has_block_sizes: bool = True
-    """Whether `recorded_bytes` are the sizes of all blocks; otherwise it is what was requested of some."""
+    """Whether `recorded_bytes` are the sizes of all blocks; otherwise those of some are their requested sizes."""
     has_streams: bool = False
     """Whether streams are known, and when each free was completed, although segments are not."""
     unknown_requests: int = 0
-    """Blocks that are older than the recording, and of which it has no requested size."""
+    """Blocks that are older than the recording and have no requested size in it."""
 
     @property
     def count(self) -> int:
@@ -121,7 +130,7 @@ class Allocations:
 
 
 def allocating_devices(recording: Recording) -> list[int]:
-    """Return the devices of which blocks of a caching allocator were recorded."""
+    """Return the devices that have recorded blocks of a caching allocator."""
     is_of_pool = pl.col("pool").is_in(list(CACHING_POOLS.values())) & (pl.col("device") >= 0)
     devices = {*recording.blocks.filter(is_of_pool)["device"].unique()}
     # The allocator also speaks for itself where nobody else tells of its blocks.
@@ -150,7 +159,7 @@ def _pool_of(device: int) -> int:
 
 
 def recorded_allocations(recording: Recording, device: int) -> Allocations:
-    """Read what happened to the caching allocator of a device.
+    """Read the events of the caching allocator of a device.
 
     Args:
         recording: Any.
@@ -323,7 +332,7 @@ class _Reader:
         return States(count, contiguous, tuple(int(size) for size in reserved))
 
     def _reserved(self, count: int) -> Column:
-        """What was reserved after each own event, -1 where nothing was reported yet."""
+        """The reserve after each own event, -1 where nothing was reported yet."""
         reserved = np.full(count, -1, dtype=np.int64)
         is_report = self._kinds == EventKind.RESERVED
         # A report stands right before the event that it came from.

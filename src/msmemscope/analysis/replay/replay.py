@@ -1,4 +1,4 @@
-"""What the caching allocator would have done with the allocations of a recording."""
+"""The caching allocator's treatment of a recording's allocations, under chosen settings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Failure:
     """`driver`, or `fraction` where the allocator did not ask it."""
     requested_bytes: int
     block_bytes: int
-    """What the request was rounded to."""
+    """The rounded size of the request."""
     segment_bytes: int
-    """What would have been asked from the driver."""
+    """The bytes that would have been asked from the driver."""
     allocated_bytes: int
     reserved_bytes: int
     free_bytes: int
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Replay:
-    """What came of the allocations of one device."""
+    """The result of the allocations of one device."""
 
     settings: AllocatorSettings
     event_count: int
@@ -88,9 +88,10 @@ def replay(
         settings: Of the allocator.
         as_recorded: Whether new segments get their recorded addresses, and the driver has memory when it had some in the
             recording: for the settings that the recording was made with.
-        from_states: Whether the allocator begins with what it held when its recording began, where that is known: for these
-            settings, too. Otherwise, and under others, what was in use then is allocated at the begin. Implied by `as_recorded`.
-        with_course: Whether to keep what each event left behind.
+        from_states: Whether the allocator begins with its state when its recording began, where that is known: for
+            these settings, too. Otherwise, and under others, the blocks in use then are allocated at the begin. Implied
+            by `as_recorded`.
+        with_course: Whether to keep the state behind each event.
 
     Raises:
         InputError: There are more streams and private pools than any program has: each pair of them takes memory.
@@ -140,7 +141,7 @@ def replay(
 
 
 def with_block_sizes(allocations: Allocations, recorded: Replay) -> Allocations:
-    """Return the allocations with the sizes of blocks of which only what was requested is known.
+    """Return the allocations with the sizes of blocks that were recorded without one.
 
     Args:
         allocations: Of a recording; of torch_npu, whose blocks are larger than their requests.
@@ -156,11 +157,12 @@ def with_block_sizes(allocations: Allocations, recorded: Replay) -> Allocations:
 
 
 def with_emptied_caches(allocations: Allocations, recorded: Replay) -> Allocations:
-    """Return the allocations with what the program did to the cache, as events of their own.
+    """Return the allocations with the program's releases of the cache, as events of their own.
 
-    Segments that were given back right before an allocation can be either: the program emptied the cache, or the allocator
-    released what it had because the driver had nothing left. It was the program if the allocation did not need the driver,
-    or if the driver had once given more than the allocation would have needed.
+    Segments that were given back right before an allocation have one of two reasons. The program emptied the cache, or
+    the allocator released its cached blocks because the driver had nothing left. It was the program if the allocation
+    did not need the driver. It was the program, too, if the driver had once given more than the allocation would have
+    needed.
 
     Args:
         allocations: Of a recording with segments.

@@ -1,4 +1,4 @@
-"""A recording under settings of the allocator: what they would have made of it, beside what was recorded."""
+"""A recording under settings of the allocator, beside the recording as it was."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class DeviceReplay:
 
 @dataclasses.dataclass(frozen=True)
 class ReplayedRecording:
-    """What settings of the allocator would have made of a recording."""
+    """The result of a recording under settings of the allocator."""
 
     devices: tuple[DeviceReplay, ...]
     coverage: Coverage
-    """What it covers."""
+    """The coverage of the answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +66,9 @@ class ReplayOptions:
     recorded_settings: str | None = None
     """With which the recording was made; None to take them from it, as far as it shows them."""
     capacity_bytes: int | None = None
-    """What the driver has for the allocator; None for no limit."""
+    """The driver's memory for the allocator; None for no limit."""
     device_bytes: int | None = None
-    """Memory of the device, of which `per_process_memory_fraction` is a part; None for the capacity, or 64 GiB."""
+    """Memory of the device; `per_process_memory_fraction` is a part of it. None for the capacity, or 64 GiB."""
 
     def applied_to(self, settings: AllocatorSettings) -> AllocatorSettings:
         """Return settings of the allocator with the device that was asked for."""
@@ -77,7 +77,7 @@ class ReplayOptions:
 
 
 def devices_of(subject: Subject, recording: Recording) -> tuple[Coverage, list[int]]:
-    """Return the devices whose caching allocator was recorded, and what an answer about them covers."""
+    """Return the devices whose caching allocator was recorded, and the coverage of an answer about them."""
     coverage, devices = coverage_of(subject, recording), allocating_devices(recording)
     if coverage.is_answered and not devices:
         coverage = coverage.without_answer(
@@ -92,8 +92,8 @@ def prepared(
     """Read the allocations of a device, and replay them as recorded.
 
     Returns:
-        The allocations; the settings that they were recorded with; the replay that follows the recorded segments, with its
-        course; and one without a limit that does not follow them, which others are compared with.
+        The allocations; the settings that they were recorded with; and two replays. The first follows the recorded
+        segments, with its course. The second has no limit and does not follow them: others are compared with it.
     """
     allocations = recorded_allocations(recording, device)
     text = options.recorded_settings
@@ -115,7 +115,7 @@ def most_held(allocations: Allocations) -> int:
 
 
 def holds_states(allocations: Allocations, settings: AllocatorSettings) -> bool:
-    """Return whether the driver has the memory for what the allocator held when its recording began.
+    """Return whether the driver has room for the allocator's memory when its recording began.
 
     Args:
         allocations: Of the device.
@@ -137,7 +137,7 @@ def _settings_of(recording: Recording, device: int, shown: str, kind: DeviceKind
 
 
 def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRecording:
-    """Replay what was recorded of each device with a caching allocator.
+    """Replay the allocations of each device with a caching allocator.
 
     Args:
         recording: Any with allocations of torch_npu or torch.cuda.
@@ -156,7 +156,7 @@ def replay_recording(recording: Recording, options: ReplayOptions) -> ReplayedRe
         allocations, settings, followed, recorded = prepared(recording, device, options)
         given = options.settings or settings.text
         wanted = options.applied_to(read_settings(given, allocations.kind))
-        # Under other settings the allocator would have held something else: both begin with what was in use then.
+        # Under other settings the allocator would have held something else: both begin with the blocks in use then.
         from_states = wanted.text == settings.text and holds_states(allocations, wanted)
         replayed = replay(allocations, wanted, from_states=from_states)
         if allocations.states is not None and not from_states:
@@ -191,11 +191,11 @@ def equal_blocks(allocations: Allocations, followed: Replay) -> tuple[int, int]:
 
 
 def limits_of(allocations: Allocations, *, from_states: bool, settings: AllocatorSettings | None = None) -> list[str]:
-    """Say what is assumed because it was not recorded.
+    """Name the assumptions that replace unrecorded facts.
 
     Args:
         allocations: Of a device.
-        from_states: Whether replays began with what the allocator held, as far as that is known.
+        from_states: Whether replays began with the allocator's state, as far as that is known.
         settings: Those of these replays.
     """
     lines = []

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 LEAST_IDLE_BYTES: Final = 32 << 20
 LEAST_IDLE_SHARE: Final = 0.25
-"""Of what is reserved, that must be idle to be worth a word."""
+"""The share of the reserve that must be idle to be worth a word."""
 
 
 class Cause(str, Enum):
@@ -24,7 +24,7 @@ class Cause(str, Enum):
 
 
 def is_much(idle_bytes: int, reserved_bytes: int) -> bool:
-    """Whether so much idle memory of what is reserved is worth a word."""
+    """Whether so much idle memory of a reserve is worth a word."""
     return idle_bytes >= max(LEAST_IDLE_BYTES, LEAST_IDLE_SHARE * reserved_bytes)
 
 
@@ -36,10 +36,12 @@ class IdleMemory:
     pool: int
     cause: Cause
     idle_bytes: int
-    """What would not be reserved without the cause, in the middle one of the steps; of pinned memory and of sizes at the peak."""
+    """The bytes that would not be reserved without the cause: in the median step; of pinned memory and of sizes at the
+    peak.
+    """
     reserved_bytes: int
     in_use_bytes: int
-    """The most of a step; of pinned memory what was asked for, of sizes the most of all."""
+    """The most of a step; of pinned memory the bytes that were asked for, of sizes the most of all."""
     sites: pl.DataFrame
     """The lines that allocated the blocks, the largest first: `site`, `size_bytes`, `block_count`."""
     stream: int | None = None

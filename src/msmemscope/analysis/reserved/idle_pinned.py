@@ -1,7 +1,7 @@
 """Pinned memory of the host that nobody asked for: torch's allocator rounds requests up to powers of two.
 
-It asks the driver for as much, and keeps what it got. What was asked for is known of a block from the tensor that it was first
-for; a block of which it is not known counts as asked for as a whole.
+It asks the driver for as much, and keeps the memory. The requested size of a block is known from the tensor that it was
+first for. A block without it counts as asked for as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pinned_blocks(recording: Recording) -> pl.DataFrame:
-    """Return the blocks of pinned memory of which it is known what was asked for: `unasked_bytes` is the rest.
+    """Return the blocks of pinned memory with a known request: `unasked_bytes` is the rest.
 
     Args:
         recording: Any.

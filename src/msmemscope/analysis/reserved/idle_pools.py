@@ -5,8 +5,8 @@ A block goes back to the stream that it was allocated for, and serves no other o
 blocks merge and split. So the allocations are replayed, once with each free complete at once, and once with all blocks on one
 stream as well.
 
-What is idle is judged by whole steps, and only where most of them show it: memory that one step uses at any time is in use.
-Nothing is replayed where all blocks are of one stream and no free waits.
+Idle memory is judged by whole steps, and only where most of them show it. Memory that a step uses at any time is in
+use. Nothing is replayed where all blocks are of one stream and no free waits.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _LEAST_STEPS: Final = 3
 _STRETCHES: Final = 10
-"""Of a program without steps, of which the first is not judged."""
+"""Of a program without steps; the first is not judged."""
 _LEAST_LIKENESS: Final = 0.9
-"""Of what the allocator said to have reserved, that the replay must have."""
+"""The share of the allocator's reported reserve that the replay must have."""
 _MOST_STREAMS: Final = 64
 FIRST_STREAM: Final = 1
 """Of blocks that say nothing of their stream."""
@@ -52,10 +52,10 @@ class _Windows:
     ends: Column
 
     def held(self, allocations: Allocations, course: dict[str, Column]) -> tuple[Column, Column]:
-        """Return what was reserved all through each of them, and the most that was in use."""
+        """Return the bytes that were reserved all through each of them, and the most that was in use."""
         reserved, in_use = course["reserved_bytes"].astype(np.int64), course["allocated_bytes"].astype(np.int64)
         sequences = np.maximum.accumulate(allocations.sequences)
-        # What there was when a step began is part of it.
+        # Blocks from before a step began are part of it.
         begins = np.maximum(np.searchsorted(sequences, self.begins) - 1, 0)
         ends = np.maximum(np.searchsorted(sequences, self.ends, side="right"), begins + 1)
         ranges = list(zip(begins.tolist(), ends.tolist(), strict=True))
@@ -80,7 +80,7 @@ def pools_with_streams(recording: Recording) -> list[StreamedPool]:
     """Return the caching allocators that can have idle memory because of streams.
 
     Args:
-        recording: With MALLOC and FREE; the streams of blocks, and FREE_COMPLETED, are what is judged by.
+        recording: With MALLOC and FREE. The judgement needs the streams of blocks, and FREE_COMPLETED.
     """
     found = []
     for device in allocating_devices(recording):
@@ -93,7 +93,7 @@ def pools_with_streams(recording: Recording) -> list[StreamedPool]:
 
 
 def find_idle(recording: Recording, pool: StreamedPool) -> Iterator[IdleMemory]:
-    """Find what a caching allocator holds through most steps because of streams: at most one for each cause.
+    """Find the memory that a caching allocator holds through most steps because of streams: at most one for each cause.
 
     Args:
         recording: Of the process.
@@ -147,7 +147,10 @@ class _Pool:
             yield IdleMemory(self._device, self._pool, cause, size, *totals, sites, stream, is_cache)
 
     def _worst_stream(self, allocations: Allocations, windows: _Windows, most: int) -> tuple[int, int, pl.DataFrame]:
-        """Returns what no step uses of the stream that has most of it, which one, and the lines that made it so large."""
+        """Returns the memory of one stream that no step uses, that stream, and the lines that made it so large.
+
+        It is the stream with most such memory.
+        """
         stream_of = self._blocks.select("malloc_sequence", stream=pl.col("stream_id").fill_null(FIRST_STREAM))
         found = []
         for stream in stream_of["stream"].unique().sort().head(_MOST_STREAMS):
@@ -220,13 +223,13 @@ def _windows(recording: Recording, allocations: Allocations) -> _Windows | None:
 
 
 def course_of(allocations: Allocations, settings: AllocatorSettings) -> dict[str, Column] | None:
-    """Replay allocations, and return what each event left behind: a column per figure; None if memory ran out."""
+    """Replay allocations, and return the state behind each event: a column per figure; None if memory ran out."""
     replayed = replay(allocations, settings, with_course=True)
     return replayed.course if replayed.replayed_events == allocations.count else None
 
 
 def is_like_recorded(allocations: Allocations, course: dict[str, Column]) -> bool:
-    """Whether a replay, by its `course_of`, has what the allocator said to have: otherwise it means nothing."""
+    """Whether a replay, by its `course_of`, has the reserve that the allocator reported: otherwise it means nothing."""
     said = int(allocations.recorded_reserved.max(initial=-1))
     replayed = int(course["reserved_bytes"].max(initial=0))
     return said < 0 or _LEAST_LIKENESS * said <= replayed <= said / _LEAST_LIKENESS
@@ -250,7 +253,7 @@ def _completed_at_once(allocations: Allocations) -> Allocations:
 
 
 def _columns(allocations: Allocations) -> dict[str, Any]:
-    """Returns what has a row for each event."""
+    """Returns the columns that have a row for each event."""
     columns = {field.name: getattr(allocations, field.name) for field in dataclasses.fields(allocations)}
     return {name: column for name, column in columns.items() if getattr(column, "shape", None) == (allocations.count,)}
 
@@ -258,4 +261,4 @@ def _columns(allocations: Allocations) -> dict[str, Any]:
 _PLACED: Final = ("sequences", "recorded_reserved")
 """Columns that say when an event was."""
 _UNTOLD: Final[dict[str, Any]] = {"released": None, "first_address": None, "segment_addresses": None, "states": None}
-"""What is known only of allocations as they were recorded."""
+"""Columns that are known only of allocations as they were recorded."""

@@ -1,8 +1,9 @@
 """Memory that a caching allocator keeps in blocks of sizes that fit nothing later.
 
-A program whose tensors have other sizes in each step asks the driver again and again, though free blocks add up to enough. Segments
-that can grow have no such rests: so the allocations are replayed with them, and what is not reserved then was idle for its sizes.
-Only what is more than half of the reserve is worth a word: some rest is usual. Where an allocation failed, its cause says it.
+A program whose tensors have other sizes in each step asks the driver again and again, though free blocks add up to
+enough. Segments that can grow have no such rests. So the allocations are replayed with them, and memory that is not
+reserved then was idle for its sizes. Only more than half of the reserve is worth a word: some rest is usual. Where an
+allocation failed, its cause says it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _OF_PROGRAM: Final = "APP"
 
 
 def find_idle_sizes(recording: Recording) -> Iterator[IdleMemory]:
-    """Find what caching allocators hold in blocks that fit nothing later, at most one finding for each device.
+    """Find the memory of caching allocators in blocks that fit nothing later, at most one finding for each device.
 
     Args:
         recording: With MALLOC and FREE of a pool and of the driver: without the latter nothing is found.

@@ -44,7 +44,7 @@ class ReservedResult:
     is_judged: bool
     """Whether there was anything that can be idle for a reason that we know: several streams, frees that wait, pinned memory."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return one row per finding: RESERVED_SCHEMA."""

@@ -1,4 +1,4 @@
-"""What to change so that a job needs less memory, and what of its memory is idle for a reason that no setting replayed here ends."""
+"""Changes with which a job needs less memory, and its idle memory with causes that no replayed setting ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class WholeAdvice(Advice):
-    """What to change, by device, and idle memory."""
+    """The possible changes, by device, and idle memory."""
 
     idle: tuple[IdleMemory, ...]
     """The most idle first."""
 
 
 def advise_whole(recording: Recording, options: ReplayOptions) -> WholeAdvice:
-    """Try what could be changed, and look for idle memory.
+    """Try possible changes, and look for idle memory.
 
     Args:
         recording: Any with allocations of torch_npu or torch.cuda.

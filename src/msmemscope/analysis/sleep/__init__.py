@@ -1,1 +1,1 @@
-"""What stays in use while a program has put its device memory to sleep."""
+"""Memory that stays in use while a program has put its device memory to sleep."""

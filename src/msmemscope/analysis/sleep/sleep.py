@@ -1,12 +1,17 @@
-"""What stays in use while a program's device memory sleeps, and what of it grows from one sleep to the next.
+"""Memory that stays in use while a program's device memory sleeps, and its growth from one sleep to the next.
 
-A sleep is looked at when it is complete: what is in use then stays until the program wakes it, or allocates anew. Of a
-device whose driver was observed that is the driver's memory: blocks of pools, without those that keep an address while the
-memory behind it was given back (`recording.mappings`); what the pools hold without use; and the driver's other blocks. Of
-a device whose driver was not observed it is what the pools have. Of a program that uses no accelerator it is its tensors.
+A sleep is looked at when it is complete: memory in use then stays until the program wakes it, or allocates anew. On a
+device whose driver was observed, three kinds of the driver's memory stay:
 
-Growth is judged from the second sleep on: what a program sets up once, it has set up by then. A call site grows if what
-it keeps never falls from one sleep to the next, and rises at half of them at least.
+- blocks of pools, without those that keep an address while the memory behind it was given back (`recording.mappings`)
+- memory that the pools hold without use
+- the driver's other blocks
+
+On a device whose driver was not observed, the memory of the pools stays. Of a program that uses no accelerator, its
+tensors stay.
+
+Growth is judged from the second sleep on: by then a program has set itself up. A call site grows if its kept bytes
+never fall from one sleep to the next, and rise at half of them at least.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ NO_MAPPINGS: Final = (
     "this input does not say where memory of the driver is mapped: blocks of pools whose memory sleeps count as in use"
 )
 _KINDS: Final = (EventKind.MAPPED, EventKind.UNMAPPED, EventKind.RESERVED)
-"""Of events that say what stays, beside the blocks."""
+"""Kinds of events, beside the blocks, that say which memory stays."""
 _PHYSICAL: Final = "create"
 """The attribute of blocks of the driver that have a handle in the place of an address."""
 NO_BLOCKS: Final = "no memory of a device was in use, and no tensor of the cpu"
@@ -59,7 +64,7 @@ _KEY_TYPES: Final = {
     "site": pl.String(),
 }
 KEPT_SCHEMA: Final = pl.Schema({"cycle": pl.Int64(), **_KEY_TYPES, "size_bytes": pl.Int64(), "block_count": pl.Int64()})
-"""One row per sleep and what stays in use while it lasts.
+"""One row per sleep and memory that stays in use while it lasts.
 
 device, pool: where; the pool is the driver's for blocks that it gave to nobody's pool.
 is_reserve: held by pools without use; `owner` and `site` are null, and `pool` is the driver's if several pools hold some.
@@ -85,7 +90,7 @@ SITE_SCHEMA: Final = pl.Schema(
         "growth_bytes_per_cycle": pl.Int64(),
     }
 )
-"""One row per what stays in use, of KEPT_SCHEMA, that is there in the first or in the last sleep that is judged.
+"""One row per kept memory, of KEPT_SCHEMA, that is there in the first or in the last sleep that is judged.
 
 first_bytes, last_bytes: in these two; block_count: in the last.
 is_growing: see above; false where growth is not judged. growth_bytes_per_cycle: from the first to the last, for each sleep;
@@ -95,18 +100,18 @@ is_growing: see above; false where growth is not judged. growth_bytes_per_cycle:
 
 @dataclasses.dataclass(frozen=True)
 class SleepResult:
-    """What stays in use while memory sleeps."""
+    """Memory that stays in use while memory sleeps."""
 
     cycles: pl.DataFrame
     """DEVICE_CYCLE_SCHEMA."""
     kept: pl.DataFrame
     """KEPT_SCHEMA, the largest of each sleep first."""
     sites: pl.DataFrame
-    """SITE_SCHEMA: what grows first, the fastest of it, then the largest."""
+    """SITE_SCHEMA: growing rows first, the fastest of them, then the largest."""
     judged: tuple[int, int] | None
     """The first and the last sleep that growth is judged by; None with fewer than LEAST_CYCLES."""
     coverage: Coverage
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
         """Returns `sites`."""
@@ -133,7 +138,7 @@ class SleepResult:
 
 
 def examine_sleep(recording: Recording, options: QuestionOptions | None = None) -> SleepResult:
-    """Work out what stays in use while memory sleeps, and what of it grows.
+    """Work out which memory stays in use while memory sleeps, and its growth.
 
     Args:
         recording: Any.
@@ -183,7 +188,7 @@ def examine_sleep(recording: Recording, options: QuestionOptions | None = None) 
 
 
 def growth_of(kept: pl.DataFrame, cycles: int) -> pl.DataFrame:
-    """Find what grows from one sleep to the next.
+    """Find the memory that grows from one sleep to the next.
 
     Args:
         kept: KEPT_SCHEMA.
@@ -237,7 +242,7 @@ def growth_of(kept: pl.DataFrame, cycles: int) -> pl.DataFrame:
 
 
 def _total(blocks: pl.DataFrame, kept: pl.DataFrame, device: int, sequence: int) -> int:
-    """Returns what of a device is in use right after an event: what its driver handed out, else what was found to stay."""
+    """Returns the bytes of a device in use right after an event: the driver's blocks, else the memory that stays."""
     of_driver = blocks.filter((pl.col("device") == device) & (pl.col("pool") == Pool.HAL))
     counted = kept.filter(pl.col("device") == device)["size_bytes"]
     return int((counted if of_driver.is_empty() else blocks_in_use(of_driver, sequence)["size"]).sum())
@@ -267,7 +272,7 @@ def _blocks_looked_at(recording: Recording) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def _kept(events: pl.DataFrame, blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:
-    """Returns what is in use right after an event: KEPT_SCHEMA without the cycle, the largest first."""
+    """Returns the memory in use right after an event: KEPT_SCHEMA without the cycle, the largest first."""
     in_use = blocks_in_use(blocks, sequence)
     ranges = mapped_ranges(events, sequence)
     there, gone = ranges.filter("is_mapped"), ranges.filter(~pl.col("is_mapped"))
@@ -304,7 +309,7 @@ def _pool_of(lent: pl.DataFrame) -> int:
 
 
 def _reported(events: pl.DataFrame, pooled: pl.DataFrame, device: int, sequence: int) -> list[tuple[int, int, int]]:
-    """Returns what each pool of a device without an observed driver holds without use, as it reported itself."""
+    """Returns the unused memory of each pool of a device without an observed driver, as the pool reported it."""
     mine = pooled.filter(pl.col("device") == device).group_by("pool").agg(pl.col("size").sum())
     reported = reported_reserves(events, device, sequence).join(mine, on="pool", how="left")
     return [(device, int(pool), int(reserved) - int(used or 0)) for pool, reserved, used in reported.iter_rows()]

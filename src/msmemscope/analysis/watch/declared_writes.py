@@ -1,8 +1,9 @@
 """Writes of memory that the program watches by name, by operators whose schema declares them.
 
-Such a write is no corruption. But somebody who watches a tensor asks who writes it, and the answer can be a line that holds the
-same memory under another name: `state_dict()` returns the weights themselves, and `update = momentum` is no copy. So each
-such line is reported, as what it is. What an optimizer writes into the parameters that it trains is left out.
+Such a write is no corruption. But somebody who watches a tensor asks who writes it. The answer can be a line that holds
+the same memory under another name: `state_dict()` returns the weights themselves, and `update = momentum` is no copy.
+So each such line is reported, as a declared write. An optimizer's writes into the parameters that it trains are left
+out.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ size: watched bytes. call_site: null if it is not known. writes: how many change
 operator, call, changed_bytes, last_sequence, python_stack_id, native_stack_id: of the last one; call is null if it is not known.
 """
 _OPTIMIZER_FILE: Final = r"/(?:torch|torch_npu)/optim/"
-"""In stacks of what an optimizer does: torch wraps `step` of each class of optimizers, those of others too."""
+"""In stacks of optimizers: torch wraps `step` of each class of optimizers, those of others too."""
 
 
 def find_declared_writes(recording: Recording, changes: pl.DataFrame, trained: pl.Series) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Sentences about watched memory: one per change that is not legitimate, and how much was looked at."""
+"""Sentences about watched memory: one per change that is not legitimate, and the bytes that were looked at."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _MOST_RANGES: Final = 4
 """Ranges of bytes that a sentence lists."""
 _WIDEST_GAP: Final = 128
-"""Bytes from the end of a block to a change that a write over that end can have left as they were: what allocators keep
-between two blocks, and no more."""
+"""A change can begin so many bytes behind the end of a block and still be a write over that end. Allocators keep so
+many bytes between two blocks.
+"""
 _COVERAGE: Final = "watch.coverage"
 """The fact that says how much automatic watching has looked at."""
 _FIGURES: Final = frozenset(
@@ -35,12 +36,12 @@ _NOUN: Final = pl.when(pl.col("watch") == "tensor").then(pl.lit("tensor")).other
 
 
 def short_operator(name: str) -> str:
-    """Returns how people are told of an operator."""
+    """Returns the name of an operator, for people."""
     return name.removeprefix(_TORCH_OPERATORS)
 
 
 def change_sentences(changes: pl.DataFrame) -> pl.Series:
-    """Say what happened, for each of some changes.
+    """Write the sentence of each of some changes.
 
     Whole columns at once: a wrong write in a loop makes a million changes.
 
@@ -175,7 +176,7 @@ def range_texts() -> pl.Expr:
 
 
 def _joined(ranges: pl.Expr, between_ends: str, between_ranges: str) -> pl.Expr:
-    """Returns lists of ranges as texts, each different one of which is a few numbers."""
+    """Returns lists of ranges as texts; each different list is a few numbers."""
     ends = (pl.element().struct.field(name).cast(pl.String) for name in ("first", "last"))
     return ranges.list.eval(pl.concat_str(ends, separator=between_ends)).list.join(between_ranges)
 

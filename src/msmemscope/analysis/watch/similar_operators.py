@@ -1,4 +1,4 @@
-"""Operators that are called like one that was asked for and never ran: another overload, another library, a slip of the pen."""
+"""Operators with names like one that was asked for and never ran: of another overload or library, or mistyped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def similar_operators(wanted: str, ran: Iterable[str]) -> tuple[str, ...]:
 
 
 def _part(name: str) -> str:
-    """Return what of a name says what the operator does, in small letters.
+    """Return the part of a name that says the operator's purpose, in small letters.
 
     `mm` of torch._ops.aten.mm.default, of aten.mm, and of 0_MmOperation/0_Mm; `neg` of the kernel Neg_b574e8fb_0.
     """

@@ -1,8 +1,8 @@
-"""What changed watched memory: which operator, which bytes, and whether it may.
+"""Changes of watched memory: the operator, the bytes, and whether it may write them.
 
-Three verdicts. *legitimate*: an operator that ran may write the memory, by its schema and arguments. *unexpected*: it may
-not, or no operator ran at all. *unknown*: what ran is a kernel, or an operator of which it is not known what it writes;
-between two kernels too, where copies that are no kernels can have run.
+Three verdicts. *legitimate*: an operator that ran may write the memory, by its schema and arguments. *unexpected*: it
+may not, or no operator ran at all. *unknown*: a kernel ran, or an operator with unknown writes. Between two kernels the
+verdict is unknown, too: copies that are no kernels can have run.
 
 The events and their attributes are described in `native/FORMAT.md`, "Watched memory".
 """
@@ -95,18 +95,18 @@ WATCH_CHANGE_SCHEMA: Final = pl.Schema(
 """One row per change of watched memory, in the order in which they were found.
 
 verdict: `legitimate`, `unexpected` or `unknown`.
-watch, watch_id, name, output: what was watched: `tensor`, `address`, `window` (an output of an operator) or `auto`.
-address, size: bytes of what was watched; malloc_sequence: its block, 0 if it is not known.
+watch, watch_id, name, output: the watched memory: `tensor`, `address`, `window` (an output of an operator) or `auto`.
+address, size: of the watched bytes; malloc_sequence: its block, 0 if it is not known.
 when: `during` the operator, or `between` `previous` and the operator.
-operator, call, source: what ran, the number of its call from 1, and `aten`, `atb` or `kernel`.
+operator, call, source: the operator that ran, the number of its call from 1, and `aten`, `atb` or `kernel`.
 is_exact: whether the memory was looked at right before; if not, anything since `previous` can be meant.
 writer, writer_call: who may write it, where that is another operator.
 before, after: checksums. changed_bytes, first, last, ranges: offsets in bytes, exact to `granularity`.
-is_beside: it is the operator's own block, written outside of what the operator may write.
+is_beside: it is the operator's own block, written outside of the bytes that the operator may write.
 neighbour...: the block before it in memory; neighbour_is_written: whether the operator may write that one.
 more_blocks: how many further blocks the same write reached behind this one.
 call_site: the line of the program that ran the operator; block_..., neighbour_...: who allocated these blocks.
-sentence: what is to be said about a change that is not legitimate.
+sentence: the words about a change that is not legitimate.
 """
 
 WATCHED_SCHEMA: Final = pl.Schema(
@@ -141,7 +141,7 @@ _IDENTITY: Final = ("watch", "watch_id", "output")
 
 @dataclasses.dataclass(frozen=True)
 class WatchResult:
-    """What is known about watched memory of one process."""
+    """The known facts about watched memory of one process."""
 
     changes: pl.DataFrame
     """WATCH_CHANGE_SCHEMA."""
@@ -150,11 +150,11 @@ class WatchResult:
     extent: tuple[str, ...]
     """How much automatic watching has looked at, and which window never began, one sentence each."""
     declared: pl.DataFrame = dataclasses.field(default_factory=DECLARED_WRITE_SCHEMA.to_frame)
-    """DECLARED_WRITE_SCHEMA: lines that wrote what is watched by name, through operators that declare it."""
+    """DECLARED_WRITE_SCHEMA: lines that wrote memory that is watched by name, through operators that declare it."""
     files: tuple[str, ...] = ()
-    """What files of watched memory lack, one sentence each; empty if they are complete."""
+    """The gaps of files of watched memory, one sentence each; empty if they are complete."""
     coverage: Coverage = dataclasses.field(default=Coverage(TITLE))
-    """What of this is answered."""
+    """The coverage of the answer."""
 
     @property
     def unexpected(self) -> pl.DataFrame:
@@ -188,7 +188,7 @@ def judge_watched_memory(recording: Recording) -> WatchResult:
 
 
 def _windows(recording: Recording) -> tuple[str, ...]:
-    """Say which windows never began, and what ran that is called similarly."""
+    """Say which windows never began, and which operators with similar names ran."""
     starts = recording.facts.get(WINDOW_NEVER_BEGAN, ())
     if not starts:
         return ()

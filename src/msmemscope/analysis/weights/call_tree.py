@@ -1,7 +1,7 @@
-"""The call tree of bytes: what each call stands for, from the outermost frame on, each pool by itself.
+"""The call tree of bytes: the bytes of each call, from the outermost frame on, each pool by itself.
 
-Sums are exact: what the lines below a line stand for is together what it stands for. Branches that are too small to be
-shown are one line with their number, and what a call allocates itself beside what it calls is a line, too.
+Sums are exact: the bytes of the lines below a line add up to its own. Branches that are too small to be shown are one
+line with their number. A call's own allocations, beside those of its callees, are a line, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 ITSELF: Final = "(itself)"
-"""Frame of what a call allocates itself, where it also calls others that allocate."""
+"""Frame of a call's own allocations, where it also calls others that allocate."""
 DEFAULT_LEAST_SHARE: Final = 0.01
 """Of the whole that a line must have."""
 _LARGEST: Final = (1 << 63) - 1
@@ -86,7 +86,7 @@ def call_tree(
 
     Args:
         recording: Any.
-        measure: What calls are weighted by.
+        measure: The measure that weighs calls.
         depth: Frames of a path that are shown, the outermost; None for all.
         least_share: Of the pool that a branch must have to be shown, 0 to 1.
         all_frames: Whether frames of PyTorch and of Python's library are shown, too.
@@ -159,7 +159,7 @@ class _Tree:
         whole = self.weights[0]
         least = whole * least_share
         rows: list[tuple[int, int | None, int, str | None, int, float, int, int]] = []
-        # What is to be written next is last: the line that it belongs to, its depth, and what a row has.
+        # The next line to write is last: the line that it belongs to, its depth, and the values of its row.
         waiting: list[tuple[int | None, int, _Branch]] = []
 
         def put_below(line: int | None, below: int, node: int) -> None:
@@ -184,7 +184,7 @@ class _Tree:
         return pl.DataFrame(rows, CALL_SCHEMA, orient="row")
 
     def _branches(self, node: int) -> list[_Branch]:
-        """What a node is made of, the heaviest first."""
+        """The parts of a node, the heaviest first."""
         labels, names = self._tree.labels, self._tree.names
         branches = [
             _Branch(labels[names[child]], child, self.weights[child], self.blocks[child], 0)

@@ -1,6 +1,6 @@
-"""What the memory of a call stack or a call site is measured by.
+"""The measures of the memory of a call stack or a call site.
 
-Each pool has its own peak, so what is in use at "the peak" is what each pool held at its own.
+Each pool has its own peak: "in use at the peak" means the bytes of each pool at its own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 NS_PER_SECOND: Final = 1_000_000_000
 MOST_BYTE_SECONDS: Final = (1 << 62) - 1
-"""More has only a damaged recording, whose times are centuries apart."""
+"""Only a damaged recording has more: its times are centuries apart."""
 POOL_KEY: Final = ["device", "pool"]
 """Columns that tell pools apart."""
 
 
 class Measure(str, Enum):
-    """What the stacks of a flame graph are weighted by; the value is how the command line names it."""
+    """The measures of the stacks of a flame graph; the value is the name on the command line."""
 
     PEAK = "peak"
     """Bytes in use at the peak of the pool."""
@@ -37,15 +37,15 @@ class Measure(str, Enum):
 
 
 def measured_blocks(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Say of blocks what the measures ask.
+    """Add the columns to blocks that the measures need.
 
     Args:
-        recording: What they are of.
+        recording: Their recording.
         blocks: A table of `BLOCK_SCHEMA`, all of each pool.
 
     Returns:
-        The blocks in their order with further columns: `is_at_peak`, and `byte_ns` (Int128), bytes times nanoseconds
-        in use; a block that was never freed is in use until the last event.
+        The blocks in their order with further columns: `is_at_peak`, and `byte_ns` (Int128), bytes times nanoseconds in
+        use. A block that was never freed is in use until the last event.
     """
     last_ns = int(recording.events["timestamp_ns"].to_numpy().max(initial=0))
     moments = peak_moments(blocks).select(*POOL_KEY, peak="sequence")

@@ -71,8 +71,9 @@ LIFETIME_BIN_SCHEMA: Final = pl.Schema(
         "size_bytes": pl.Int64(),
     }
 )
-"""One row per pool and power of ten: blocks in use for `from_ns` up to ten times that, the first row below 1 us; null: those
-that were never freed."""
+"""One row per pool and power of ten: blocks in use for `from_ns` up to ten times that. The first row is below 1 us;
+null: those that were never freed.
+"""
 
 SIZE_SCHEMA: Final = pl.Schema(
     {
@@ -88,7 +89,7 @@ SIZE_SCHEMA: Final = pl.Schema(
 
 @dataclasses.dataclass(frozen=True)
 class ProcessNumbers:
-    """What there is to count in one process."""
+    """The counts of one process."""
 
     process_id: int
     place: Place
@@ -118,7 +119,7 @@ class ProcessNumbers:
 
 
 def count_process(recording: Recording, program: str) -> ProcessNumbers:
-    """Count what a process did.
+    """Count the events and blocks of a process.
 
     Args:
         recording: Any.
@@ -195,7 +196,7 @@ def _pools(recording: Recording, duration_ns: int) -> pl.DataFrame:
 
 
 def _binned(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Adds the bin of each block by size and by lifetime, and its size as what blocks are told apart by."""
+    """Adds the bin of each block by size and by lifetime, and its size as a key."""
     lasted = pl.col("freed_ns").cast(pl.Int128) - pl.col("allocated_ns").cast(pl.Int128)
     chosen = blocks.select(
         *POOL_KEY,

@@ -77,7 +77,7 @@ class PathTree:
     """0 of the root."""
 
     def sums(self, nodes: Numbers, values: Numbers) -> Numbers:
-        """Return what each node stands for, what lies below it included.
+        """Return the weight of each node, with all below it.
 
         Args:
             nodes: Where values belong, any number of times each.
@@ -97,8 +97,8 @@ class PathTree:
 
         Args:
             weights: By `sums`, none below 0.
-            counts: By `sums`, of what the weights are of.
-            least: What a node must stand for.
+            counts: By `sums`, of the same things.
+            least: The least weight of a node.
             most: Nodes, about; a tree with more has a larger `least`.
         """
         is_kept = weights >= max(least, 1)
@@ -106,7 +106,7 @@ class PathTree:
             is_kept = weights >= max(np.partition(weights, -most)[-most], 1)
         is_kept[ROOT] = True
         kept = np.flatnonzero(is_kept)
-        # What is not kept and lies right below what is kept is one node for each parent.
+        # Nodes that are not kept, right below a kept one, are one node for each parent.
         rest = np.flatnonzero(~is_kept & is_kept[self.parents] & (weights > 0))
         folded_parents, folded_nodes = np.unique(self.parents[rest], return_counts=True)
         folded = np.zeros((2, len(weights)), dtype=weights.dtype)
@@ -118,7 +118,7 @@ class PathTree:
         many = np.concatenate([counts[kept], folded[1, folded_parents]])
         depths = np.concatenate([self.depths[kept], self.depths[folded_parents] + 1])
         together = np.concatenate([np.zeros(len(kept), dtype=np.int64), folded_nodes])
-        # Level by level; of one parent the heaviest first, and what is folded last.
+        # Level by level; of one parent the heaviest first, and the folded ones last.
         order = np.lexsort((nodes, -heavy, nodes == FOLDED, above, depths))
         nodes, above, heavy, many = (part[order] for part in (nodes, above, heavy, many))
         places = np.zeros(len(weights), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The call sites of a process, ranked by what they stand for, each pool by itself."""
+"""The call sites of a process, ranked by their weight, each pool by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUBJECT: Final = Subject("Call sites", needed=(Need.ALLOCATIONS,), helpful=(Need
 
 
 class RankedBy(str, Enum):
-    """What call sites are ranked by; the value is how the command line names it."""
+    """The measures that rank call sites; the value is the name on the command line."""
 
     PEAK = "peak"
     """Bytes in use at the peak of the pool."""
@@ -56,7 +56,7 @@ RANKED_SITE_SCHEMA: Final = pl.Schema(
 site, site_path: the line to show, and the path through the program, as `recording.call_sites` has them.
 operator: of those that allocated there, the one with the most weight; null if none did.
 operator_count: how many different ones did.
-weight: what it is ranked by: bytes, blocks or whole byte-seconds.
+weight: in the unit of the ranking: bytes, blocks or whole byte-seconds.
 share: of the weight of the pool, 0 to 1.
 size_bytes, block_count, largest_bytes: of the blocks that count: those in use at the peak, that leaked, that were freed again, or all.
 """
@@ -76,7 +76,7 @@ POOL_TOTAL_SCHEMA: Final = pl.Schema(
 
 @dataclasses.dataclass(frozen=True)
 class RankedSites:
-    """The call sites of a process and what they stand for."""
+    """The call sites of a process and their weights."""
 
     ranked_by: RankedBy
     pools: pl.DataFrame
@@ -91,7 +91,7 @@ def rank_sites(recording: Recording, ranked_by: RankedBy = RankedBy.PEAK) -> Ran
 
     Args:
         recording: Any.
-        ranked_by: By what.
+        ranked_by: The measure.
     """
     by_operator = site_weights(recording, ranked_by)
     sums = pl.col("weight", "size_bytes", "block_count").sum()
@@ -130,7 +130,7 @@ def site_weights(recording: Recording, ranked_by: RankedBy) -> pl.DataFrame:
 
     Args:
         recording: Any.
-        ranked_by: Which blocks count, and what their weight is.
+        ranked_by: Which blocks count, and their weight.
 
     Returns:
         One row per pool, call site and operator: `device`, `pool`, `site_path`, `site`, `operator`, `weight` (bytes,

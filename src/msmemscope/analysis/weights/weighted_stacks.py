@@ -1,6 +1,6 @@
 """Call stacks with the bytes that they stand for: in use at the peak, leaked, allocated, and for how long.
 
-Each pool has its own peak, so what is in use at "the peak" is what each pool held at its own.
+Each pool has its own peak: "in use at the peak" means the bytes of each pool at its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PYTHON_FRAME: Final = re.compile(r"(.*)\(([0-9]{1,18})\): (.*)", re.DOTALL)
 _NATIVE_FRAME: Final = re.compile(r"(.*?)\((.*)\)(?: \[0x[0-9a-f]+\])?", re.DOTALL)
 NO_STACK: Final = "(no call stack)"
-"""Frame of blocks of which neither a stack nor an operator was recorded."""
+"""Frame of blocks without a recorded stack or operator."""
 
 COLUMN_OF: Final = {
     Measure.PEAK: "peak_bytes",

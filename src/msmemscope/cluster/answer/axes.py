@@ -1,8 +1,9 @@
 """How uneven a job is along each of its axes: pipeline stages, experts, shards, replicas.
 
-A rank is compared with those that stand at the same place on all other axes; of each index the median of its ranks counts, and ranks
-that are unlike their peers do not. An axis is named as uneven if its largest index has 15 % and 5 MiB more than the median of the others.
-Axes that divide the ranks in the same way are one: the one that is named first in AXES.
+A rank is compared with those that stand at the same place on all other axes. Of each index, the median of its ranks
+counts; ranks that are unlike their peers are left out. An axis is named as uneven if its largest index has 15 % and 5
+MiB more than the median of the others. Axes that divide the ranks in the same way are one: the one that is named first
+in AXES.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class AxisSpread:
     largest_rows: tuple[int, ...]
     """The rows of its ranks, those that are unlike their peers included."""
     excess_bytes: int
-    """What the largest has more than the median of the others, at the same place on the other axes."""
+    """The surplus of the largest over the median of the others, at the same place on the other axes."""
     is_uneven: bool
     difference: Difference
     """The ranks of the largest index against the others."""

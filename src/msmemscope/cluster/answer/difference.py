@@ -1,4 +1,4 @@
-"""What some ranks have more than others at the peak, by owner and by call site."""
+"""The surplus of some ranks over others at the peak, by owner and by call site."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DIFFERENCE_SCHEMA: Final = pl.Schema(
 )
 """One row per owner or call site, the largest difference first.
 
-name: the owner, or the line; hash: of the call site, null of owners. bytes, other_bytes: what the two sides hold, medians of their
-ranks; more_bytes: the difference.
+name: the owner, or the line; hash: of the call site, null of owners. bytes, other_bytes: the bytes of the two sides,
+medians of their ranks; more_bytes: the difference.
 """
 
 
@@ -37,7 +37,7 @@ class Difference:
 
     @property
     def owner_bytes(self) -> int:
-        """What it has more."""
+        """The bytes that it has more."""
         return 0 if self.owners.is_empty() else int(self.owners["more_bytes"][0])
 
     @property
@@ -47,7 +47,7 @@ class Difference:
 
     @property
     def site_bytes(self) -> int:
-        """What that line has more."""
+        """The bytes that the line has more."""
         return 0 if self.sites.is_empty() else int(self.sites["more_bytes"][0])
 
     @property
@@ -57,7 +57,7 @@ class Difference:
 
 
 class Holdings:
-    """What every rank holds at its peak, by owner and by call site.
+    """The bytes that every rank holds at its peak, by owner and by call site.
 
     Args:
         rows: Of `ranks.rank_rows`.
@@ -116,7 +116,7 @@ def _largest(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _median(values: pl.Expr, count: int) -> pl.Expr:
-    """The median over `count` ranks, of which those without a row hold nothing."""
+    """The median over `count` ranks; ranks without a row hold nothing."""
     padded = values.sort().reverse()
     low, high = (
         padded.get(count // 2, null_on_oob=True).fill_null(0),

@@ -1,9 +1,14 @@
-"""When each rank runs out of memory: the trend of the peaks of its steps, and what is left.
+"""When each rank runs out of memory: the trend of the peaks of its steps, and the bytes that are left.
 
-The trend is Theil and Sen's slope, the median of the slopes between all pairs of steps, with the interval that Sen derives from
-Kendall's tau (P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, 1968) at 95 %. The first step is warm-up. A
-rank grows if the lower end of the interval is above 0 in the whole run and in its second half, so that what fills up and then stays does not, and
-the run has grown by 1 MiB and 1 % of its peak.
+The trend is Theil and Sen's slope: the median of the slopes between all pairs of steps. Its interval is Sen's, from
+Kendall's tau, at 95 % (P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, 1968). The first step
+is warm-up.
+
+A rank grows if both hold:
+
+- The lower end of the interval is above 0 in the whole run and in its second half. So memory that fills up and then
+  stays does not count.
+- The run has grown by 1 MiB and 1 % of its peak.
 """
 
 from __future__ import annotations
@@ -41,8 +46,9 @@ FORECAST_SCHEMA: Final = pl.Schema(
 )  # fmt: skip
 """One row per rank that grows, the one that runs out first at the top.
 
-slope_bytes: per step, with the ends of its interval. headroom_bytes: of its device at the last step. out_at_step: the step in which that is
-used up, earliest_step to latest_step by the ends of the interval; null where it is not known what the device has.
+slope_bytes: per step, with the ends of its interval. headroom_bytes: of its device at the last step. out_at_step: the
+step in which that is used up, earliest_step to latest_step by the ends of the interval. Null where the size of the
+device is not known.
 """
 
 
@@ -50,7 +56,7 @@ def find_forecasts(rows: pl.DataFrame) -> pl.DataFrame:
     """Find the ranks that grow, and when they run out.
 
     Args:
-        rows: Of `ranks.rank_rows`, with `limit_bytes`, what each may use, null where that is not known.
+        rows: Of `ranks.rank_rows`, with `limit_bytes`, the most that each may use, null where that is not known.
 
     Returns:
         FORECAST_SCHEMA.

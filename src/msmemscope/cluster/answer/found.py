@@ -1,4 +1,4 @@
-"""What was found in single ranks, put together: the same line in eight ranks is one finding, of eight ranks."""
+"""The findings of single ranks, put together: the same line in eight ranks is one finding, of eight ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def merge_findings_of_ranks(rows: pl.DataFrame) -> pl.DataFrame:
     """Put the findings of ranks together.
 
     Args:
-        rows: Of `ranks.rank_rows`; what was found counts, whether a row is judged or not.
+        rows: Of `ranks.rank_rows`; findings count, whether a row is judged or not.
 
     Returns:
         FOUND_SCHEMA.

@@ -1,4 +1,4 @@
-"""The first lines of an answer: what is wrong with the job, the gravest first, each in one sentence with ranks, bytes and the line."""
+"""The first lines of an answer: the faults of the job, the gravest first, each with ranks, bytes and line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BEFORE_RANKS_DIFFER: Final = frozenset(
     kind.value for kind in VerdictKind if kind not in {VerdictKind.INEFFICIENT, VerdictKind.DECLARED_WRITE}
 )
 _EXPLAINED_SHARE: Final = 0.5
-"""Of what ranks have more: if leaks are so much of it, the leak is the finding, and that they have more is none."""
+"""If leaks are so much of the surplus of ranks, the leak is the finding, and the surplus is none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Headline:
 
 
 def headlines(answer: JobAnswer) -> tuple[Headline, ...]:
-    """Return what is wrong with a job, nothing if nothing is."""
+    """Return the faults of a job; none if it has none."""
     found = [_finding(answer, row) for row in answer.findings.iter_rows(named=True)]
     grave = [one for one in found if one.kind in _BEFORE_RANKS_DIFFER]
     less_grave = [one for one in found if one.kind not in _BEFORE_RANKS_DIFFER]
@@ -57,7 +57,7 @@ def headlines(answer: JobAnswer) -> tuple[Headline, ...]:
 
 
 def nothing_wrong(answer: JobAnswer) -> str:
-    """Return what is said where nothing is wrong: what was not judged, and what was looked at."""
+    """Return the lines where nothing is wrong: the parts that were not judged, and the captures that were looked at."""
     judged = answer.judged
     if answer.rows.is_empty():
         return f"nothing could be read: {counted(len(answer.failures), 'capture')} without an answer"
@@ -86,7 +86,7 @@ def nothing_wrong(answer: JobAnswer) -> str:
 
 
 def _not_judged(answer: JobAnswer) -> list[tuple[NotJudged, int]]:
-    """What was not judged, with the number of processes, the most first."""
+    """The parts that were not judged, with the number of processes, the most first."""
     rows = answer.rows.select(pl.col("not_judged").explode().drop_nulls()).unnest("not_judged")
     counts = (
         rows.group_by(rows.columns, maintain_order=True)
@@ -102,12 +102,12 @@ def who(answer: JobAnswer, rows: Sequence[int]) -> str:
 
 
 def name_of(answer: JobAnswer, row: int) -> str:
-    """Return what a row is called."""
+    """Return the name of a row."""
     return str(answer.rows[WHO][row])
 
 
 def cause_text(cause: Difference) -> str:
-    """Return what makes a difference: `, most of it model@activation (+40 MiB), at train.py(31): step (+38 MiB)`."""
+    """Return the main part of it: `, most of it model@activation (+40 MiB), at train.py(31): step (+38 MiB)`."""
     owner = f"{cause.owner} ({_signed(cause.owner_bytes)})" if cause.owner and cause.owner_bytes > 0 else ""
     site = f"at {cause.site} ({_signed(cause.site_bytes)})" if cause.site and cause.site_bytes > 0 else ""
     return f", most of it {', '.join(filter(None, (owner, site)))}" if owner or site else ""
@@ -187,7 +187,7 @@ def uneven_text(answer: JobAnswer, spread: AxisSpread) -> str:
 
 
 def _is_explained(answer: JobAnswer, rows: Sequence[int], excess: int, *, peers: str | None = None) -> bool:
-    """Whether leaks of some ranks, beyond what others leak too, are most of what they have more."""
+    """Whether leaks of some ranks, beyond those that others have too, are most of their surplus."""
     if excess <= 0:
         return False
     others = answer.judged if peers is None else answer.judged.filter(pl.col(PEERS) == peers)

@@ -35,10 +35,10 @@ class WorstRank:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JobAnswer:
-    """What is said of a job."""
+    """The answer about a job."""
 
     rows: pl.DataFrame
-    """Of `ranks.rank_rows`, and `limit_bytes` and `headroom_bytes`, null where it is not known what a device has."""
+    """Of `ranks.rank_rows`, and `limit_bytes` and `headroom_bytes`, null where the size of a device is not known."""
     stacks: pl.DataFrame
     """`merging.STACK_SCHEMA`."""
     failures: tuple[tuple[str, str], ...]
@@ -71,7 +71,7 @@ def answer_of(part: JobPart, *, capacity_bytes: int | None = None) -> JobAnswer:
 
     Args:
         part: All captures of the job.
-        capacity_bytes: What a rank may use, where no snapshot says what its device has.
+        capacity_bytes: The most that a rank may use, where no snapshot says the size of its device.
     """
     limit = pl.coalesce(pl.col("capacity_bytes"), pl.lit(capacity_bytes, dtype=pl.Int64))
     rows = rank_rows(part.rows).with_columns(limit_bytes=limit)

@@ -1,4 +1,4 @@
-"""What modules of the vendor's software have of the devices, beside the pools of frameworks: buffers of collectives above all."""
+"""Device memory of modules of the vendor's software, beside the pools of frameworks: mainly buffers of collectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODULE_SCHEMA: Final = pl.Schema(
         "most_row": pl.Int64(),
     }
 )  # fmt: skip
-"""One row per module and line, what takes the most on a rank first.
+"""One row per module and line, the one with the most on a rank first.
 
 site: the line that asked for it; the buffers of a communicator stand at the line that used it first. ranks: how many have some of it;
 median_bytes: of them. most_bytes, most_row: of the rank that has the most, the first one of several.
@@ -22,7 +22,7 @@ median_bytes: of them. most_bytes, most_row: of the rank that has the most, the 
 
 
 def module_use(judged: pl.DataFrame) -> pl.DataFrame:
-    """Return what modules have on the ranks of a job.
+    """Return the memory of modules on the ranks of a job.
 
     Args:
         judged: Rows of `ranks.rank_rows` that stand for ranks.

@@ -1,8 +1,8 @@
-"""Which summaries are the ranks of the job, what they are called, and which of them are peers.
+"""Which summaries are the ranks of the job, their names, and which of them are peers.
 
-A job can have several captures of a rank: of earlier attempts, of workers that load data. Of a rank the last restart counts, and of
-its processes the one with the highest peak. Captures without a rank count by themselves where nobody has one; else they are of
-launchers and helpers, and only what was found in them counts.
+A job can have several captures of a rank: of earlier attempts, of workers that load data. Of a rank the last restart
+counts, and of its processes the one with the highest peak. Captures without a rank count by themselves where no capture
+has one. Else they are of launchers and helpers, and only their findings count.
 
 Peers do the same work on other data: they have the same role, the same stage of the pipeline and the same experts. The shards of a
 tensor and the replicas of a model are meant to be alike, so that these coordinates tell nobody apart.
@@ -25,12 +25,12 @@ JUDGED: Final = "is_judged"
 WHO: Final = "who"
 PEERS: Final = "peers"
 INDEX: Final = "index"
-"""Columns that `rank_rows` adds: whether it stands for its rank; what it is called; what its peers have in common; its row."""
+"""Columns that `rank_rows` adds: whether it stands for its rank; its name; the key that its peers share; its row."""
 MIB: Final = 1 << 20
 
 
 def rank_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add what the rows are called, whether they are judged, and who their peers are.
+    """Add the names of the rows, whether they are judged, and who their peers are.
 
     Args:
         rows: `merging.MERGED_SCHEMA`.

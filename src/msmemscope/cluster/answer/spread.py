@@ -1,10 +1,11 @@
 """Ranks against their peers: who has more or less in use at the peak than those that do the same work.
 
-The test: how far a rank's peak is from the median of its peers, in units of their usual spread. The spread is the median of the
-distances from the median (MAD), times 1.4826, as for a normal distribution; it is never taken for less than 1 MiB or one percent of the
-median, so that ranks that are alike to the byte do not make an outlier of one that allocates a little more. What is more than 3.5 such spreads
-away is an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993: the modified z-score). With fewer than four peers a
-median says nothing about one of them, and nobody is tested.
+The test: how far a rank's peak is from the median of its peers, in units of their usual spread. The spread is the
+median of the distances from the median (MAD), times 1.4826, as for a normal distribution. It counts as at least 1 MiB
+and one percent of the median. Otherwise, among ranks that are alike to the byte, one that allocates a little more would
+be an outlier. A rank more than 3.5 such spreads away is an outlier (Iglewicz and Hoaglin, How to Detect and Handle
+Outliers, 1993: the modified z-score). With fewer than four peers a median says nothing about one of them, and nobody is
+tested.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ TIMELINE_SCHEMA: Final = pl.Schema(
         "most_bytes": pl.Int64(), "ranks": pl.Int64(),
     }
 )  # fmt: skip
-"""One row per stretch of steps: the lowest, the median and the highest of the peaks that its ranks had in it, and how many had one."""
+"""One row per stretch of steps: the lowest, median and highest peak of its ranks in it, and the number of ranks with
+one.
+"""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,4 +9,4 @@ from __future__ import annotations
 from typing import Final
 
 HTML_REPORT_FILE: Final = "report.html"
-"""What the file is called where nobody gives it a name."""
+"""The name of the file where nobody gives it one."""

@@ -60,7 +60,7 @@ CHINESE: Final = {
     "made_by": "由 msmemscope {version} 根据 {source} 生成。",
     "no_script": "本页面用自带的脚本显示数据, 但脚本在此处不允许运行。",
 }
-"""By what they are for, as in `words`."""
+"""By their use, as in `words`."""
 
 CHINESE_TEXTS: Final = {
     "Leaks": "泄漏",

@@ -1,4 +1,4 @@
-"""The data of a whole report: what is said first, the findings, and a section per process."""
+"""The data of a whole report: the first sentences, the findings, and a section per process."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _PERCENT: Final = 100
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What one question says of a process."""
+    """The answer of one question about a process."""
 
     name: str
     summary: str
-    """What the question asks."""
+    """The question in words."""
     coverage: Coverage
     tables: tuple[ReportTable, ...]
     """None where there is no answer, or nothing was found."""
@@ -56,12 +56,12 @@ class ProcessPart:
 
     summary: ProcessSummary
     sites: list[FoundSite]
-    """What is known of its findings."""
+    """The known facts of its findings."""
     answers: tuple[Answer, ...]
     memory: list[dict[str, Any]]
     """By `memory_sections`; empty for a process without a section of its own."""
     remarks: tuple[str, ...] = ()
-    """What was lost, and what could not be done, one sentence each."""
+    """The losses, and the work that could not be done, one sentence each."""
 
 
 def report_document(
@@ -76,7 +76,7 @@ def report_document(
         version: Of msmemscope.
 
     Returns:
-        What JSON takes.
+        The data, in types that JSON takes.
     """
     processes = [part.summary for part in parts]
     found = verdicts(processes)

@@ -1,4 +1,4 @@
-"""Findings with all that is known of them: bytes, steps, what holds them, the full stack, and the source."""
+"""Findings with all known facts: bytes, steps, holders, the full stack, and the source."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _MOST_LETTERS: Final = 2000
 
 @dataclasses.dataclass(frozen=True)
 class FoundSite:
-    """What one process knows of one call site at which something was found."""
+    """The facts of one process about a call site with a finding."""
 
     kind: VerdictKind
     site: str
     path: str
     """The frames of the program, the innermost first; empty if they are not known."""
     facts: tuple[tuple[str, str], ...]
-    """What is known, each with its heading."""
+    """The known facts, each with its heading."""
     python_stack: str = ""
     native_stack: str = ""
     pool: int | None = None
@@ -54,7 +54,7 @@ def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite
 
     Args:
         recording: The process.
-        process: What was found in it.
+        process: Its findings.
     """
     stacks = _Stacks(recording)
     return [
@@ -70,11 +70,11 @@ def found_sites(recording: Recording, process: ProcessSummary) -> list[FoundSite
 def finding_content(
     found: Sequence[Verdict], sites: dict[ProcessSummary, list[FoundSite]], excerpts: SourceExcerpts
 ) -> list[dict[str, Any]]:
-    """Return what JSON has of the findings of all processes, the gravest first.
+    """Return the findings of all processes for JSON, the gravest first.
 
     Args:
         found: By `verdicts`.
-        sites: What each process knows.
+        sites: The facts of each process.
         excerpts: Gets the lines of source.
     """
     names_process = len(sites) > 1
@@ -177,10 +177,10 @@ def _frames(known: FoundSite, excerpts: SourceExcerpts) -> Iterator[dict[str, An
 
 
 def _holder(held_by: str, frames: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The frame of the function whose variable holds what leaked, if it allocated it by calling the blamed line.
+    """The frame of the function whose variable holds the leaked blocks, if it called the blamed line for them.
 
-    What a function keeps is often made far below it, as the graph of a loss is by the layers of a model: the line to change
-    is then in that function, and not the one that allocated.
+    A function often keeps memory that is made far below it: the layers of a model make the graph of a loss. Then the
+    line to change is in that function, and not the line that allocated.
 
     Args:
         held_by: `main.history[2] -> autograd graph`, or `Server.answers[254], from answer.self`.

@@ -89,7 +89,7 @@ def memory_columns(
         [begin + int(use.in_use[begin : end + 1].argmax()) for begin, end in zip(first, last, strict=True)]
     )
     sequences = np.where(fullest > 0, use.moments[np.maximum(fullest - 1, 0)], 0)
-    # What was in use before the first change of a column is so from its begin on.
+    # Memory that was in use before the first change of a column is in use from its begin on.
     is_carried = fullest == first
     begins = every * (axis.length / count)
     moments = np.where(is_carried, begins, axis.of_events(sequences))
@@ -140,7 +140,7 @@ def _steps(recording: Recording, device: int, sequences: Numbers) -> Numbers | N
 
 
 def _owners(blocks: pl.DataFrame, sequences: Numbers, most: Bytes) -> tuple[tuple[str, Bytes], ...]:
-    """The bytes of each owner at some events; what has no owner of its own is in OTHER_OWNERS."""
+    """The bytes of each owner at some events; blocks without an owner of their own are in OTHER_OWNERS."""
     owned = folded_owners(blocks).select("owner", "malloc_sequence", "free_sequence", "size")
     sums = owned.group_by("owner").agg(pl.col("size").sum()).sort("size", "owner", descending=[True, False])
     looked_at = sums["owner"].head(_MOST_OWNERS_LOOKED_AT)

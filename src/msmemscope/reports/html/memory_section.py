@@ -1,4 +1,4 @@
-"""Memory over time, and what it was made of at its peak: one section per pool of a device."""
+"""Memory over time, and its parts at the peak: one section per pool of a device."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NODES_OF_ALL: Final = 40_000
 
 @dataclasses.dataclass(frozen=True)
 class Room:
-    """What of a page one process may take: the file stays small however many there are."""
+    """The share of a page that one process may take: the file stays small however many there are."""
 
     columns: int
     """Of all pictures of memory over time."""
@@ -79,10 +79,11 @@ def memory_sections(
         recording: The process.
         blocks: Its blocks, none without `owner`.
         leaked: `malloc_sequence` of those that leaked.
-        room: What it may take.
+        room: The room that it may take.
 
     Returns:
-        What JSON has of each, its `tables` as they are, and what was left out, one sentence each; pools that never held a byte are no part of this.
+        The content of each for JSON, its `tables` as they are, and the parts that were left out, one sentence each.
+        Pools that never held a byte are no part of this.
     """
     axis = TimeAxis.of(recording)
     peaks = peak_moments(blocks).filter(pl.col("peak_bytes") > 0)
@@ -105,7 +106,9 @@ def memory_sections(
 
 
 def _grouped(recording: Recording, blocks: pl.DataFrame) -> tuple[str, pl.DataFrame]:
-    """Return by what the blocks of a pool are told apart, and the blocks: call sites stand for owners where none is known.
+    """Return the key that tells the blocks of a pool apart, and the blocks.
+
+    Call sites stand for owners where none is known.
 
     Returns:
         `owner` or `line`, and the blocks with that in the column `owner`.
@@ -148,7 +151,7 @@ def _drawn(owners: pl.DataFrame) -> list[list[Any]]:
 
 
 def _tables(recording: Recording, in_use: pl.DataFrame, owners: pl.DataFrame) -> list[ReportTable]:
-    """What was in use at the peak by owner, by operator and by line: the first two where one of them is known."""
+    """The memory in use at the peak by owner, by operator and by line: the first two where one of them is known."""
     has_owners = any(map(is_known_owner, owners["owner"]))
     has_operators = in_use["name"].null_count() < in_use.height
     operators = in_use.with_columns(pl.col("name").fill_null(OUTSIDE_OPERATORS).str.strip_prefix("torch._ops."))

@@ -1,7 +1,7 @@
-"""The page: one file that needs nothing else, and that nothing in its data can make do anything.
+"""The page: one file that needs nothing else, and whose data cannot make it do anything.
 
-Data stand in it as JSON that no parser of HTML can leave early, and only the one script whose hash the policy names may run:
-it puts texts in as text.
+Data stand in it as JSON that no parser of HTML can leave early. Only the one script whose hash the policy names may
+run, and it puts texts in as text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
     """Return the whole page.
 
     Args:
-        document: What JSON takes: the results.
+        document: The results, in types that JSON takes.
         language: That it is shown in.
     """
     words = language.words
@@ -52,10 +52,10 @@ def report_page(document: Mapping[str, Any], language: Language) -> str:
 
 
 def json_text(content: object) -> str:
-    """Return JSON that can stand in a script element: letters beyond ASCII and what begins or ends tags are escaped.
+    """Return JSON that can stand in a script element: letters beyond ASCII and brackets of tags are escaped.
 
     Args:
-        content: What JSON takes; numbers are finite.
+        content: Values that JSON takes; numbers are finite.
     """
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)

@@ -1,4 +1,4 @@
-"""Sentences of results in another language: found by their English form, and said anew with what is filled in.
+"""Sentences of results in another language: found by their English form, and said anew with the same values.
 
 Sentences are put together all over the analyses, in English, for the terminal as well. A table of phrases says each form
 once; a test reads whole pages in the other language and complains about every English word in them.
@@ -21,19 +21,19 @@ _FORMS: Final = {
     "number": r"[\d.,]+(?:e[-+]\d+)?", "device": r"[a-z]+(?::\d+)?|N/A", "numbers": r"[\d, -]+",
     "asked": rf"(?:at least )?(?:the )?{_SIZE}(?: asked for)?",
 }  # fmt: skip
-"""How what is filled in looks, by its name; everything else is any text."""
+"""The form of values, by their names; all others are any text."""
 _SENTENCES: Final = frozenset(
     {"said", "cause", "pool", "who", "call", "subject", "bytes", "asked", "reason", "chain", "site"}
 )
-"""What is filled in that has words of its own; the rest are names of the program, which stay as they are."""
+"""Values that have words of their own; the rest are names of the program, which stay as they are."""
 _LISTS: Final = {"parts": ", ", "sentences": "; "}
-"""Of several such, what stands between them."""
+"""The text between several such values."""
 _MOST_LETTERS: Final = 2000
 """Of a text that is looked at: sentences are no longer."""
 _MOST_CELLS: Final = 50
 """Of a row of a table, which can have numbers first; longer lists that do are numbers alone."""
 _PIECE: Final = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]|\{(\w+)\}|([^\[\]{}]+)")
-"""What may be lacking (with one more such part in it), a name of what is filled in, or letters."""
+"""A part that may be lacking (with one more such part in it), the name of a value, or letters."""
 NAMES: Final = frozenset(
     {"id", "target", "kind", "kinds", "links", "command", "file", "lines", "frames", "native", "source", "version"}
 )
@@ -42,10 +42,10 @@ NAMES: Final = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class _Phrase:
-    """One form of a sentence: what is recognised, and what is said for it."""
+    """One form of a sentence: the pattern, and the text that is said for it."""
 
     begin: str
-    """Literal text that it begins with: what does not is not looked at closely."""
+    """Literal text that it begins with: texts that begin otherwise are not looked at closely."""
     form: re.Pattern[str]
     said: str
 
@@ -54,9 +54,9 @@ class Phrases:
     """Says sentences in another language.
 
     Args:
-        texts: Whole texts, and what is said for each.
-        forms: Sentences with `{names}` of what is filled in, and what is said for each. Where `[brackets]` stand around a part,
-            the sentence may lack it, and then what is said lacks the parts in brackets with the same names.
+        texts: Whole texts, and the text that is said for each.
+        forms: Sentences with `{names}` of values, and the text that is said for each. Where `[brackets]` stand around a
+            part, the sentence may lack it. Then the text lacks the parts in brackets with the same names.
     """
 
     def __init__(self, texts: Mapping[str, str], forms: Mapping[str, str]) -> None:
@@ -73,7 +73,7 @@ class Phrases:
         """Return a document with every sentence in the other language.
 
         Args:
-            content: What JSON takes; names, addresses and source text are known by their keys.
+            content: Values that JSON takes; names, addresses and source text are known by their keys.
         """
         if isinstance(content, str):
             return self.said(content)

@@ -1,4 +1,4 @@
-"""What the page shows of each question: tables of its result."""
+"""The part of each question on the page: tables of its result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CYCLE_SCHEMA: Final = pl.Schema(
 
 
 def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
-    """Return leaks by call site, growing call sites, and what outlived its step without being a leak.
+    """Return leaks by call site, growing call sites, and blocks that outlived their step without being leaks.
 
     Args:
         result: Of the question `leaks`.
@@ -117,7 +117,7 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
 
 
 def reserved_tables(result: ReservedResult) -> Sequence[ReportTable]:
-    """Return what is reserved and idle, and why.
+    """Return the reserved and idle memory, and why it is idle.
 
     Args:
         result: Of the question `reserved`.
@@ -138,7 +138,7 @@ def reserved_tables(result: ReservedResult) -> Sequence[ReportTable]:
 
 
 def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:
-    """Return what fixing everything saves in each pool, findings by call site, and the single blocks.
+    """Return the savings of fixing everything in each pool, findings by call site, and the single blocks.
 
     Args:
         result: Of the question `inefficient`.
@@ -197,7 +197,7 @@ def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:
 
 
 def peak_tables(result: PeakExplanation) -> Sequence[ReportTable]:
-    """Return the call sites of the peak with what the peak would be without each, and what came last.
+    """Return the call sites of the peak with the peak without each, and the blocks that came last.
 
     Args:
         result: Of the question `peak`.

@@ -17,7 +17,7 @@ def shown(text: str, most: int = MOST_LETTERS) -> str:
         text: Any, however long.
         most: Letters that are kept.
     """
-    # Cut first: only what is kept has to be looked at.
+    # Cut first: only the kept part has to be looked at.
     kept = text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most - most * 2 // 3 - 1) :]}"
     return printable(" ".join(kept.split()) if "\n" in kept or "\t" in kept else kept)
 

@@ -1,6 +1,6 @@
 """The lines of source around the lines that a report blames, read when the report is written.
 
-A report is handed on: what it may show of files is decided in `recording/source_files.py`.
+Others may read a report: `recording/source_files.py` decides which files it may show.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SourceExcerpt:
     lines: tuple[str, ...]
     """None if they cannot be shown."""
     note: str
-    """Why there are none, or what is to be known about them; empty for nothing."""
+    """Why there are none, or a remark about them; empty for nothing."""
 
 
 class SourceExcerpts:

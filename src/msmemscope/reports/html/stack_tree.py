@@ -1,4 +1,4 @@
-"""Blocks by call stack, as a tree: what a flame graph is drawn from."""
+"""Blocks by call stack, as a tree: flame graphs are drawn from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_STACKS: Final = 20_000
 """Stacks that have a path of their own, the largest; all others are one node."""
 _LEAST_SHARE: Final = 1 / 2000
-"""Of the whole that a node must have: on a screen a narrower one cannot be seen."""
+"""The least share of the whole of a node: on a screen, nobody sees a narrower one."""
 MOST_NODES: Final = 3000
 """Nodes of a tree; of one with more, larger ones are put together."""
 _DEEPEST: Final = 100
@@ -36,7 +36,7 @@ class StackTree:
     blocks: list[int]
 
     def content(self) -> dict[str, Any]:
-        """Return what JSON has of it: nodes without lists in each other, however deep stacks are, and each name once."""
+        """Return it for JSON: nodes without lists in each other, however deep stacks are, and each name once."""
         labels = {name: number for number, name in enumerate(dict.fromkeys(self.names))}
         return {
             "labels": list(labels),
@@ -53,7 +53,7 @@ def stack_tree(recording: Recording, blocks: pl.DataFrame, root: str, nodes: int
     Args:
         recording: Where stacks are looked up.
         blocks: STACK_COLUMNS, `size`, and `name`, the operator.
-        root: What the whole is called.
+        root: The name of the whole.
         nodes: That the tree may have.
     """
     sites = call_sites(recording, blocks).select(*STACK_COLUMNS, "site_path")

@@ -1,4 +1,4 @@
-"""Tables of the page: columns of a result, with what kind of value each has."""
+"""Tables of the page: columns of a result, with the kind of value of each."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class ReportTable:
     more: int = 0
     """Rows that were left out: those that would follow."""
     note: str = ""
-    """One sentence on what the columns mean; empty for none."""
+    """One sentence on the meaning of the columns; empty for none."""
 
 
 def table_of(title: str, frame: pl.DataFrame, columns: Sequence[TableColumn], *, note: str = "") -> ReportTable:
     """Make a table of the first rows of a frame.
 
     Args:
-        title: What it is about.
+        title: Its subject.
         frame: In the order that is shown first.
         columns: Of the table.
-        note: One sentence on what they mean.
+        note: One sentence on their meaning.
     """
     part = frame.head(MOST_ROWS).select(pl.col(column.source).alias(str(n)) for n, column in enumerate(columns))
     values = [

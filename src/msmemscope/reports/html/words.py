@@ -1,6 +1,6 @@
 """The languages of the page: its own words, which the script asks for, and how results are said.
 
-Results are put into words in English, those about what was found as in the summary at the end of a run (`reports.verdict`).
+Results are put into words in English. Findings have the words of the summary at the end of a run (`reports.verdict`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Language:
     """The words of one language."""
 
     words: Mapping[str, str]
-    """By what they are for; what stands in braces is filled in."""
+    """By their use; names in braces are filled in."""
     phrases: Phrases | None = None
     """How the sentences and headings of results are said; None: as they are."""
 

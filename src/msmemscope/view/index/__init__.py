@@ -1,1 +1,1 @@
-"""The index of a process: what makes any window and any moment of a long recording answerable at once."""
+"""The index of a process: it answers any window and any moment of a long recording at once."""

@@ -1,6 +1,6 @@
 """Makes the index of a process: its events, blocks, pools and calls as arrays.
 
-Rows are those of the events of the process, from 0. What is "in use at a row" is in use right after it.
+Rows are those of the events of the process, from 0. A block "in use at a row" is in use right after it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 NO_MODULE: Final = "(no module)"
 NO_STREAM: Final = "(unknown stream)"
 _OPERATORS: Final = "torch._ops."
-"""What names of torch's operators begin with."""
+"""The beginning of names of torch's operators."""
 _PLACE: Final = ["device", "pool"]
 _NEEDED: Final = [
     *_PLACE, "malloc_sequence", "free_sequence", "returned_sequence", "size", "address", "requested_bytes", "owner", *STACK_COLUMNS,
@@ -62,7 +62,7 @@ class _Grouping:
     labels: pl.Series
 
     def of(self, members: Numbers) -> _Grouping:
-        """The grouping of what stands for members of this one."""
+        """The grouping of the things that stand for members of this one."""
         return dataclasses.replace(self, codes=self.codes[members])
 
 
@@ -82,7 +82,7 @@ class IndexBuilder:
     Args:
         recording: The process.
         writer: Gets the arrays.
-        progress: Called with what is done next, and the share of the work that is behind it, 0 to 1.
+        progress: Called with the next piece of work, and the share of all work that is done, 0 to 1.
     """
 
     def __init__(self, recording: Recording, writer: IndexWriter, progress: Callable[[str, float], None]) -> None:
@@ -103,8 +103,8 @@ class IndexBuilder:
     def build(self) -> dict[str, Any]:
         """Write the arrays and return the facts about them.
 
-        What is not needed any more is let go of at once: of the recording, nothing is left but stacks and names when the
-        pools are written.
+        Each part of the recording is let go of after its last use. When the pools are written, only its stacks and
+        names are left.
         """
         recording, axis = self._recording, self._axis
         if recording.events.height >= NEVER:
@@ -172,7 +172,7 @@ class IndexBuilder:
 
     @staticmethod
     def _ordered(blocks: pl.DataFrame, pools: pl.DataFrame) -> pl.DataFrame:
-        """What is needed of the blocks, pool by pool, each in the order of their begins."""
+        """The needed columns of the blocks, pool by pool, each in the order of their begins."""
         keys = blocks.select(*_PLACE, "malloc_sequence").join(
             pools.select(*_PLACE, "number"), on=_PLACE, how="left", maintain_order="left"
         )
@@ -360,7 +360,7 @@ class IndexBuilder:
         return {"base_address": base, "address_bytes": int((addresses - np.uint64(base)).max()) + int(sizes.max())}
 
     def _put_group_totals(self, name: str, codes: Numbers, changes: Numbers, count: int) -> None:
-        """The running total of each group: after which changes of the pool it is another one, and which."""
+        """The running total of each group: the changes of the pool that change it, and its value after each."""
         order = np.argsort(codes, kind="stable")
         ordered = codes[order]
         totals = np.cumsum(changes[order])
@@ -399,7 +399,7 @@ class IndexBuilder:
         self._writer.put(f"pools/{number}/steps/numbers", named["number"].fill_null(-1).to_numpy())
 
     def _put_marks(self) -> None:
-        """What stands on the curves: marks, snapshots and failed allocations, with their rows."""
+        """The events on the curves: marks, snapshots and failed allocations, with their rows."""
         events, strings = self._recording.events, self._recording.strings.select(name_id="id", text="text")
         failed = failed_attempts(self._recording).filter(~pl.col("is_served"))
         found = {
@@ -435,7 +435,7 @@ def _numbered(name: str, numbers: pl.Series, unknown: str) -> _Grouping:
 
 
 def _relabelled(grouping: _Grouping, label: Callable[[str], str]) -> _Grouping:
-    """The same blocks under other labels, of which several may be the same."""
+    """The same blocks under other labels; several labels may be the same."""
     codes, labels = _coded(pl.Series([label(text) for text in grouping.labels], dtype=pl.String))
     return _Grouping(grouping.name, codes[grouping.codes], labels)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _UNKNOWN: Final = "?"
-"""Name of what no text is known of."""
+"""Name of things without a known text."""
 _CALL_SCHEMA: Final = pl.Schema(
     {
         "kind": pl.String(),

@@ -1,4 +1,4 @@
-"""Where indexes are kept, and which one belongs to what lies at a path.
+"""Where indexes are kept, and which one belongs to a path.
 
 An index belongs to the files that it was made of: their names, sizes and times of change are part of its name. Of one path
 the last index is kept, and of all together the ones that were used last, up to some size.
@@ -30,9 +30,9 @@ MOST_BYTES: Final = 32 << 30
 _OWNER: Final = "made_of.json"
 _PART: Final = ".part"
 _LOCK: Final = "builder.lock"
-"""In a folder that an index is made in: who makes it holds a lock on it, and ends with it, however that comes about."""
+"""A file in the folder of an index in the making. Its maker holds a lock on it, until the maker ends."""
 _ABANDONED_S: Final = 86_400
-"""Age of a folder without a lock that nobody works in any more: where files cannot be locked, nothing else tells."""
+"""At this age, a folder without a lock counts as abandoned: where files cannot be locked, nothing else tells."""
 
 
 class UnwritableCacheError(InputError):
@@ -40,7 +40,7 @@ class UnwritableCacheError(InputError):
 
 
 class IndexFolder:
-    """Where the index of what lies at a path is, or shall be.
+    """Where the index of a path is, or shall be.
 
     Args:
         path: A capture folder, or a file.
@@ -120,13 +120,13 @@ class IndexFolder:
                 raise cannot_be_kept(self._cache, error) from error
 
     def _remove_abandoned(self) -> None:
-        """Remove what builders left behind that were killed; those that live keep theirs."""
+        """Remove the folders of killed builders; live builders keep theirs."""
         for folder in self._cache.iterdir():
             if folder.suffix == _PART and _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_others(self) -> None:
-        """Remove older indexes of the same path, those of paths that are gone, and what is too much."""
+        """Remove older indexes of the same path, those of paths that are gone, and those beyond the limit of size."""
         kept: list[tuple[float, int, Path]] = []
         for folder in self._cache.iterdir():
             if folder.suffix == _PART or folder == self.folder:
@@ -182,7 +182,7 @@ def _user_cache() -> Path:
 
 
 def _signature(path: Path) -> list[str]:
-    """What changes when the files at a path do."""
+    """A value that changes when the files at a path do."""
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     lines = []
     for file in files:

@@ -1,4 +1,4 @@
-"""Many intervals of time, of which a window shows the heaviest and counts the others."""
+"""Many intervals of time. A window shows the heaviest and counts the others."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Intervals:
             last: Row that it ends with.
         """
         begun = count_up_to(self.begins, last)
-        # What ended before the window also began before it.
+        # An interval that ended before the window also began before it.
         return begun - count_up_to(self._sorted_ends, first)
 
     def heaviest(self, first: int, last: int, most: int) -> Places:

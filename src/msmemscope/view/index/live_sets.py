@@ -1,9 +1,10 @@
 """Which blocks are in use in a window: found without a look at the others.
 
-Blocks stand in the order of their begins, so those that begin before the end of a window are the first ones. Which of them
-end behind its begin is asked of a tree above their ends: each node has the latest end of 16 nodes below, and only nodes whose
-latest end is late enough are opened (a priority search tree: McCreight, SIAM J. Comput. 14, 1985, with wide nodes instead of
-rotated ones). That costs as much as there is to be found, whatever the length of the recording.
+Blocks stand in the order of their begins, so those that begin before the end of a window are the first ones. A tree
+above their ends says which of them end behind its begin. Each node has the latest end of 16 nodes below. Only nodes
+whose latest end is late enough are opened. This is a priority search tree (McCreight, SIAM J. Comput. 14, 1985), with
+wide nodes instead of rotated ones. Its cost grows with the number of blocks found, not with the length of the
+recording.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the index of everything at a path, in a process of its own: what reading takes of memory goes back with it."""
+"""Makes the index of everything at a path, in a process of its own: the memory of reading goes back with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_index(path: Path, index: IndexFolder, progress: Callable[[str, float], 
     Args:
         path: A capture folder, or a file.
         index: Where it shall be.
-        progress: Called with what is done next, and the share of the work that is behind it, 0 to 1.
+        progress: Called with the next piece of work, and the share of all work that is done, 0 to 1.
 
     Raises:
         InputError: It cannot be read, or its index cannot be written; of both nothing is left behind.
@@ -142,7 +142,7 @@ def build_indexes(path: Path, folder: Path, progress: Callable[[str, float], Non
             "place_words": part.summary.place.words,
             "is_one_of_several": count > 1,
         }
-        # What was found, and then the recording, would be a large part of the memory that the rest needs.
+        # The findings, and then the recording, would be a large part of the memory that the rest needs.
         del part, document
         facts = IndexBuilder(recordings.pop(0), writer, share_done).build()
         writer.put_content(FACTS_NAME, {**facts, **of_program})

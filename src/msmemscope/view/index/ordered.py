@@ -1,4 +1,4 @@
-"""Searches in ascending whole numbers, in their own type: NumPy would convert all of them to that of what is looked for."""
+"""Searches in ascending whole numbers, in their own type: NumPy would convert all of them to the type of the values."""
 
 from __future__ import annotations
 

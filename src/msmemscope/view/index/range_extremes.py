@@ -1,8 +1,8 @@
 """Where a long series is highest or lowest within any stretches of it: no value is ever skipped, however short it lasted.
 
-The series is cut into chunks. Of each run of 1, 2, 4, ... chunks the place of its extreme is kept, so that a stretch is two
-such runs, which may overlap, and a part of a chunk at either end (a sparse table: Bender and Farach-Colton, "The LCA Problem
-Revisited", 2000). A stretch costs the same whether it is a thousand values long or a thousand million.
+The series is cut into chunks. Of each run of 1, 2, 4, ... chunks the place of its extreme is kept. So a stretch is two
+such runs, which may overlap, and a part of a chunk at either end. This is a sparse table (Bender and Farach-Colton,
+"The LCA Problem Revisited", 2000). A stretch costs the same whether it is a thousand values long or a thousand million.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RangeExtremes:
         """
         first, last = np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)
         first_chunk, last_chunk = first // CHUNK, last // CHUNK
-        # What of the first and of the last chunk is in the stretch; the chunk of both is looked at once.
+        # The parts of the first and of the last chunk in the stretch; one chunk that is both is looked at once.
         found = self._scanned(first, np.minimum(last, first_chunk * CHUNK + CHUNK - 1))
         tail = self._scanned(np.maximum(first, last_chunk * CHUNK), last)
         between = last_chunk - first_chunk - 1

@@ -23,14 +23,14 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 FACTS_NAME: Final = "facts"
 NEVER: Final = 0xFFFF_FFFF
-"""Row of what does not happen."""
+"""Row of an event that does not happen."""
 
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def cannot_be_kept(cache: Path, error: OSError) -> InputError:
-    """Return the error that says that indexes cannot be written into a folder, and what helps."""
+    """Return the error about a folder that indexes cannot be written into, with a remedy."""
     message = f"no index can be kept in {cache}: {error.strerror or error}"
     if error.errno in _NO_ROOM:
         return InputError(message, hint="make room there, or set XDG_CACHE_HOME to a folder that has more")
@@ -133,7 +133,7 @@ class IndexReader:
             raise InputError(message) from error
 
     def content(self, name: str) -> dict[str, Any]:
-        """Return what was written as JSON."""
+        """Return the facts that were written as JSON."""
         content: dict[str, Any] = self._contents[name]
         return content
 

@@ -1,1 +1,1 @@
-"""What can be asked of an index: windows, moments, trees, tables."""
+"""The questions to an index: windows, moments, trees, tables."""

@@ -49,7 +49,7 @@ RECTANGLE_SCHEMA: Final = pl.Schema(
 
 @dataclasses.dataclass(frozen=True)
 class Map:
-    """What of a picture of blocks is asked for."""
+    """The part of a picture of blocks that is asked for."""
 
     layout: str
     low: int | None
@@ -169,7 +169,7 @@ def _stacked(pool: PoolView, places: Numbers, most: int) -> tuple[tuple[Numbers,
 
 
 def _small_columns(pool: PoolView, window: Window, places: Numbers) -> dict[str, list[int]]:
-    """How much of what is in use over time is shown, and how much is not."""
+    """The bytes in use over time that are shown, and those that are not."""
     process = pool.process
     edges = np.linspace(window.begin, window.end, _SMALL_COLUMNS + 1)
     rows = process.rows_before(edges[:-1], window.axis)

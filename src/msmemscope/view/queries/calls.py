@@ -1,4 +1,4 @@
-"""Calls under the curve: operators, ranges and functions of Python, and what else happened at moments."""
+"""Calls under the curve: operators, ranges and functions of Python. Also the other events at moments."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _positions(process: ProcessView, name: str, places: Numbers, axis: str) -> N
 
 
 def marks_of_window(pool: PoolView, window: Window, most: int) -> dict[str, Any]:
-    """Return what stands on the curve of a pool; `api/marks` in ui/PROTOCOL.md.
+    """Return the events on the curve of a pool; `api/marks` in ui/PROTOCOL.md.
 
     Args:
         pool: The pool.

@@ -1,4 +1,4 @@
-"""What was found in a process, as the report has it, and the lines of source that stacks name."""
+"""The findings of a process, as the report has them, and the lines of source that stacks name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINES_AROUND: Final = 8
 
 @functools.lru_cache(maxsize=64)
 def _document(process: ProcessView, language: str) -> dict[str, Any]:
-    """What was found, in the words of a language."""
+    """The findings, in the words of a language."""
     phrases = LANGUAGES[language].phrases
     return process.document if phrases is None else phrases.document(process.document)
 

@@ -1,4 +1,4 @@
-"""An answer with many numbers: a table, and what there is to know about it.
+"""An answer with many numbers: a table, and the facts about it.
 
 How the bytes lie is in `ui/PROTOCOL.md`.
 """
@@ -22,10 +22,10 @@ _LENGTH: Final = struct.Struct("<I")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Frame:
-    """A table and what there is to know about it."""
+    """A table and the facts about it."""
 
     info: dict[str, Any]
-    """What JSON takes."""
+    """The facts, in types that JSON takes."""
     table: pl.DataFrame
 
     def to_bytes(self) -> bytes:
@@ -38,7 +38,7 @@ class Frame:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Read what `to_bytes` made."""
+        """Read the bytes of `to_bytes`."""
         (length,) = _LENGTH.unpack_from(content)
         begin = _LENGTH.size + length
         return cls(json.loads(content[_LENGTH.size : begin]), pl.read_ipc_stream(io.BytesIO(content[begin:])))

@@ -1,4 +1,4 @@
-"""Memory over time: the fullest moment of each column, and what was in use then."""
+"""Memory over time: the fullest moment of each column, and the bytes in use then."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def memory_over_time(pool: PoolView, window: Window, columns: int, grouping: str
     edges = np.linspace(window.begin, window.end, columns + 1)
     first_rows = process.rows_before(edges[:-1], window.axis)
     last_rows = np.append(first_rows[1:], window.last_row + 1)
-    # State n is what n changes have made; a column has those before its first row up to those of its last.
+    # State n is the state after n changes; a column has those before its first row up to those of its last.
     first = counts_below(pool.rows, first_rows)
     last = np.maximum(counts_below(pool.rows, last_rows), first)
     states = pool.highest.places(first, last)
@@ -51,7 +51,7 @@ def memory_over_time(pool: PoolView, window: Window, columns: int, grouping: str
         if len(pool.rows)
         else states - 1
     )
-    # What was in use when a column began is so from its begin on.
+    # Memory that was in use when a column began is in use from its begin on.
     is_carried = states == first
     rows = np.where(is_carried, first_rows - 1, rows)
     positions = np.where(is_carried, np.round(edges[:-1]).astype(np.int64), process.positions(rows, window.axis))

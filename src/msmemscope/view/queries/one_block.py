@@ -1,4 +1,4 @@
-"""Everything about one block, and how much is in use at a moment."""
+"""Everything about one block, and the bytes in use at a moment."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _related(pool: PoolView, place: int) -> dict[str, Any]:
 
 
 def at_moment(pool: PoolView, row: int, axis: str) -> dict[str, Any]:
-    """Return what is in use right after a row; `api/at` in ui/PROTOCOL.md.
+    """Return the bytes in use right after a row; `api/at` in ui/PROTOCOL.md.
 
     Args:
         pool: The pool.

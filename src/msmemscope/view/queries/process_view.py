@@ -39,7 +39,9 @@ class Window:
     begin: int
     end: int
     first_row: int
-    """The last row that does not lie behind its begin, BEFORE_ALL if there is none: what is in use when it begins."""
+    """The last row that does not lie behind its begin, BEFORE_ALL if there is none. It says what is in use when the
+    part begins.
+    """
     last_row: int
     """The last row in it, or `first_row` without any."""
 
@@ -61,7 +63,7 @@ class ProcessView:
 
     @functools.cached_property
     def document(self) -> dict[str, Any]:
-        """What the report says of the process."""
+        """The report of the process."""
         return self.index.content("document")
 
     @property
@@ -130,7 +132,7 @@ class ProcessView:
         if last < first:
             message = "lies before the begin, or the begin behind the last event"
             raise UsageError(message, option="to", value=str(end), accepted=f"{first} to {self.length(axis)}")
-        # What is in use when it begins: the rows before it have happened.
+        # The bytes in use when it begins: the rows before it have happened.
         before = int(self.rows_before(np.array([first]), axis)[0]) - 1
         return Window(axis, first, last, before, max(self.row_at(last, axis), before))
 
@@ -139,7 +141,7 @@ class ProcessView:
         return int(self.index.get("events/sequences")[min(row, self.row_count - 1)]) if 0 <= row != NEVER else 0
 
     def moment(self, row: int) -> dict[str, int]:
-        """Return everything that a moment is called by."""
+        """Return all names of a moment."""
         named = {axis: self.position(row, axis) for axis in self.axes}
         return {"row": row, "sequence": self.sequence(row), **named}
 
@@ -218,7 +220,7 @@ class PoolView:
 
     @functools.cached_property
     def in_use(self) -> Numbers:
-        """Bytes in use before its first change, and after each: state n is what n changes have made."""
+        """Bytes in use before its first change, and after each: state n is the state after n changes."""
         return self._get("in_use")
 
     @functools.cached_property

@@ -1,6 +1,6 @@
-"""The reserve of a pool at a moment: segments, their blocks and gaps, and what pins each.
+"""The reserve of a pool at a moment: segments, their blocks and gaps, and the block that pins each.
 
-It is what `analyze fragmentation` finds, of the few blocks that matter at the moment.
+It is the answer of `analyze fragmentation`, for the few blocks that matter at the moment.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Column:
     kind: str
     """How a page shows it: `bytes`, `count`, `time`, `row`, `hex`, `text`."""
     values: Callable[[ProcessView, Rows], Numbers]
-    """What some rows are filtered and sorted by; of texts, their codes."""
+    """The values that some rows are filtered and sorted by; of texts, their codes."""
     labels: Callable[[ProcessView], pl.Series] | None = None
     """The texts by code; None of numbers."""
     unknown: int | None = None
@@ -163,7 +163,7 @@ _SEARCHED: Final = {"blocks": ("owner", "operator", "site"), "events": ("name", 
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """What of a table is asked for; can be a key."""
+    """The part of a table that is asked for; can be a key."""
 
     table: str
     offset: int = 0
@@ -197,7 +197,7 @@ def columns_of(process: ProcessView, table: str) -> list[Column]:
 
 
 def table_columns(process: ProcessView, table: str) -> list[dict[str, Any]]:
-    """Return what the page must know of the columns of a table."""
+    """Return the facts that the page must know of the columns of a table."""
     return [
         {
             "column": column.name,
@@ -362,7 +362,7 @@ def _search(process: ProcessView, known: Mapping[str, Column], page: Page) -> li
 
 
 def _holds(process: ProcessView, table: str, address: int) -> Numbers:
-    """Whether an address is in each block, or in what each event is about."""
+    """Whether an address is in each block, or in the block that each event is about."""
     if not 0 <= address < 1 << 64:
         message = "is no address"
         raise UsageError(message, option="search", value=hex(address), accepted="up to 64 bits")

@@ -1,4 +1,4 @@
-"""Blocks by call stack or by owner, as a tree: at a moment, at the peak, leaked, allocated in a window, and by byte-seconds."""
+"""Blocks by call stack or by owner, as a tree: at a moment, at the peak, leaked, in a window, or by byte-seconds."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ TREES: Final = {
     ("owner", "program"): "owner",
     ("owner", "all"): "owner",
 }
-"""By what blocks are put together, and which frames; the name of the tree in the index."""
+"""The grouping of blocks and the choice of frames; the name of the tree in the index."""
 MOST_NODES: Final = 20_000
 _LEAST_SHARE: Final = 1 / 4000
-"""Of the whole that a node must have: on a screen a narrower one cannot be seen."""
+"""The least share of the whole of a node: on a screen, nobody sees a narrower one."""
 NODE_SCHEMA: Final = pl.Schema(
     {
         "name": pl.String(),
@@ -50,7 +50,7 @@ NODE_SCHEMA: Final = pl.Schema(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Measured:
-    """Blocks of a pool and what each counts for."""
+    """Blocks of a pool and the weight of each."""
 
     places: Numbers | slice
     weights: Numbers
@@ -156,7 +156,7 @@ def weighed_tree(pool: PoolView, measured: Measured, tree_name: str, nodes: int)
 
 
 def difference_of_moments(one: tuple[PoolView, int], other: tuple[PoolView, int], grouping: str, most: int) -> Frame:
-    """Return what is more and what is less at another moment, or in another process; `api/difference`.
+    """Return the groups with more and with less at another moment, or in another process; `api/difference`.
 
     Args:
         one: A pool, and a row.
