@@ -50,11 +50,6 @@ class Difference:
         """What that line has more."""
         return 0 if self.sites.is_empty() else int(self.sites["more_bytes"][0])
 
-    @property
-    def site_hash(self) -> str:
-        """Its call site."""
-        return _first(self.sites, "hash")
-
 
 class Holdings:
     """What every rank holds at its peak, by owner and by call site.

@@ -147,16 +147,6 @@ class OutputFile:
         except OSError as error:
             raise self.failure(error) from error
 
-    @property
-    def partial_path(self) -> str:
-        """The file by its temporary name, for those who cannot take a descriptor: see `database_files`."""
-        return f"/proc/self/fd/{self._folder_descriptor}/{self._partial_name}"
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Device and inode of the file."""
-        return self._identity
-
     def write(self, content: bytes | memoryview) -> None:
         """Appends bytes.
 

@@ -203,11 +203,6 @@ class Capture:
         used = _used(ids)
         return _text_frame(used, (self._stack_texts.native(key, sequence) for key in used))
 
-    def function_frame(self, code_ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of code ids as `function_text`, for joining; see `string_frame`."""
-        used = _used(code_ids)
-        return _text_frame(used, map(self.function_text, used))
-
     def python_stack_text(self, stack_id: int) -> str:
         """Returns `<file>(<line>): <function>` and a line feed per frame, innermost first; empty for 0."""
         return self._stack_texts.python(stack_id)
