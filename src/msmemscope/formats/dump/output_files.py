@@ -135,7 +135,6 @@ class OutputFile:
     """
 
     def __init__(self, folder: OutputFolder, folder_descriptor: int, name: str) -> None:
-        """Create the file."""
         self.path = folder.path / name
         self._name = name
         self._partial_name = f"{name}{PARTIAL_SUFFIX}"

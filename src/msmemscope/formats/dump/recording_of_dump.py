@@ -49,7 +49,6 @@ class DumpRowsOfProcesses:
     """
 
     def __init__(self, form: str) -> None:
-        """Start without rows."""
         self._form = form
         self._strings = Interner()
         self._owners = Interner()
