@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import pytest
@@ -140,16 +140,8 @@ def run_under_tool(output: Path) -> RunUnderTool:
 def run_alone(output: Path) -> RunUnderTool:
     """Run the same command without the tool, for comparison; options are not allowed."""
 
-    def run(
-        command: Sequence[object],
-        *options: str,
-        output: Path | None = output,
-        stdin: str = "",
-        variables: Mapping[str, str] | None = None,
-        timeout_s: float = tool.TIMEOUT_S,
-    ) -> ToolRun:
+    def run(command: Sequence[object], *options: str, **how: Any) -> ToolRun:
         assert not options
-        assert output is not None
-        return tool.run(command, output=output, stdin=stdin, variables=variables, timeout_s=timeout_s)
+        return tool.run(command, **{"output": output, **how})
 
     return run

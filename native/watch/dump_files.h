@@ -36,9 +36,6 @@ public:
                        std::uint64_t most_bytes) noexcept;
     void write_checksum(const LookName& name, std::uint64_t checksum, std::uint64_t most_bytes) noexcept;
 
-    // Bytes written so far.
-    std::uint64_t written_bytes() const noexcept { return written_bytes_; }
-
     // In a forked child: the files are the parent's.
     void forget() noexcept;
 

@@ -1,10 +1,11 @@
-"""Imports of the fake frameworks in `tests/fakes/framework_packages`, and what is seen in their functions."""
+"""Imports of the fake frameworks of `tests/fakes/framework_packages.py`, and what is seen in their functions."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msmemscope.capture import labels, sleep_modes
 from msmemscope.capture.frameworks import automatic, patching
 from msmemscope.capture.frameworks.targets import HookType
+from tests.fakes.framework_packages import write_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 
     from msmemscope.capture.frameworks.targets import Target
 
-PACKAGES = Path(__file__).parents[1] / "fakes" / "framework_packages"
+_folder = tempfile.TemporaryDirectory(prefix="framework_packages_")
+PACKAGES = Path(_folder.name)
+write_packages(PACKAGES)
 NAMES = ("vllm", "vllm_ascend", "verl", "mindspeed_llm", "megatron", "torch", "framework_probe")
 
 

@@ -53,7 +53,6 @@ class Interner:
     """Gives each different text an id, from 1 in the order in which they come; 0 stands for no text."""
 
     def __init__(self) -> None:
-        """Start without texts."""
         self._ids: dict[str, int] = {}
 
     def id_of(self, text: str) -> int:

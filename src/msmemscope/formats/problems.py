@@ -16,7 +16,6 @@ class Problems:
     """
 
     def __init__(self, *lines: str) -> None:
-        """Start with some lines or none."""
         self._lines: list[str] = []
         self._more = 0
         for line in lines:

@@ -71,7 +71,7 @@ def _loaded(found: Found, given: Path) -> tuple[Recording, ...]:
         raise found.failure
     if found.file_format is None:
         return _event_log(found, given)
-    return found.file_format.read(found.paths, given)
+    return found.file_format.read(found.paths, given, None)
 
 
 def _event_log(found: Found, given: Path) -> tuple[Recording, ...]:

@@ -17,12 +17,12 @@ from msmemscope.formats.event_log.layout import (
     PACKED_SEGMENT_MAGIC,
     PROCESS_MAGIC,
 )
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, process_directory
 from msmemscope.formats.file_formats import FILE_FORMATS, FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_EVENT_LOG: Final = "event_log"
 _CAPTURES: Final = "msmemscope_*_ascend"
 _ARCHIVES: Final = f"*{ARCHIVE_SUFFIX}"
 _DUMP_NAME: Final = re.compile(r"(?:memscope|leaks)_dump_(\d+)\.(?:csv|db)")
@@ -96,7 +96,7 @@ def captures_in(folder: Path) -> list[Path]:
 
 
 def _in_folder(path: Path) -> tuple[Found, ...]:
-    if path.name == _EVENT_LOG or (path / _EVENT_LOG).is_dir():
+    if path.name == EVENT_LOG_DIRECTORY or (path / EVENT_LOG_DIRECTORY).is_dir():
         return (_capture(path),)
     captures = captures_in(path)
     if captures:
@@ -112,7 +112,7 @@ def _in_folder(path: Path) -> tuple[Found, ...]:
 
 
 def _one_of_several(folder: Path) -> Found | None:
-    if (folder / _EVENT_LOG).is_dir():
+    if (folder / EVENT_LOG_DIRECTORY).is_dir():
         return _capture(folder)
     try:
         if folder.is_file():
@@ -123,8 +123,7 @@ def _one_of_several(folder: Path) -> Found | None:
 
 
 def _capture(folder: Path) -> Found:
-    base = folder.parent if folder.name == _EVENT_LOG and not (folder / _EVENT_LOG).is_dir() else folder
-    return Found(None, (folder,), tuple(_latest_dumps(base)))
+    return Found(None, (folder,), tuple(_latest_dumps(process_directory(folder))))
 
 
 def _dumps(folder: Path, files: list[Path]) -> Found | None:

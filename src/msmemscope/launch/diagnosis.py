@@ -35,7 +35,6 @@ SUPPORTED_PYTHONS = ((3, 10), (3, 13))
 _SELF_TEST_SECONDS = 20
 _LITTLE_SPACE_BYTES = 1 << 30
 _BLOCK_SYMBOLS = frozenset({"posix_memalign", "free"})
-_KEEP_SIZE = 1
 _REBUILD = "install msmemscope again (pip install --force-reinstall msmemscope), or build it (make)"
 
 

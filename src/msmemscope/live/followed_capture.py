@@ -145,9 +145,9 @@ class FollowedCapture:
         """Takes the next events in, and returns whether there are more."""
         records, segments, has_more = self._log.read()
         self._log.read_definitions()  # behind the events that have them
-        if self._log.first_sequence != self._first_sequence:
+        if self._log.definitions.first_sequence != self._first_sequence:
             # Nothing that was recorded before counts. Blocks in use are recorded once more behind it.
-            self._first_sequence = self._log.first_sequence
+            self._first_sequence = self._log.definitions.first_sequence
             self.state = LiveState(self._log)
         if self._log.missed > self._missed:
             self._missed = self._log.missed

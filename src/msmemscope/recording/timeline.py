@@ -148,11 +148,6 @@ def running_total(change: pl.Expr, *pools: str) -> pl.Expr:
     return change.cum_sum().over(pools)
 
 
-def bytes_in_use(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return how much each pool had in use after each of its changes: `byte_changes`, and `in_use_bytes` (i64)."""
-    return byte_changes(blocks, *_POOL).with_columns(in_use_bytes=running_total(pl.col("change"), *_POOL))
-
-
 def memory_timeline(recording: Recording) -> pl.DataFrame:
     """Return the bytes that each pool had in use and in reserve after each of its changes.
 

@@ -17,16 +17,13 @@ from msmemscope.reports.report_text import HEADING, ReportWriter, counted, short
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from msmemscope.analysis.peak.cause import OutOfMemoryCause
     from msmemscope.analysis.peak.out_of_memory import OutOfMemory, OutOfMemoryResult
-    from msmemscope.reports.run_summary import ProcessSummary
 
 _MOST_EARLIER: Final = 3
 """Failures before the last one that get a line."""
-_MOST_PROCESSES: Final = 6
-"""Processes that get a line."""
 _NANOSECONDS_PER_SECOND: Final = 1_000_000_000
 
 
@@ -58,21 +55,6 @@ def render_out_of_memory(
             for heading_of_ranking, ranking in blocks.rankings():
                 _ranking(writer, heading_of_ranking, ranking)
         _ranking(writer, "largest blocks", largest_blocks(failure))
-
-
-def by_process(processes: Iterable[ProcessSummary]) -> Iterator[str]:
-    """Write a line for each of the first processes in which memory ran out, about the last time that it did."""
-    failed = [
-        (process, process.overview.out_of_memory.failures[-1])
-        for process in processes
-        if process.overview is not None
-        and process.overview.out_of_memory is not None
-        and process.overview.out_of_memory.failures
-    ]
-    for process, failure in failed[:_MOST_PROCESSES]:
-        yield f"Process {process.process_id}: {heading(failure, process.start_ns)}, at {short_site(failure.source_line)}"
-    if len(failed) > _MOST_PROCESSES:
-        yield f"Out of memory in {len(failed) - _MOST_PROCESSES} more processes"
 
 
 def earlier_failures(result: OutOfMemoryResult, start_ns: int) -> Iterator[str]:

@@ -115,11 +115,6 @@ class ProcessSummary:
         return max((peak.peak_bytes for peak in self.overview.peaks), default=0) if self.overview else 0
 
     @property
-    def never_freed_bytes(self) -> int:
-        """Bytes of all blocks that have no FREE."""
-        return sum(rest.blocks.size_bytes for rest in self.overview.never_freed) if self.overview else 0
-
-    @property
     def event_count(self) -> int:
         """Events of any kind."""
         return self.overview.event_count if self.overview else 0

@@ -44,8 +44,6 @@ MOST_LINES_OF_SEVERAL: Final = 60
 """Lines of the summary of several processes."""
 _LINES_OF_FINDING: Final = 3
 """Lines more for each further finding."""
-LEAST_WIDTH: Final = 80
-"""Columns below which sentences are wrapped into more lines than that."""
 
 _MOST_FILES: Final = 4
 _MOST_POOLS: Final = 4

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
 import polars as pl
-import pytest
 
 import msmemscope
 from msmemscope.analysis.card.card import CardResult, Part, account_for_card
 from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import CPU, DEVICE_USAGE, HAL, PTA, RESERVED, STEP, EventLogBuilder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MIB = 1 << 20
 NPU = {"pool": PTA, "device": 0}
 DRIVER = {"pool": HAL, "device": 0}
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def asked(builder: EventLogBuilder) -> tuple[CardResult, str]:

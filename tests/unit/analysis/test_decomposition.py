@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -45,18 +44,9 @@ from tests.fakes.event_log_builder import (
 from tests.fakes.traces import Trace
 from tests.support.nightly import examples
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MIB = 1 << 20
 NPU = {"pool": PTA, "device": 0}
 DRIVER = {"pool": HAL, "device": 0}
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def decomposed(builder: EventLogBuilder) -> Decomposition:

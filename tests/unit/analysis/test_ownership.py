@@ -36,15 +36,8 @@ from tests.support.nightly import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 NPU = {"pool": PTA, "device": 0}
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def owners(builder: EventLogBuilder) -> dict[int, str]:

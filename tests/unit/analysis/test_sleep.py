@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,12 +31,6 @@ DRIVER = {"pool": HAL, "device": 0}
 RANGE_START, RANGE_END, MAPPED, UNMAPPED = 31, 32, 61, 62
 SEGMENT = 100
 """Bytes of the driver's blocks of random histories."""
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def mark(builder: EventLogBuilder, name: str) -> int:

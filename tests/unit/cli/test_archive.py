@@ -26,13 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files go without -o."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("current_folder")
 
 
 @pytest.fixture

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 
-@pytest.fixture(autouse=True)
-def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files go without -o."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("current_folder")
 
 
 @pytest.mark.parametrize("name", EXPORT_FORMATS)

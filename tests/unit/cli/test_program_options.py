@@ -13,9 +13,7 @@ PARSES = 'parser.add_argument("--steps")\nparser.add_argument("--analysis")\n'
 WORDS = ["--steps=5", "--level=kernel", "--analysis=leaks"]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder_of_test")
 
 
 def written(path: str, text: str) -> None:

@@ -10,10 +10,7 @@ import pytest
 from msmemscope.cli.main import main
 from tests.support.recorded_runs import with_dumps, write_run
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_folder_of_test")
 
 
 def test_the_page_is_written_into_the_current_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

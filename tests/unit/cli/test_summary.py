@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 VERDICT = "msmemscope: leak: 2.00 MiB in 4 blocks on cpu at /home/me/train.py(11):"
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
+pytestmark = pytest.mark.usefixtures("in_folder_of_test")
 
 
 def summarized(capsys: pytest.CaptureFixture[str], *line: str) -> str:

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
+pytestmark = pytest.mark.usefixtures("in_folder_of_test")
 
 
 def rendered(trace: Trace, ranked_by: RankedBy = RankedBy.PEAK, *, limit: int = 10) -> str:

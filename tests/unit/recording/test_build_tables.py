@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,12 +17,6 @@ from msmemscope.recording import (
     recording_without_stacks,
 )
 from tests.fakes.event_log_builder import ATEN_START, FREE, MALLOC, PTA, READ, EventLogBuilder
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def test_block_has_what_its_two_events_tell(builder: EventLogBuilder) -> None:

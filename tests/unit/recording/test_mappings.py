@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
-import pytest
 
 import msmemscope
 from msmemscope.recording.mappings import RANGE_SCHEMA, mapped_ranges, range_rows
 from tests.fakes.event_log_builder import HAL, NO_DEVICE, EventLogBuilder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MAPPED, UNMAPPED = 61, 62
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def mapped(builder: EventLogBuilder, address: int, size: int, physical: int) -> int:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,16 +10,7 @@ import msmemscope
 from msmemscope.recording.sleep_cycles import CYCLE_SCHEMA, PHASE_SCHEMA, cycles_of, sleep_cycles, sleep_phases
 from tests.fakes.event_log_builder import FUNCTION_CALL, MARK, START_NS, EventLogBuilder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 RANGE_START, RANGE_END = 31, 32
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def begin(builder: EventLogBuilder, name: str, number: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -17,16 +16,7 @@ from msmemscope.formats.event_log import Capture
 from msmemscope.reports.decomposition_section import DEEPEST, MOST_PARTS, print_decomposition
 from tests.fakes.event_log_builder import CPU, DEVICE_USAGE, HAL, HOST, PTA, RESERVED, EventLogBuilder
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MIB = 1 << 20
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
 
 
 def add_tensor(builder: EventLogBuilder, size: int, *labels: str, operator: bool = False, pool: int = PTA) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.weights.measures import Measure
     from msmemscope.formats.event_log import Capture
-    from msmemscope.formats.export.export_formats import ExportFormat, LogFormat
+    from msmemscope.formats.export.export_formats import ExportFormat
     from msmemscope.formats.export.writing import Place
     from msmemscope.recording import Recording
 
@@ -81,7 +81,7 @@ class ExportCommand:
         from msmemscope.analysis.weights.measures import Measure
         from msmemscope.cli.next_command import name_next_command
         from msmemscope.formats.export.export_choice import ExportChoice
-        from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
+        from msmemscope.formats.export.export_formats import LOG_FORMATS
         from msmemscope.formats.export.redaction import Redaction
         from msmemscope.formats.export.writing import Place, write_export
         from msmemscope.launch import messages
@@ -89,8 +89,7 @@ class ExportCommand:
         from msmemscope.launch.input_notes import note_foreign_owner, note_problems
 
         chosen = _formats()[_format_name(arguments.to)]
-        takes_measure = arguments.to in EXPORT_FORMATS and EXPORT_FORMATS[arguments.to].takes_measure
-        measure = _measure(arguments.of, arguments.to, takes_measure=takes_measure)
+        measure = _measure(arguments.of, arguments.to, takes_measure=chosen.takes_measure)
         path, folders = chosen_input(arguments.path)
         if len(folders) > 1:
             _refuse(path, [str(folder) for folder in folders], arguments.to)
@@ -121,7 +120,7 @@ class ExportCommand:
 _EXAMPLE: Final = "msmemscope export --to=perfetto -o train.pftrace"
 
 
-def _formats() -> dict[str, ExportFormat | LogFormat]:
+def _formats() -> dict[str, ExportFormat]:
     from msmemscope.formats.export.export_formats import EXPORT_FORMATS, LOG_FORMATS
 
     return {**EXPORT_FORMATS, **LOG_FORMATS}

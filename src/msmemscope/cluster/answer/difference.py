@@ -50,11 +50,6 @@ class Difference:
         """The bytes that the line has more."""
         return 0 if self.sites.is_empty() else int(self.sites["more_bytes"][0])
 
-    @property
-    def site_hash(self) -> str:
-        """Its call site."""
-        return _first(self.sites, "hash")
-
 
 class Holdings:
     """The bytes that every rank holds at its peak, by owner and by call site.

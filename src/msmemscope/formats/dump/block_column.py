@@ -26,7 +26,6 @@ class BlockColumn:
     """
 
     def __init__(self, key: str, blocks: pl.DataFrame | None, form: AttributeForm) -> None:
-        """Write each different text once."""
         self._sequences = np.zeros(0, dtype=np.uint64)
         if blocks is None or blocks.is_empty():
             return

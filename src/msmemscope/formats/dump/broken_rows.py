@@ -41,10 +41,10 @@ class RowsOneByOne:
     """
 
     def __init__(self, columns: list[str | None]) -> None:
-        """Prepare what is the same for all rows."""
         self._columns = columns
-        self._is_canonical = columns == [*COLUMNS]
-        self._schema = text_schema(columns)
+        self.is_canonical = columns == [*COLUMNS]
+        """Whether the columns are the usual ones, in their usual order."""
+        self.schema = text_schema(columns)
 
     def read(self, text: str, line: int, problems: Problems) -> list[tuple[int, pl.DataFrame]]:
         """Returns the rows of some lines.
@@ -85,10 +85,10 @@ class RowsOneByOne:
         return [(numbers[begin], frame[begin:end]) for begin, end in pairwise(starts)]
 
     def _frame(self, rows: list[list[str]]) -> pl.DataFrame:
-        texts = pl.DataFrame(rows, schema=dict.fromkeys(self._schema, pl.String()), orient="row")
+        texts = pl.DataFrame(rows, schema=dict.fromkeys(self.schema, pl.String()), orient="row")
         return texts.with_columns(
             pl.col(name).cast(pl.Int64, strict=False) if kind == pl.Int64 else pl.col(name).replace("", None)
-            for name, kind in self._schema.items()
+            for name, kind in self.schema.items()
         )
 
     def _row_at(self, lines: list[str], index: int) -> tuple[list[str] | None, int]:
@@ -103,18 +103,18 @@ class RowsOneByOne:
                 return None, count
             following = index + count
             is_last = following >= len(lines) or self._begins_row(lines[following])
-            if is_last or (quotes % 2 == 0 and (not self._is_canonical or _ENDS_ROW.search(line))):
+            if is_last or (quotes % 2 == 0 and (not self.is_canonical or _ENDS_ROW.search(line))):
                 fields = self._fields("\n".join(lines[index:following]))
                 left_to_read -= size
                 # Quotes that were never escaped can be repaired in rows of the usual columns only.
-                if fields is not None or is_last or not self._is_canonical or left_to_read < 0:
+                if fields is not None or is_last or not self.is_canonical or left_to_read < 0:
                     return fields, count
         return None, count
 
     def _lines_to_next_row(self, lines: list[str], index: int) -> int:
         count = 1
         while (
-            self._is_canonical
+            self.is_canonical
             and index + count < len(lines)
             and count < MOST_LINES_OF_ROW
             and not self._begins_row(lines[index + count])
@@ -123,7 +123,7 @@ class RowsOneByOne:
         return count
 
     def _begins_row(self, line: str) -> bool:
-        return self._is_canonical and _LINE_BEGINS_ROW.match(line) is not None
+        return self.is_canonical and _LINE_BEGINS_ROW.match(line) is not None
 
     def _fields(self, record: str) -> list[str] | None:
         """Returns the fields of one row; None if it is broken."""
@@ -137,7 +137,7 @@ class RowsOneByOne:
             fields = None
         if fields is not None and self._is_row(fields):
             return fields
-        return self._unescaped_fields(record) if self._is_canonical else None
+        return self._unescaped_fields(record) if self.is_canonical else None
 
     def _unescaped_fields(self, record: str) -> list[str] | None:
         match = _CANONICAL_ROW.fullmatch(record)

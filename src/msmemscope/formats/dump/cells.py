@@ -77,7 +77,6 @@ class TextsByKey:
     """
 
     def __init__(self, *, is_csv: bool) -> None:
-        """Start without texts."""
         self._texts = _native.KeyedTexts(is_csv)
         self._is_csv = is_csv
 

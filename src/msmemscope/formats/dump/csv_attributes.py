@@ -79,7 +79,6 @@ class _RowChanger:
     """Rows that were changed so far."""
 
     def __init__(self, source: Path, header: bytes, kinds: pl.DataFrame) -> None:
-        """Read the header line."""
         self.changed = 0
         line = header.removeprefix(_BYTE_ORDER_MARK).decode(errors="replace")
         columns = next(csv.reader([line.rstrip("\r\n")]), [])

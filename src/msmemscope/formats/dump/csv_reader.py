@@ -24,7 +24,6 @@ from msmemscope.formats.dump.row_reader import (
     DumpPiece,
     parse_piece,
     text_columns,
-    text_schema,
 )
 from msmemscope.formats.dump.usual_rows import usual_rows
 from msmemscope.formats.problems import Problems
@@ -99,8 +98,8 @@ def _pieces(file: BufferedReader, path: Path) -> Iterator[DumpPiece]:
     if missing:
         message = f"{path} lacks columns of a dump: {', '.join(missing)}"
         raise InputError(message, hint=f"expected columns: {','.join(COLUMNS)}")
-    start = RowsStart(header.size_bytes, header.columns == [*COLUMNS])
     reader = _PieceReader(header.columns)
+    start = RowsStart(header.size_bytes, reader.is_canonical)
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
         waiting: deque[tuple[Future[DumpPiece], bytearray]] = deque()
         buffers: list[bytearray] = []
@@ -128,11 +127,8 @@ class _PieceReader:
     """
 
     def __init__(self, columns: list[str | None]) -> None:
-        """Prepare what is the same for all pieces."""
-        self._columns = columns
-        self._is_canonical = columns == [*COLUMNS]
-        self._schema = text_schema(columns)
         self._one_by_one = RowsOneByOne(columns)
+        self.is_canonical = self._one_by_one.is_canonical
 
     def read(self, content: bytearray, end: int, line: int) -> DumpPiece:
         """Returns what whole lines say; rows may take several.
@@ -142,7 +138,7 @@ class _PieceReader:
             end: Number of bytes.
             line: Number of the first line.
         """
-        if self._is_canonical:
+        if self.is_canonical:
             piece = usual_rows(content, end)
             if piece is not None:
                 return _with_texts_of_cells(piece)
@@ -156,7 +152,7 @@ class _PieceReader:
         if frame is not None:
             frames.append((line, frame))
             return
-        if len(content) > _READ_ONE_BY_ONE_BYTES and self._is_canonical:
+        if len(content) > _READ_ONE_BY_ONE_BYTES and self.is_canonical:
             middle = ROW_BEGIN.search(content, len(content) // 2)
             if middle is not None:
                 cut = middle.end()
@@ -175,7 +171,7 @@ class _PieceReader:
             return None  # Polars takes half a kilobyte for each comma of a line, however many columns there should be
         try:
             frame = pl.read_csv(
-                content, has_header=False, schema=self._schema, null_values=NULL_VALUES, encoding="utf8-lossy",
+                content, has_header=False, schema=self._one_by_one.schema, null_values=NULL_VALUES, encoding="utf8-lossy",
                 truncate_ragged_lines=False,
             )  # fmt: skip
         except (pl.exceptions.PolarsError, UnicodeDecodeError):

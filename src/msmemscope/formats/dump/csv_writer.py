@@ -36,7 +36,6 @@ class CsvTable:
     """
 
     def __init__(self, file: OutputFile, columns: Iterable[str]) -> None:
-        """Write the header line."""
         self._file = file
         try:
             file.write((",".join(columns) + "\n").encode())

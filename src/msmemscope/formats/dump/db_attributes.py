@@ -1,18 +1,21 @@
-"""Changing the Attr column of chosen rows of a DB dump, in a copy of the database."""
+"""Changing the Attr column of chosen rows of a DB dump, in a copy of the database.
+
+SQLite takes a path and follows it itself, links included. In a folder that others can write to, the path may lead to a
+database of somebody else by then, which must not be written: see `connect_to`.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.errors import DumpError
-from msmemscope.formats.dump.database_files import connect_to
 from msmemscope.formats.dump.file_replacement import place_of
 from msmemscope.formats.dump.inefficient_attribute import with_inefficient_type
-from msmemscope.formats.dump.naming import DUMP_TABLE
+from msmemscope.formats.dump.naming import DUMP_TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from msmemscope.formats.dump.file_replacement import Replacement
-
-OLDER_DUMP_TABLE: Final = "leaks_dump"
-"""Name of the table in files of the older tool."""
 
 _NEEDED: Final = ("ID", "Event", "Process Id", "Attr")
 _WAIT_S: Final = 5.0
@@ -81,6 +81,39 @@ def settle_database(source: Path) -> None:
     if busy or log.exists():
         message = f"{source} cannot be changed: another program is using it"
         raise DumpError(message, hint="close that program, and try again")
+
+
+def connect_to(path: str, identity: tuple[int, int]) -> sqlite3.Connection:
+    """Open a database for writing.
+
+    Args:
+        path: Of the file, which exists and may be empty.
+        identity: Its device and inode.
+
+    Raises:
+        sqlite3.Error: It cannot be opened, or the path leads to another file.
+    """
+    before = _open_files(identity)
+    connection = sqlite3.connect(f"file:{path}?mode=rw", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()  # opens the file, and reads only
+        if _open_files(identity) <= before:
+            message = "its name leads to another file"
+            raise sqlite3.OperationalError(message)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _open_files(identity: tuple[int, int]) -> int:
+    """How many descriptors of this process lead to a file."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - no path is made of the names
+        with suppress(OSError):
+            status = os.fstat(int(name))
+            count += (status.st_dev, status.st_ino) == identity
+    return count
 
 
 def _refuse_links(source: Path, folder: int, name: str) -> None:
@@ -150,9 +183,9 @@ def _changed(attributes: str | None, kinds: str) -> str:
 
 def _dump_table(connection: sqlite3.Connection, source: Path) -> str:
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    table = next((name for name in (DUMP_TABLE, OLDER_DUMP_TABLE) if name in names), None)
+    table = next((name for name in DUMP_TABLES if name in names), None)
     if table is None:
-        message = f"{source} is no dump: it has no table {DUMP_TABLE}"
+        message = f"{source} is no dump: it has no table {DUMP_TABLES[0]}"
         raise DumpError(message)
     columns = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
     missing = [name for name in _NEEDED if name not in columns]

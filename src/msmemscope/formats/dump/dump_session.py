@@ -14,6 +14,7 @@ import polars as pl
 from msmemscope.configuration import DataFormat
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.attributes import AttributeForm
+from msmemscope.formats.dump.carried_values import BlockTest, RunningTotals
 from msmemscope.formats.dump.columns import COLUMNS, PYTHON_TRACE_COLUMNS
 from msmemscope.formats.dump.config_json import config_text
 from msmemscope.formats.dump.csv_writer import CsvTable
@@ -31,7 +32,6 @@ from msmemscope.formats.dump.out_of_memory import OutOfMemoryRows
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.dump.python_trace import PythonTraceCsv, TraceRows
 from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows, rows_of_frame
-from msmemscope.formats.dump.running_totals import BlockTest, RunningTotals
 from msmemscope.formats.dump.sqlite_writer import SqliteFile, SqliteTable
 from msmemscope.model.devices import (
     CPU_WORD,
@@ -151,8 +151,8 @@ class _DumpSession:
         self._timestamp = _free_timestamp(self._folders.values())
         self._is_csv = settings.data_format == DataFormat.CSV
         self._form = AttributeForm.CSV if self._is_csv else AttributeForm.JSON
-        self._csv: dict[int, CsvTable] = {}
-        self._db: dict[int, SqliteFile] = {}
+        self._dumps: dict[int, CsvTable | SqliteFile] = {}
+        self._home_database: SqliteFile | None = None
         self._tables: dict[int, CsvTable | SqliteTable] = {}
         self._trace_table: SqliteTable | None = None
         self._traced_ns: list[int] = []
@@ -179,29 +179,30 @@ class _DumpSession:
     def finish(self) -> DumpFiles:
         """Gives all files their names."""
         self._bound_trace()
-        csv_files = tuple(dump.finish() for dump in self._csv.values())
-        db_files = tuple(dump.finish() for dump in self._db.values())
+        files = tuple(dump.finish() for dump in self._dumps.values())
+        csv_files, db_files = (files, ()) if self._is_csv else ((), files)
         trace_files = tuple(self._trace.finish())
         return DumpFiles(csv_files, db_files, trace_files, self._write_config(), self._rows_written)
 
     def discard(self) -> None:
         """Removes what is not finished."""
-        for csv_dump in self._csv.values():
-            csv_dump.discard()
-        for db_dump in self._db.values():
-            db_dump.discard()
+        for dump in self._dumps.values():
+            dump.discard()
         self._trace.discard()
 
     def _create_dumps(self) -> None:
         name = dump_file(self._timestamp, self._settings.data_format.value)
-        if self._is_csv:
-            for device in self._dump_devices:
-                self._csv[device] = CsvTable(self._folders[device].create(name), COLUMNS)
-            self._tables |= self._csv
-            return
-        for device in dict.fromkeys((*self._dump_devices, *([self._home] if self._calls else []))):
-            self._db[device] = SqliteFile(self._folders[device].create(name))
-            self._tables[device] = self._db[device].add_table(DUMP_TABLE, COLUMNS)
+        # The trace is a table of a database, and has files of its own beside CSV files.
+        with_trace = [self._home] if self._calls and not self._is_csv else []
+        for device in dict.fromkeys((*self._dump_devices, *with_trace)):
+            file = self._folders[device].create(name)
+            if self._is_csv:
+                self._dumps[device] = self._tables[device] = CsvTable(file, COLUMNS)
+                continue
+            self._dumps[device] = database = SqliteFile(file)
+            self._tables[device] = database.add_table(DUMP_TABLE, COLUMNS)
+            if device == self._home:
+                self._home_database = database
 
     def _rendered(self) -> Iterator[_Content]:
         """Yields the bytes of all files as they are to be written."""
@@ -264,7 +265,7 @@ class _DumpSession:
         rows, times = calls
         if rows.height == 0:
             return
-        if self._is_csv:
+        if self._home_database is None:
             for table, part in self._trace.tables(rows):
                 yield from self._contents(table, part)
             return
@@ -272,7 +273,7 @@ class _DumpSession:
             self._traced_ns = sorted([*self._traced_ns, int(times.min()), int(times.max())])
         if self._trace_table is None:  # an empty table would keep Insight from opening the file
             name = python_trace_table(self._capture.header.process_id)
-            self._trace_table = self._db[self._home].add_table(name, PYTHON_TRACE_COLUMNS)
+            self._trace_table = self._home_database.add_table(name, PYTHON_TRACE_COLUMNS)
         yield from self._contents(self._trace_table, rows)
 
     def _bound_trace(self) -> None:
@@ -280,7 +281,7 @@ class _DumpSession:
 
         MindStudio Insight reads the span of time, and the device, of a database from the rows of its dump.
         """
-        if not self._traced_ns or self._has_device_rows or self._home not in self._db:
+        if not self._traced_ns or self._has_device_rows or self._home_database is None:
             return
         first, last = self._traced_ns[0], self._traced_ns[-1]
         header = self._capture.header

@@ -24,7 +24,6 @@ class Replacement:
     """The changed copy of a file, empty at first."""
 
     def __init__(self, descriptor: int) -> None:
-        """Take an open file."""
         self.descriptor = descriptor
         self.is_wanted = True
         """Set to False, the file stays as it is."""

@@ -12,6 +12,10 @@ DUMP_FOLDER: Final = "dump"
 
 DUMP_TABLE: Final = "memscope_dump"
 """Name of the table of a DB file."""
+DUMP_TABLES: Final = (DUMP_TABLE, "leaks_dump")
+"""The same, and its name in files of the older tool."""
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+"""Begins every DB file."""
 
 CONFIG_FILE: Final = "config.json"
 

@@ -135,7 +135,6 @@ class OutputFile:
     """
 
     def __init__(self, folder: OutputFolder, folder_descriptor: int, name: str) -> None:
-        """Create the file."""
         self.path = folder.path / name
         self._name = name
         self._partial_name = f"{name}{PARTIAL_SUFFIX}"
@@ -146,16 +145,6 @@ class OutputFile:
             self._identity = _identity(os.fstat(self._descriptor))
         except OSError as error:
             raise self.failure(error) from error
-
-    @property
-    def partial_path(self) -> str:
-        """The file by its temporary name, for those who cannot take a descriptor: see `database_files`."""
-        return f"/proc/self/fd/{self._folder_descriptor}/{self._partial_name}"
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Device and inode of the file."""
-        return self._identity
 
     def write(self, content: bytes | memoryview) -> None:
         """Appends bytes.

@@ -48,7 +48,6 @@ class TraceRows:
     """
 
     def __init__(self, capture: RecordedEvents, *, is_csv: bool) -> None:
-        """Start without names."""
         self._capture = capture
         self._cell_of = of_program(is_csv)
         self._cells = TextsByKey(is_csv=is_csv)

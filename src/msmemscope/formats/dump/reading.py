@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from msmemscope.errors import InputError
 from msmemscope.formats.dump.config_json import place_beside
-from msmemscope.formats.dump.csv_reader import csv_pieces
 from msmemscope.formats.dump.recording_of_dump import DumpRowsOfProcesses
-from msmemscope.formats.dump.sqlite_reader import database_pieces
 from msmemscope.formats.problems import Problems
 
 if TYPE_CHECKING:
@@ -20,22 +18,12 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 
-def recordings_of_csv(files: Sequence[Path], given: Path, reason: str | None = None) -> tuple[Recording, ...]:
-    """Read CSV dumps; see `_recordings`."""
-    return _recordings("csv", csv_pieces, files, given, reason)
-
-
-def recordings_of_databases(files: Sequence[Path], given: Path, reason: str | None = None) -> tuple[Recording, ...]:
-    """Read SQLite dumps; see `_recordings`."""
-    return _recordings("db", database_pieces, files, given, reason)
-
-
-def _recordings(
+def recordings_of_dumps(
     form: str,
     pieces: Callable[[Path], Iterable[DumpPiece]],
     files: Sequence[Path],
     given: Path,
-    reason: str | None,
+    reason: str | None = None,
 ) -> tuple[Recording, ...]:
     """Reads the dumps of one export.
 

@@ -104,7 +104,6 @@ class EventsOfRecording:
     """
 
     def __init__(self, recording: Recording, directory: Path) -> None:
-        """Prepare the events."""
         self.directory = directory
         self.header = _Process(recording.process_id, 0)
         self.facts = recording.facts

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _MICROSECONDS: Final = (10**14, (1 << 63) // 1000)
 """Times since 1970 that make sense as microseconds (years 1973 to 2262) and not as nanoseconds (1970 to 1973)."""
 
-"""Pools whose attribute `total` is what they hold of the driver's memory."""
-
 _SYSTEM_KINDS: Final = (EventKind.ACL_INIT, EventKind.ACL_FINI, EventKind.START_TRACE, EventKind.STOP_TRACE)
 
 _TOTALS: Final = ("total", "used", "process_used", "device_used")
@@ -51,7 +49,6 @@ class DumpRowsOfProcesses:
     """
 
     def __init__(self, form: str) -> None:
-        """Start without rows."""
         self._form = form
         self._strings = Interner()
         self._owners = Interner()

@@ -165,7 +165,7 @@ def _parts(table: pl.DataFrame) -> RowParts:
         pl.lit(_addresses(table["Ptr"], attributes.numbers["addr"], addressed)).alias("address"),
         pl.lit(attributes.numbers["size"]).alias("size"),
         pl.lit(attributes.numbers["allocation_id"].fill_null(0)).alias("allocation_id"),
-        pl.lit(_extra(attributes.numbers)).alias("extra"),
+        pl.lit(stream_and_task(attributes.numbers)).alias("extra"),
         *(pl.lit(attributes.numbers[name]).alias(name) for name in ("total", "used", "process_used", "device_used")),
         pl.lit(attributes.numbers["pinned"]).alias("pinned"),
     )
@@ -218,8 +218,8 @@ def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series)
     return pl.select(pl.when(has_prefix).then(hexadecimal).otherwise(decimal)).to_series()
 
 
-def _extra(numbers: pl.DataFrame) -> pl.Series:
-    """Returns what a kernel has in `extra`: its stream and its task."""
+def stream_and_task(numbers: pl.DataFrame) -> pl.Series:
+    """Returns what kernels have in `extra`."""
     if numbers["taskId"].null_count() == len(numbers):
         return pl.repeat(0, len(numbers), dtype=pl.UInt64, eager=True)
     return numbers.select(

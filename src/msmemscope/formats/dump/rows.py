@@ -11,11 +11,10 @@ import polars as pl
 from msmemscope.configuration import CollectionItem
 from msmemscope.formats.dump.attributes import AttributeForm, BlockAttributes, attribute_cells, pointer
 from msmemscope.formats.dump.block_column import BlockColumn
+from msmemscope.formats.dump.carried_values import LastValues, PinnedMemory
 from msmemscope.formats.dump.cells import Part, TableRows, TextCells, TextsByKey, decimal, of_program
 from msmemscope.formats.dump.columns import COLUMNS
 from msmemscope.formats.dump.inefficient_attribute import KEY
-from msmemscope.formats.dump.last_values import LastValues
-from msmemscope.formats.dump.pinned_memory import PinnedMemory
 from msmemscope.formats.event_log.event_frame import written_devices
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, NOT_AVAILABLE, device_word
 from msmemscope.model.events import (
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
 
     from msmemscope.configuration import Config
     from msmemscope.formats.dump.attributes import Events
+    from msmemscope.formats.dump.carried_values import RunningTotals
     from msmemscope.formats.dump.cells import Flags, Numbers
     from msmemscope.formats.dump.recorded_events import RecordedEvents
-    from msmemscope.formats.dump.running_totals import RunningTotals
 
 _KINDS_WITH_STACKS: Final = (EventKind.SNAPSHOT, EventKind.OOM)
 """Kinds whose stacks are shown whatever the settings say: they have some only where memory ran out."""
@@ -102,7 +101,6 @@ class DumpRows:
         *,
         home: int = DEVICE_NONE,
     ) -> None:
-        """Prepare what is the same for all batches."""
         self._home = home
         self._capture = capture
         self._shows_python_stacks = settings.python_stack

@@ -26,6 +26,7 @@ import polars as pl
 
 from msmemscope.errors import InputError
 from msmemscope.formats.dump.columns import COLUMNS, missing_columns
+from msmemscope.formats.dump.naming import DUMP_TABLES
 from msmemscope.formats.dump.row_reader import (
     NULL_VALUES,
     DumpPiece,
@@ -39,11 +40,6 @@ from msmemscope.formats.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-TABLES: Final = ("memscope_dump", "leaks_dump")
-"""Tables that hold a dump; the first that is there is read."""
-
-SQLITE_MAGIC: Final = b"SQLite format 3\0"
 
 _WORKERS: Final = 2
 _PIECE_ROWS: Final = 32_768
@@ -180,7 +176,6 @@ class _TableReader:
     """
 
     def __init__(self, connection: sqlite3.Connection, statement: str, columns: list[str]) -> None:
-        """Begin with the first row."""
         self._connection = connection
         self._statement = statement
         self._columns = columns
@@ -278,10 +273,10 @@ def _table(connection: sqlite3.Connection, path: Path) -> str:
         for name, statement in found
         if statement is not None and not bytes(statement).lstrip().upper().startswith(b"CREATE VIRTUAL")
     }
-    for table in TABLES:
+    for table in DUMP_TABLES:
         if table in tables:
             return table
-    message = f"{path} holds no dump: it has no table {' or '.join(TABLES)}"
+    message = f"{path} holds no dump: it has no table {' or '.join(DUMP_TABLES)}"
     raise InputError(message, hint=f"its tables: {', '.join(sorted(tables)[:10]) or 'none'}")
 
 

@@ -26,7 +26,6 @@ class SqliteFile:
     """
 
     def __init__(self, file: OutputFile) -> None:
-        """Begin without tables."""
         self._file = file
         self._writer = _native.DatabaseWriter()
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from msmemscope import _native
 from msmemscope.formats.dump.attribute_reader import attribute_columns
-from msmemscope.formats.dump.row_reader import DumpPiece, RowParts, piece_of_parts
+from msmemscope.formats.dump.row_reader import DumpPiece, RowParts, piece_of_parts, stream_and_task
 from msmemscope.formats.interning import LocalTexts
 
 _NO_NUMBER: Final = np.iinfo(np.int64).min
@@ -49,7 +49,6 @@ class DatabaseLeaves:
     """
 
     def __init__(self, descriptor: int, found: dict[str, Any]) -> None:
-        """Take what was found."""
         self._descriptor = descriptor
         self._page_bytes: int = found["page_bytes"]
         self._usable_bytes: int = found["usable_bytes"]
@@ -142,8 +141,7 @@ def _with_others(numbers: pl.DataFrame, rest: LocalTexts, others: LocalTexts) ->
     values = parsed.numbers[chosen]
     if (values["addr"].is_not_null() & numbers["address"].gather(places).is_null()).any():
         return None
-    stream, task = values["streamId"].fill_null(0) % (1 << 32), values["taskId"].fill_null(0) % (1 << 32)
-    values = values.with_columns(extra=stream * (1 << 32) + task, allocation_id=values["allocation_id"].fill_null(0))
+    values = values.with_columns(extra=stream_and_task(values), allocation_id=values["allocation_id"].fill_null(0))
     columns = ("allocation_id", "size", "extra", "total", "used", "process_used", "device_used", "pinned")
     numbers = numbers.with_columns(numbers[name].scatter(places, values[name]) for name in columns)
     behind = parsed.rest.numbers.gather(chosen)

@@ -7,19 +7,18 @@ other value, table and index of a database stays. The file is replaced as a whol
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msmemscope.errors import DumpError
 from msmemscope.formats.dump.csv_attributes import change_csv
 from msmemscope.formats.dump.db_attributes import change_database, settle_database
 from msmemscope.formats.dump.file_replacement import replacement_of
+from msmemscope.formats.dump.naming import SQLITE_MAGIC
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
-
-_DATABASE_MAGIC: Final = b"SQLite format 3\0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +52,7 @@ def write_inefficient_types(path: Path, kinds: pl.DataFrame) -> WrittenBack:
         return WrittenBack(path, 0, 0)
     try:
         with path.open("rb") as file:
-            is_database = file.read(len(_DATABASE_MAGIC)) == _DATABASE_MAGIC
+            is_database = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         raise DumpError(message) from error

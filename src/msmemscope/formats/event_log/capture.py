@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH_ROWS: Final = 262_144
 
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
-
 
 class Capture:
     """The capture of one process, as it was when its events were first asked for.
@@ -49,7 +46,6 @@ class Capture:
     """
 
     def __init__(self, directory: Path | str) -> None:
-        """Read the header and find the segments."""
         self.log: StoredLog = _opened(Path(directory))
         self.directory = self.log.directory
         self._memory: EventsInMemory | None = None
@@ -72,7 +68,7 @@ class Capture:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the log had to be left out, and why; one line each. Costs one pass over the log."""
-        _ = self._definitions  # opens their files
+        _ = self.definitions  # opens their files
         damaged = self._survey.damaged
         if damaged == 0:
             return self.log.problems
@@ -82,7 +78,7 @@ class Capture:
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
         """Fact key to its values in the order in which they were written."""
-        return self._definitions.facts
+        return self.definitions.facts
 
     def setting(self, name: str, default: str = "") -> str:
         """Returns the text of a setting that was in force, the last one if it changed."""
@@ -92,12 +88,7 @@ class Capture:
     @property
     def strings(self) -> Mapping[int, str]:
         """String id to text."""
-        return self._definitions.strings
-
-    @property
-    def definitions(self) -> DefinitionTable:
-        """Code objects, stacks and modules, for those who need more than their texts."""
-        return self._definitions
+        return self.definitions.strings
 
     def event_count(self) -> int:
         """Returns the number of committed events; costs one pass over the log."""
@@ -203,23 +194,18 @@ class Capture:
         used = _used(ids)
         return _text_frame(used, (self._stack_texts.native(key, sequence) for key in used))
 
-    def function_frame(self, code_ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of code ids as `function_text`, for joining; see `string_frame`."""
-        used = _used(code_ids)
-        return _text_frame(used, map(self.function_text, used))
-
     def python_stack_text(self, stack_id: int) -> str:
         """Returns `<file>(<line>): <function>` and a line feed per frame, innermost first; empty for 0."""
         return self._stack_texts.python(stack_id)
 
     def python_stack_frames(self, stack_id: int) -> list[PythonFrame]:
         """Returns the frames of a Python stack, innermost first; empty for 0 and for an unknown id."""
-        definitions = self._definitions
+        definitions = self.definitions
         return [definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_stack(stack_id)]
 
     def python_lines(self) -> set[tuple[str, int]]:
         """Returns the file and the line of every call that a Python stack has."""
-        definitions = self._definitions
+        definitions = self.definitions
         frames = (definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_calls())
         return {(frame.file, frame.line) for frame in frames}
 
@@ -239,7 +225,7 @@ class Capture:
 
     def function_text(self, code_id: int) -> str:
         """Returns `<file>(<first line>): <function>` of a code object."""
-        code = self._definitions.code(code_id)
+        code = self.definitions.code(code_id)
         return f"{code.file}({code.first_line}): {code.name}"
 
     def is_running(self) -> bool:
@@ -248,17 +234,13 @@ class Capture:
 
     @cached_property
     def _survey(self) -> EventSurvey:
-        return survey_events(self.log.events, self.log.kept, self._memory, self._first_sequence())
-
-    def _first_sequence(self) -> int:
-        """Returns the smallest number of an event that counts: what was recorded before can turn out unasked for."""
         # Where definitions are read after the events, those that are there now have to do.
-        facts = self.log.definitions().facts if self.is_running() else self.facts
-        values = facts.get("events.from", ())
-        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
+        known = self.log.definitions() if self.is_running() else self.definitions
+        return survey_events(self.log.events, self.log.kept, self._memory, known.first_sequence)
 
     @cached_property
-    def _definitions(self) -> DefinitionTable:
+    def definitions(self) -> DefinitionTable:
+        """Code objects, stacks and modules, for those who need more than their texts."""
         # An event's definitions are written before it: while the process still runs, reading them later than the
         # events finds them all.
         if self.is_running():
@@ -267,26 +249,25 @@ class Capture:
 
     @cached_property
     def _attribute_reader(self) -> AttributeReader:
-        return AttributeReader(self._definitions)
+        return AttributeReader(self.definitions)
 
     @cached_property
     def _stack_texts(self) -> StackTexts:
-        return StackTexts(self._definitions, self.symbolizer)
+        return StackTexts(self.definitions, self.symbolizer)
 
     @cached_property
     def symbolizer(self) -> Symbolizer:
         """What names addresses: with lines of source where native stacks were asked for, not for what samples need alone."""
         asked = self.facts.get("setting.native_stack_depth", ())
         has_lines = not asked or any(depth != "0" for depth in asked)
-        return Symbolizer(self._definitions.modules, self.log.native_frames(), has_lines=has_lines)
+        return Symbolizer(self.definitions.modules, self.log.native_frames(), has_lines=has_lines)
 
 
 def _opened(path: Path) -> StoredLog:
     if not is_archive(path):
         return LogFolder(path)
-    from msmemscope.formats.event_log.archive.archived_log import (
-        ArchivedLog,
-    )  # and with it zipfile, at every program's end
+    # And with it zipfile, at every program's end.
+    from msmemscope.formats.event_log.archive.archived_log import ArchivedLog
 
     return ArchivedLog(path)
 

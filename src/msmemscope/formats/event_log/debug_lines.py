@@ -45,7 +45,6 @@ class DebugLines:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the index of compilation units."""
         # A tenth of the time of a short run's summary, and most runs have no native stacks.
         from elftools.elf.elffile import ELFFile
 

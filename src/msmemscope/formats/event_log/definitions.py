@@ -7,6 +7,7 @@ looks at.
 
 from __future__ import annotations
 
+import re
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 UNKNOWN_TEXT: Final = "<unknown>"
 """Stands for an id that is used and was never defined: the process died between the two."""
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _KINDS: Final = frozenset(int(kind) for kind in DefinitionKind if kind is not DefinitionKind.NONE)
 _HEADER_BYTES: Final = DEFINITION_HEADER.itemsize
 _FRAME_BYTES: Final = 8
@@ -105,7 +107,6 @@ class DefinitionTable:
     """
 
     def __init__(self, files: Sequence[SegmentFile]) -> None:
-        """Note where every entry lies."""
         self._places: dict[int, dict[int, Payload]] = {kind: {} for kind in _KINDS}
         self._listed: list[tuple[int, Payload]] = []
         for file in files:
@@ -138,6 +139,12 @@ class DefinitionTable:
             self.facts = self._read_facts()
             self.modules = self._read_modules()
         return end
+
+    @property
+    def first_sequence(self) -> int:
+        """The smallest number of an event that counts: what was recorded before can turn out unasked for."""
+        values = self.facts.get("events.from", ())
+        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
     def entries(self, *, big_endian: bool) -> bytes:
         """Returns all entries of one byte order, as a segment that holds each once has them."""

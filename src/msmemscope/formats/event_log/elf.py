@@ -81,7 +81,6 @@ class ElfFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the header and the section table."""
         self.path = path
         header = self._read(0, _HEADER_BYTES)
         if len(header) < _HEADER_BYTES or header[:4] != b"\x7fELF" or header[4] != _CLASS_64:

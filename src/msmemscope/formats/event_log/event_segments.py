@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import numpy as np
 
 from msmemscope import _native
-from msmemscope.formats.event_log.block_chain import lost_records
 from msmemscope.formats.event_log.event_frame import devices_of
 from msmemscope.formats.event_log.layout import FIRST_VERSION_WITH_KINDS, RECORD, in_byte_order
-from msmemscope.formats.event_log.record_arrays import joined
-from msmemscope.formats.event_log.segment_file import SegmentFile, read_bytes
+from msmemscope.formats.event_log.segment_file import SegmentFile, lost_records, read_bytes
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import LAST_VALUE_KINDS, ROWLESS_KINDS, EventKind
 
@@ -215,6 +213,20 @@ class _Cursor:
         self.pending = block
         self.first = int(block["sequence"][0])
         self.last = int(block["sequence"][-1])
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """Return records one behind the other.
+
+    NumPy copies structured arrays field by field where they are joined (`concatenate`) or indexed by an array: some ten
+    times as slow. `take` and `compress` move whole records, and so does this.
+
+    Args:
+        parts: At least one array; all of one structured type.
+    """
+    kind = parts[0].dtype
+    whole = np.dtype((np.void, kind.itemsize))
+    return np.concatenate([part.view(whole) for part in parts]).view(kind)
 
 
 def _in_order(parts: list[Records]) -> Records:

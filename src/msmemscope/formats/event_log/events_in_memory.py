@@ -35,7 +35,6 @@ class EventsInMemory:
     """
 
     def __init__(self, kinds: KindsInMemory) -> None:
-        """Start without events."""
         self._kinds = kinds
         self.clear()
 

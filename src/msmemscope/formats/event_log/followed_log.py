@@ -6,7 +6,6 @@ Files are opened for reading alone and closed again; nothing is locked, mapped o
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.attributes import AttributeReader
 from msmemscope.formats.event_log.definitions import DefinitionTable
-from msmemscope.formats.event_log.event_segments import EventSegment, merged_records
+from msmemscope.formats.event_log.event_segments import EventSegment, joined, merged_records
 from msmemscope.formats.event_log.followed_segment import FollowedSegment
 from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
@@ -23,9 +22,13 @@ from msmemscope.formats.event_log.layout import (
     RECORD,
     SEGMENT_DATA_OFFSET,
 )
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
+from msmemscope.formats.event_log.log_folder import (
+    EVENT_LOG_DIRECTORY,
+    HEADER_FILE,
+    process_directory,
+    segment_names,
+)
 from msmemscope.formats.event_log.process_header import ProcessHeader, decode_process_header
-from msmemscope.formats.event_log.record_arrays import joined
 from msmemscope.formats.event_log.segment_file import (
     ForeignSegmentError,
     SegmentFile,
@@ -35,7 +38,7 @@ from msmemscope.formats.event_log.segment_file import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import polars as pl
@@ -46,8 +49,6 @@ if TYPE_CHECKING:
 KEPT_SEGMENT: Final = np.iinfo(np.uint32).max
 """Stands for the segments that hold copies of what the flight recorder gave back."""
 
-_SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _PENDING_ROWS: Final = 1 << 18
 """Records that all segments may hold together: 16 MiB."""
 _FEWEST_ROWS: Final = 1 << 8
@@ -75,14 +76,12 @@ class FollowedLog:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Read the header."""
-        is_log = directory.name == EVENT_LOG_DIRECTORY and not (directory / EVENT_LOG_DIRECTORY).is_dir()
-        self.directory: Path = directory.parent if is_log else directory
+        self.directory: Path = process_directory(directory)
+        self._log = self.directory / EVENT_LOG_DIRECTORY
         self.definitions = DefinitionTable(())
         self.header: ProcessHeader = self.read_header()
         self.problems: dict[str, None] = {}
         """What of the log had to be left out, and why; one line each, in the order in which it was found."""
-        self._log = self.directory / EVENT_LOG_DIRECTORY
         self._segments: dict[str, FollowedSegment] = {}
         self._definition_places: dict[str, _DefinitionPlace] = {}
         self._attributes = AttributeReader(self.definitions)
@@ -93,7 +92,7 @@ class FollowedLog:
         Raises:
             EventLogError: It cannot be read.
         """
-        path = self.directory / EVENT_LOG_DIRECTORY / "process.header"
+        path = self._log / HEADER_FILE
         try:
             with path.open("rb") as file:
                 content = file.read(PROCESS_HEADER.itemsize)
@@ -118,12 +117,6 @@ class FollowedLog:
     def strings(self) -> Mapping[int, str]:
         """String id to text, as far as `read_definitions` has come."""
         return self.definitions.strings
-
-    @property
-    def first_sequence(self) -> int:
-        """The smallest sequence number that counts: what was recorded before was not asked for."""
-        values = self.definitions.facts.get("events.from", ())
-        return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
         """Return the attributes of some ids, each once, as `recording.schema.ATTRIBUTE_SCHEMA`."""
@@ -220,16 +213,12 @@ class FollowedLog:
             self.problems[error.message] = None
             return None
 
-    def _names(self, family: str) -> Iterator[str]:
+    def _names(self, family: str) -> list[str]:
         try:
-            names = [path.name for path in self._log.iterdir()]
+            return segment_names(self._log)[family]
         except OSError as error:
             message = f"{self._log} cannot be read any more: {error.strerror}"
             raise EventLogError(message, hint="the folder of the capture was removed or renamed") from error
-        for name in sorted(names):
-            match = _SEGMENT_NAME.fullmatch(name)
-            if match and match[1] == family:
-                yield name
 
 
 @dataclasses.dataclass

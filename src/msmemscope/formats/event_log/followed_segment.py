@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from msmemscope.formats.event_log.event_segments import decoded_records, sound_records, unpacked
+from msmemscope.formats.event_log.event_segments import decoded_records, joined, sound_records, unpacked
 from msmemscope.formats.event_log.layout import (
     EVENT_SEGMENT_MAGIC,
     PACKED_BLOCK_ALIGNMENT,
@@ -16,7 +16,6 @@ from msmemscope.formats.event_log.layout import (
     RECORD,
     SEGMENT_DATA_OFFSET,
 )
-from msmemscope.formats.event_log.record_arrays import joined
 from msmemscope.formats.event_log.segment_file import (
     SegmentFile,
     aligned_to_blocks,
@@ -50,7 +49,6 @@ class FollowedSegment(ABC):
     """
 
     def __init__(self, file: SegmentFile, number: int) -> None:
-        """Start in front of the first record."""
         self.number = number
         self.pending: Records = _NO_RECORDS
         self.is_at_end = False
@@ -143,7 +141,6 @@ class PackedFollowedSegment(FollowedSegment):
     """
 
     def __init__(self, file: SegmentFile, number: int) -> None:
-        """Start in front of the first record."""
         super().__init__(file, number)
         self._position = PACKED_BLOCKS_OFFSET
         """Of the next block, which the tail will become if there is none yet."""
@@ -226,7 +223,6 @@ class PlainFollowedSegment(FollowedSegment):
     """
 
     def __init__(self, file: SegmentFile, number: int) -> None:
-        """Start in front of the first record."""
         super().__init__(file, number)
         self._position = SEGMENT_DATA_OFFSET
         self._known_bytes = 0

@@ -174,7 +174,6 @@ PYTHON_FRAME: Final = np.dtype([("code_id", "<u4"), ("instruction_offset", "<u4"
 ATTRIBUTE: Final = np.dtype([("key", "<u2"), ("kind", "<u2"), ("reserved", "<u4"), ("value", "<u8")])
 """One of the pairs of `DefinitionKind.ATTRIBUTES`; see `model.attributes`."""
 
-NATIVE_ADDRESS: Final = np.dtype("<u8")
 
 MODULE_PAYLOAD: Final = np.dtype(
     [

@@ -30,7 +30,27 @@ EVENT_LOG_DIRECTORY: Final = "event_log"
 SOURCE_LINES_FILE: Final = "source_lines.json"
 """Beside the segments, also in archives: see `source_texts`."""
 MOST_SOURCE_BYTES: Final = 32 << 20
+HEADER_FILE: Final = "process.header"
 _SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
+
+
+def process_directory(path: Path) -> Path:
+    """Returns the directory of a process, given that or the `event_log` in it."""
+    return path.parent if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir() else path
+
+
+def segment_names(log: Path) -> dict[str, list[str]]:
+    """Returns the segments in an event log by their families `events`, `kept` and `definitions`, each by their numbers.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    names: dict[str, list[tuple[int, str]]] = {"events": [], "kept": [], "definitions": []}
+    for name in os.listdir(log):  # noqa: PTH208 - no path is made of the names
+        match = _SEGMENT_NAME.fullmatch(name)
+        if match:
+            names[match[1]].append((int(match[2]), name))
+    return {family: [name for _, name in sorted(found)] for family, found in names.items()}
 
 
 class StoredLog(Protocol):
@@ -89,12 +109,14 @@ class LogFolder:
     was_running = False
 
     def __init__(self, path: Path) -> None:
-        """Read the header and find the segments."""
-        if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir():
-            path = path.parent
-        self.directory: Path = path
-        self._log = path / EVENT_LOG_DIRECTORY
-        names = self._segment_names()
+        self.directory: Path = process_directory(path)
+        self._log = self.directory / EVENT_LOG_DIRECTORY
+        try:
+            names = segment_names(self._log)
+        except OSError as error:
+            message = f"{self.directory} holds no event log: {error.strerror}: {self._log}"
+            hint = "give the directory of one process, msmemscope_{pid}_{timestamp}_ascend"
+            raise EventLogError(message, hint=hint) from error
         self.header = self._read_header(has_segments=any(names.values()))
         self.problems: tuple[str, ...] = ()
         self.events: Sequence[RecordSource] = self._open_segments(
@@ -119,7 +141,7 @@ class LogFolder:
 
     def source_lines(self) -> bytes:
         """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
-        path = self.directory / EVENT_LOG_DIRECTORY / SOURCE_LINES_FILE
+        path = self._log / SOURCE_LINES_FILE
         try:
             # Not blocking: it may be a pipe.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -134,21 +156,8 @@ class LogFolder:
         """Tells whether the process still writes it (on this machine)."""
         return is_process_alive(self.header.header)
 
-    def _segment_names(self) -> dict[str, list[str]]:
-        names: dict[str, list[tuple[int, str]]] = {"events": [], "kept": [], "definitions": []}
-        try:
-            for path in self._log.iterdir():
-                match = _SEGMENT_NAME.fullmatch(path.name)
-                if match:
-                    names[match[1]].append((int(match[2]), path.name))
-        except OSError as error:
-            message = f"{self.directory} holds no event log: {error.strerror}: {self._log}"
-            hint = "give the directory of one process, msmemscope_{pid}_{timestamp}_ascend"
-            raise EventLogError(message, hint=hint) from error
-        return {family: [name for _, name in sorted(found)] for family, found in names.items()}
-
     def _read_header(self, *, has_segments: bool) -> DecodedHeader:
-        path = self._log / "process.header"
+        path = self._log / HEADER_FILE
         content = b""
         try:
             with path.open("rb") as file:

@@ -6,17 +6,16 @@ longer every time.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.event_frame import event_frame
+from msmemscope.formats.event_log.event_segments import joined
 from msmemscope.formats.event_log.followed_segment import FollowedSegment
 from msmemscope.formats.event_log.layout import RECORD
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY
-from msmemscope.formats.event_log.record_arrays import joined
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, process_directory, segment_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     Records = np.ndarray[Any, np.dtype[Any]]
 
-_SEGMENT_NAME: Final = re.compile(r"events_\d+\.segment")
 _ROWS_AT_ONCE: Final = 1 << 16
 _LAST: Final = (1 << 64) - 1
 
@@ -39,8 +37,7 @@ class NewEvents:
     """
 
     def __init__(self, directory: Path) -> None:
-        inside = directory / EVENT_LOG_DIRECTORY
-        self._log = inside if inside.is_dir() else directory
+        self._log = process_directory(directory) / EVENT_LOG_DIRECTORY
         self._segments: dict[str, FollowedSegment] = {}
 
     def read(self, kinds: tuple[int, ...]) -> pl.DataFrame:
@@ -56,15 +53,15 @@ class NewEvents:
             EventLogError: If the log is gone, or a segment cannot be read.
         """
         try:
-            paths = sorted(self._log.iterdir())
+            names = segment_names(self._log)["events"]
         except OSError as error:
             message = f"{self._log} cannot be read: {error.strerror}"
             raise EventLogError(message) from error
-        for path in paths:
-            if path.name not in self._segments and _SEGMENT_NAME.fullmatch(path.name):
-                segment = FollowedSegment.at(path, len(self._segments))
+        for name in names:
+            if name not in self._segments:
+                segment = FollowedSegment.at(self._log / name, len(self._segments))
                 if segment is not None:
-                    self._segments[path.name] = segment
+                    self._segments[name] = segment
         parts = [np.empty(0, dtype=RECORD)]
         for segment in self._segments.values():
             parts.extend(_new_records(segment, kinds))

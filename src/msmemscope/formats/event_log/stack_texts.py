@@ -25,7 +25,6 @@ class StackTexts:
     """
 
     def __init__(self, definitions: DefinitionTable, symbolizer: Symbolizer) -> None:
-        """Start with nothing rendered."""
         self._definitions = definitions
         self._symbolizer = symbolizer
         self._frames: dict[tuple[int, int], str] = {}

@@ -16,9 +16,7 @@ from msmemscope.formats.export.tracks import tracks_of
 from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 CHROME_MARK: Final = Mark(begin=b'{"displayTimeUnit":"ns","otherData":{"exporter":"msmemscope",')
@@ -26,9 +24,7 @@ _ROWS: Final = 1 << 18
 """As many as are made into text at once."""
 
 
-def write_chrome_trace(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_chrome_trace(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write a trace as JSON."""
     tracks = tracks_of(recording)
     process_id = recording.process_id

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from msmemscope.formats.dump.recorded_events import RecordedEvents
+    from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.formats.export.redaction import Redaction
     from msmemscope.recording import Recording
 
@@ -30,15 +31,15 @@ _EVENT_LOG: Final = "event log"
 
 
 def write_dump_folder(
-    recording: Recording, folder: Path, *, data_format: DataFormat, redaction: Redaction | None = None
+    recording: Recording, folder: Path, choice: ExportChoice, *, data_format: DataFormat
 ) -> tuple[str, ...]:
     """Write the dump files of a recording into a folder, with every stack and owner that is known.
 
     Args:
         recording: Any. Of an event log the log itself is read: it knows functions by name, and modules by time.
         folder: An empty one.
+        choice: Whether names are redacted.
         data_format: CSV or DB.
-        redaction: Puts tokens in the place of names; without one they stay.
 
     Returns:
         What is left out, one line each.
@@ -62,11 +63,11 @@ def write_dump_folder(
         except EventLogError:
             pass  # the log went away after it was read: the tables are still here
         else:
-            _write(capture, owners, settings, folder, redaction)
+            _write(capture, owners, settings, folder, choice.redaction)
             return ()
     blocks, _ = owned_blocks(recording)
     found = blocks.select("malloc_sequence", "owner").drop_nulls().unique("malloc_sequence").sort("malloc_sequence")
-    _write(EventsOfRecording(recording, folder), found, settings, folder, redaction)
+    _write(EventsOfRecording(recording, folder), found, settings, folder, choice.redaction)
     return tuple(_left_out(recording))
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msmemscope.analysis.weights.measures import Measure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from msmemscope.formats.export.redaction import Redaction
+
+Write: TypeAlias = "Callable[[bytes | memoryview], None]"
+"""Takes a file piece by piece."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msmemscope.formats.event_log.archive.archive_writer import write_archive
 from msmemscope.formats.event_log.archive.contents import ARCHIVE_MARK, ARCHIVE_SUFFIX
@@ -22,67 +22,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.formats.event_log import Capture
-    from msmemscope.formats.export.export_choice import ExportChoice
-    from msmemscope.formats.export.redaction import Redaction
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
-
-class WriteFile(Protocol):
-    """Writes a recording as one file."""
-
-    def __call__(
-        self, recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-    ) -> tuple[str, ...]:
-        """Write it.
-
-        Args:
-            recording: Any.
-            write: Takes the file piece by piece.
-            choice: What is chosen beside the format: how the process is called, and the measure where one is taken.
-
-        Returns:
-            What is left out or not as it seems, one line each.
-        """
-
-
-class WriteLog(Protocol):
-    """Writes an event log as one file."""
-
-    def __call__(
-        self, capture: Capture, write: Callable[[bytes], object], progress: Callable[[int, int], None] | None = None
-    ) -> None:
-        """Write it.
-
-        Args:
-            capture: Any.
-            write: Takes the file piece by piece.
-            progress: Told how many events of how many are written.
-        """
-
-
-class WriteFolder(Protocol):
-    """Writes a recording as several files."""
-
-    def __call__(self, recording: Recording, folder: Path, *, redaction: Redaction | None = None) -> tuple[str, ...]:
-        """Write it.
-
-        Args:
-            recording: Any.
-            folder: An empty one.
-            redaction: Puts tokens in the place of names; without one they stay.
-
-        Returns:
-            What is left out or not as it seems, one line each.
-
-        Raises:
-            OSError: The disk is full, or gone.
-        """
+    Progress = Callable[[int, int], None]
+    """Told how many events of how many are written."""
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One format. Either `write` or `write_folder` is there."""
+    """One format, with one of three ways to write it."""
 
     summary: str
     """What opens it."""
@@ -90,8 +40,12 @@ class ExportFormat:
     """Ends the name of a file or folder that is not named."""
     mark: Mark
     """By which a file or folder is known to be of this format, and ours."""
-    write: WriteFile | None = None
-    write_folder: WriteFolder | None = None
+    write: Callable[[Recording, Write, ExportChoice], tuple[str, ...]] | None = None
+    """As one file. Returns what is left out or not as it seems, one line each."""
+    write_folder: Callable[[Recording, Path, ExportChoice], tuple[str, ...]] | None = None
+    """As files in an empty folder, likewise. Raises OSError where the disk is full, or gone."""
+    write_log: Callable[[Capture, Callable[[bytes], object], Progress | None], None] | None = None
+    """Writes an event log itself, and not what is read from it, as one file."""
     takes_measure: bool = False
     """Whether it holds one measure of stacks, which is chosen."""
 
@@ -112,20 +66,7 @@ EXPORT_FORMATS: Final[dict[str, ExportFormat]] = {
 """By the names that `msmemscope export --to` takes."""
 
 
-@dataclass(frozen=True)
-class LogFormat:
-    """A format that is made of an event log itself, and not of what is read from it."""
-
-    summary: str
-    """What opens it."""
-    suffix: str
-    """Ends the name of a file that is not named."""
-    mark: Mark
-    """By which a file is known to be of this format, and ours."""
-    write: WriteLog
-
-
-LOG_FORMATS: Final[dict[str, LogFormat]] = {
-    "archive": LogFormat("msmemscope, as the capture itself", ARCHIVE_SUFFIX, ARCHIVE_MARK, write_archive),
+LOG_FORMATS: Final[dict[str, ExportFormat]] = {
+    "archive": ExportFormat("msmemscope, as the capture itself", ARCHIVE_SUFFIX, ARCHIVE_MARK, write_log=write_archive),
 }
-"""Likewise."""
+"""Likewise, those with `write_log`."""

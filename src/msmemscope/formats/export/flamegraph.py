@@ -14,9 +14,7 @@ from msmemscope.formats.export.tracks import pool_name
 from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 FLAMEGRAPH_MARK: Final = Mark(end=b"msmemscope 0\n")
@@ -24,9 +22,7 @@ FLAMEGRAPH_MARK: Final = Mark(end=b"msmemscope 0\n")
 _SEPARATORS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write_flamegraph(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_flamegraph(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write collapsed stacks. The outermost frame is the pool: memory of the driver holds that of the other pools."""
     found = weighted_stacks(recording)
     lines: dict[str, int] = {}

@@ -20,7 +20,7 @@ from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, has_attributes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msmemscope.formats.export.redaction import Redaction
+    from msmemscope.formats.export.export_choice import ExportChoice
     from msmemscope.recording import Recording
 
 EVENTS: Final = "events.parquet"
@@ -30,10 +30,10 @@ _TIME: Final = pl.Datetime("ns", "UTC")
 _ATTRIBUTES: Final = [name for name in ATTRIBUTE_SCHEMA.names() if name != "attribute_id"]
 
 
-def write_parquet(recording: Recording, folder: Path, *, redaction: Redaction | None = None) -> tuple[str, ...]:
+def write_parquet(recording: Recording, folder: Path, choice: ExportChoice) -> tuple[str, ...]:
     """Write the tables; nothing is left out."""
-    if redaction is not None:
-        recording = redacted_recording(recording, redaction)
+    if choice.redaction is not None:
+        recording = redacted_recording(recording, choice.redaction)
     _event_table(recording).sink_parquet(folder / EVENTS)
     _block_table(recording).sink_parquet(folder / BLOCKS)
     return ()

@@ -25,9 +25,7 @@ from msmemscope.formats.export.tracks import pool_name, tracks_of
 from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 _TRACE_PACKET: Final = 1
@@ -83,9 +81,7 @@ class _Track(IntEnum):
     COUNTER = 8
 
 
-def write_perfetto(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_perfetto(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write a trace of Perfetto."""
     tracks = tracks_of(recording)
     process_id = max(recording.process_id, 1)  # 0 is the idle process of the kernel

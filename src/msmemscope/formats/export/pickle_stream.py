@@ -49,7 +49,6 @@ class PickleStream:
     """
 
     def __init__(self, write: Callable[[bytes | memoryview], None]) -> None:
-        """Begin it."""
         self._write = write
         self._remembered = 0
         write(_START)

@@ -19,9 +19,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 SAMPLE_TYPES: Final = {
@@ -55,9 +53,7 @@ class _Profile(IntEnum):
     DEFAULT_SAMPLE_TYPE = 14
 
 
-def write_pprof(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_pprof(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write a profile for pprof. The outermost frame is the pool: memory of the driver holds that of the other pools."""
     found = weighted_stacks(recording)
     texts: dict[str, int] = {"": 0}

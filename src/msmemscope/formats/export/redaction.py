@@ -27,10 +27,9 @@ from msmemscope.recording.schema import has_attributes
 from msmemscope.recording.source_lines import foreign_part, is_library_file, stack_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Mapping
 
-    from msmemscope.formats.dump.recorded_events import RecordedEvents, RecordedProcess
+    from msmemscope.formats.dump.recorded_events import RecordedEvents
     from msmemscope.recording import Recording
 
 _TOKEN_BYTES: Final = 6
@@ -90,7 +89,6 @@ class Redaction:
     """
 
     def __init__(self, key: str | None = None) -> None:
-        """Begin without names."""
         self._key = hashlib.blake2b(key.encode(), digest_size=32).digest() if key else secrets.token_bytes(32)
         self._lines: dict[str, str] = {}
 
@@ -234,45 +232,21 @@ class RedactedEvents:
     """
 
     def __init__(self, events: RecordedEvents, redaction: Redaction) -> None:
-        """Look at nothing yet."""
         self._events = events
         self._redaction = redaction
-
-    @property
-    def directory(self) -> Path:
-        """Where dump files go."""
-        return self._events.directory
-
-    @property
-    def header(self) -> RecordedProcess:
-        """The process."""
-        return self._events.header
+        # Of numbers alone.
+        self.directory = events.directory
+        self.header = events.header
+        self.module_changes = events.module_changes
+        self.event_count = events.event_count
+        self.kind_counts = events.kind_counts
+        self.devices = events.devices
+        self.event_batches = events.event_batches
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
         """What was noted, without names."""
         return self._redaction.facts(self._events.facts)
-
-    @property
-    def module_changes(self) -> tuple[int, ...]:
-        """As `RecordedEvents.module_changes`."""
-        return self._events.module_changes
-
-    def event_count(self) -> int:
-        """Returns the number of events."""
-        return self._events.event_count()
-
-    def kind_counts(self) -> Mapping[int, int]:
-        """Returns the number of events by kind."""
-        return self._events.kind_counts()
-
-    def devices(self) -> tuple[int, ...]:
-        """Returns the devices that events name."""
-        return self._events.devices()
-
-    def event_batches(self, rows: int = 262_144) -> Iterator[pl.DataFrame]:
-        """Yields the events, which hold numbers alone."""
-        return self._events.event_batches(rows)
 
     def restricted_to(self, kinds: Collection[int]) -> RedactedEvents:
         """Returns the same with the events of some kinds alone."""

@@ -14,9 +14,7 @@ from msmemscope.formats.export.tracks import pool_name
 from msmemscope.formats.output_place import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -31,9 +29,7 @@ _WORDS: Final = {
 """What a profile of each measure is called, and its unit: the schema has none for byte-seconds."""
 
 
-def write_speedscope(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_speedscope(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write profiles for speedscope."""
     found = weighted_stacks(recording)
     numbers: dict[StackFrame, int] = {}

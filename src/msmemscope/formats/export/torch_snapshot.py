@@ -25,9 +25,9 @@ from msmemscope.model.devices import DEVICES_PER_KIND, KIND_NAMES, is_accelerato
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from msmemscope.formats.export.export_choice import ExportChoice
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.recording import Recording
 
 SNAPSHOT_MARK: Final = Mark(near_begin=OUR_KEY.encode(), begin=b"\x80\x02}X\x0a\x00\x00\x00")
@@ -37,9 +37,7 @@ _PREFERRED_POOLS: Final = (
 )  # fmt: skip
 
 
-def write_torch_snapshot(
-    recording: Recording, write: Callable[[bytes | memoryview], None], choice: ExportChoice
-) -> tuple[str, ...]:
+def write_torch_snapshot(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:
     """Write a memory snapshot."""
     clock = Clock.of(recording)
     pools, left_out = _device_pools(recording)

@@ -22,8 +22,7 @@ from msmemscope.formats.output_place import FOLDER_MARK, check_output, mark_fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from msmemscope.formats.export.export_choice import ExportChoice
-    from msmemscope.formats.export.export_formats import WriteFolder
+    from msmemscope.formats.export.export_choice import ExportChoice, Write
     from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
@@ -68,7 +67,8 @@ def write_export(recording: Recording, format_name: str, place: Place, choice: E
         with _new_file(place, chosen.mark) as write:
             return chosen.write(recording, write, choice)
     if chosen.write_folder is not None:
-        return _write_folder(recording, chosen.write_folder, place, choice)
+        with _new_folder(place) as folder:
+            return chosen.write_folder(recording, folder, choice)
     return ()
 
 
@@ -88,13 +88,14 @@ def write_log_export(
         EventLogError: The log cannot be read; likewise.
         UsageError: As `check_output`.
     """
-    mark = LOG_FORMATS[format_name].mark
+    mark, write_log = LOG_FORMATS[format_name].mark, LOG_FORMATS[format_name].write_log
+    assert write_log is not None  # noqa: S101 - for the type checker
     if place.check(mark) and not place.is_forced and not _is_of_process(place.path, capture):
         message = "is the archive of another process, perhaps the only one"
         hint = "name another with --output, or write over it with --force"
         raise UsageError(message, option="--output", value=str(place.path), hint=hint)
     with _new_file(place, mark) as write:
-        LOG_FORMATS[format_name].write(capture, write, progress)
+        write_log(capture, write, progress)
 
 
 def _is_of_process(path: Path, capture: Capture) -> bool:
@@ -107,7 +108,7 @@ def _is_of_process(path: Path, capture: Capture) -> bool:
 
 
 @contextlib.contextmanager
-def _new_file(place: Place, mark: Mark) -> Iterator[Callable[[bytes | memoryview], None]]:
+def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
     """Yields what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
     path = place.path
     with OutputFolder(path.absolute().parent) as folder:
@@ -129,12 +130,14 @@ def _new_file(place: Place, mark: Mark) -> Iterator[Callable[[bytes | memoryview
             file.discard()
 
 
-def _write_folder(recording: Recording, writer: WriteFolder, place: Place, choice: ExportChoice) -> tuple[str, ...]:
+@contextlib.contextmanager
+def _new_folder(place: Place) -> Iterator[Path]:
+    """Yields an empty folder, likewise."""
     path = place.path
     unfinished: Path | None = None
     try:
         unfinished = Path(tempfile.mkdtemp(prefix=f".{path.name[:64]}.", dir=path.absolute().parent))
-        notes = writer(recording, unfinished, redaction=choice.redaction)
+        yield unfinished
         mark_folder(unfinished)
         unfinished.chmod(FOLDER_MODE)
         put_in_place(unfinished, path, replaces=place.check(FOLDER_MARK))
@@ -144,4 +147,3 @@ def _write_folder(recording: Recording, writer: WriteFolder, place: Place, choic
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)
-    return notes

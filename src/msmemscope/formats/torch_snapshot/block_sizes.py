@@ -86,7 +86,6 @@ class BlockSizes:
     """
 
     def __init__(self, padding: int, *, is_split: bool) -> None:
-        """Start without segments and blocks."""
         self._padding = padding
         self._is_split = is_split
         self._edges = Places()

@@ -93,7 +93,6 @@ class DeviceHistory:
     def __init__(
         self, kind: DeviceKind, history: pl.DataFrame, present: pl.DataFrame, *, has_block_sizes: bool = False
     ) -> None:
-        """Pair entries, and find sizes."""
         self._pool = CACHING_POOLS[kind]
         self._blocks: list[_Block] = []
         self._others: list[tuple[int, int, int]] = []
@@ -268,7 +267,6 @@ class _Segments:
     """Memory that the allocator has from the driver, in pieces that begin and end as one."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self.all: list[_Block] = []
         self._begins: list[int] = []
         self._alive: dict[int, _Block] = {}

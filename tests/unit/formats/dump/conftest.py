@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
-
-
 class Dump(Protocol):
     """Writes the dumps of the event log that was built."""
 

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmemscope.formats.dump.running_totals import RunningTotals
+from msmemscope.formats.dump.carried_values import RunningTotals
 from msmemscope.recording import EVENT_SCHEMA
 from tests.fakes.event_log_builder import ATEN_START, FREE, HOST, MALLOC, PTA, READ
 

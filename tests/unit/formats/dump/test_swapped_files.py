@@ -14,7 +14,7 @@ import pytest
 from msmemscope.capture.output_root import open_directory, open_parent
 from msmemscope.configuration import DataFormat
 from msmemscope.errors import DumpError, PlantedLinkError
-from msmemscope.formats.dump.database_files import connect_to
+from msmemscope.formats.dump.db_attributes import connect_to
 from msmemscope.formats.dump.file_replacement import replacement_of
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.dump.sqlite_writer import SqliteFile
@@ -152,7 +152,7 @@ def test_a_database_that_is_being_changed(tmp_path: Path, monkeypatch: pytest.Mo
             symbolic(temporary, victim)
         return real(address, **options)
 
-    monkeypatch.setattr("msmemscope.formats.dump.database_files.sqlite3.connect", connect)
+    monkeypatch.setattr("msmemscope.formats.dump.db_attributes.sqlite3.connect", connect)
     with pytest.raises(DumpError, match="cannot be changed"):
         write_inefficient_types(path, KINDS)
     assert (path.read_bytes(), victim.read_bytes()) == (content, other)

@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> EventLogBuilder:
-    """An empty event log."""
-    return EventLogBuilder(tmp_path)
-
-
 def all_events(capture: Capture, rows: int = 1000) -> pl.DataFrame:
     """All events of a capture in one table."""
     return pl.concat([EVENT_SCHEMA.to_frame(), *capture.event_batches(rows)])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msmemscope.formats.event_log.event_segments import joined
 from msmemscope.formats.event_log.layout import RECORD
-from msmemscope.formats.event_log.record_arrays import joined
 
 _SOURCE = np.frombuffer(bytes(range(256)) * 16, dtype=RECORD)
 

@@ -22,14 +22,14 @@ from tests.support.nightly import examples
 @given(st.lists(events, max_size=15))
 def test_any_numbers_are_exported(rows: list[dict[str, Any]]) -> None:
     """Addresses at the end of what numbers reach, centuries between events, devices and pools that nobody knows."""
-    recording = damaged_recording(rows)
+    recording, choice = damaged_recording(rows), ExportChoice("a run")
     for name, one in EXPORT_FORMATS.items():
         if one.write_folder is not None:
             with tempfile.TemporaryDirectory() as folder:
-                one.write_folder(recording, Path(folder))
+                one.write_folder(recording, Path(folder), choice)
         if one.write is not None:
             content = bytearray()
-            one.write(recording, content.extend, ExportChoice("a run"))
+            one.write(recording, content.extend, choice)
             if one.suffix.endswith(".json"):
                 json.loads(content)
             if name == "torch-snapshot":

@@ -24,10 +24,10 @@ from tests.support.random_traces import recordings
 if TYPE_CHECKING:
     import polars as pl
 
-    from msmemscope.formats.export.export_formats import WriteFolder
     from msmemscope.recording import Recording
 
-WRITERS: dict[str, WriteFolder] = {"csv": write_csv_folder, "db": write_db_folder}
+WRITERS = {"csv": write_csv_folder, "db": write_db_folder}
+CHOICE = ExportChoice("a run")
 
 
 def blocks_of(recording: Recording) -> list[tuple[object, ...]]:
@@ -46,7 +46,7 @@ def test_blocks_equal_the_recording(recording: Recording, name: str) -> None:
     if recording.blocks.is_empty():
         return
     with tempfile.TemporaryDirectory() as folder:
-        assert WRITERS[name](dataclasses.replace(recording, form="torch snapshot"), Path(folder)) == ()
+        assert WRITERS[name](dataclasses.replace(recording, form="torch snapshot"), Path(folder), CHOICE) == ()
         (dump,) = load_all(Path(folder))
     assert dump.problems == ()
     assert blocks_of(dump) == blocks_of(recording)
@@ -59,10 +59,9 @@ def test_dumps_of_a_snapshot_answer_as_it_does(name: str, tmp_path: Path) -> Non
     for step in range(6):
         trace.malloc(4096, f"/home/me/train.py({step % 2 + 3}): keep")
         trace.free(trace.malloc(1 << 20, "/home/me/train.py(9): forward"))
-    choice = ExportChoice("a run")
-    write_export(trace.recording(), "torch-snapshot", Place(tmp_path / "run.pickle"), choice)
+    write_export(trace.recording(), "torch-snapshot", Place(tmp_path / "run.pickle"), CHOICE)
     snapshot = load(tmp_path / "run.pickle")
-    write_export(snapshot, name, Place(tmp_path / "dumps"), choice)
+    write_export(snapshot, name, Place(tmp_path / "dumps"), CHOICE)
     (dump,) = load_all(tmp_path / "dumps")
     assert dump.form == name
     assert blocks_of(dump) == blocks_of(snapshot)
@@ -82,5 +81,5 @@ def test_a_python_trace_that_is_left_out_is_told(tmp_path: Path) -> None:
     calls = recording.events.with_columns(kind=recording.events["kind"] * 0 + int(EventKind.FUNCTION_CALL))
     events = recording.events.extend(calls.with_columns(sequence=calls["sequence"] + 1))
     recording = dataclasses.replace(recording, events=events, form="csv")
-    (note,) = write_csv_folder(recording, tmp_path)
+    (note,) = write_csv_folder(recording, tmp_path, CHOICE)
     assert note.startswith("the Python trace of 1 calls is left out")

@@ -10,6 +10,7 @@ import polars as pl
 from hypothesis import given
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.formats.export.export_choice import ExportChoice
 from msmemscope.formats.export.parquet import BLOCKS, EVENTS, write_parquet
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import START_NS, Trace
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def tables_of(recording: Recording) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The events and the blocks, read back."""
     with tempfile.TemporaryDirectory() as folder:
-        write_parquet(recording, Path(folder))
+        write_parquet(recording, Path(folder), ExportChoice("a run"))
         assert sorted(path.name for path in Path(folder).iterdir()) == [BLOCKS, EVENTS]
         return pl.read_parquet(Path(folder) / EVENTS), pl.read_parquet(Path(folder) / BLOCKS)
 

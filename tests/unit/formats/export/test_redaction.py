@@ -41,13 +41,7 @@ NAMES = (
 TORCH = "/home/Quetzal/lib/python3.11/site-packages/torch/nn/modules/linear.py"
 
 
-@pytest.fixture(autouse=True)
-def current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where files go without -o."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
+pytestmark = pytest.mark.usefixtures("current_folder")
 
 
 def _run(root: Path, *, scale: int = 1) -> Path:

@@ -71,9 +71,9 @@ def failing_file(recording: Recording, write: Callable[[bytes | memoryview], Non
     raise DumpError(message)
 
 
-def failing_folder(recording: Recording, folder: Path, *, redaction: object = None) -> NoReturn:
+def failing_folder(recording: Recording, folder: Path, choice: object) -> NoReturn:
     """The same of a folder, for lack of room."""
-    del recording, redaction
+    del recording, choice
     (folder / "part").write_bytes(b"x")
     raise OSError(28, "No space left on device")
 

@@ -15,7 +15,6 @@ from msmemscope.formats.event_log.archive.contents import (
     DEFINITIONS,
     DESCRIPTION,
     EVENTS,
-    HEADER,
     MIME_TYPE,
     MIME_TYPE_MEMBER,
     NATIVE_FRAMES,
@@ -25,7 +24,7 @@ from msmemscope.formats.event_log.archive.contents import (
     piece_name,
 )
 from msmemscope.formats.event_log.archive.record_columns import columns_of
-from msmemscope.formats.event_log.log_folder import SOURCE_LINES_FILE
+from msmemscope.formats.event_log.log_folder import HEADER_FILE, SOURCE_LINES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +60,7 @@ def write_archive(
     # What is written has no place to go back to.
     with zipfile.ZipFile(cast("IO[bytes]", _Output(write)), "w") as archive:
         _add(archive, MIME_TYPE_MEMBER, MIME_TYPE)
-        _add(archive, HEADER, log.header.content)
+        _add(archive, HEADER_FILE, log.header.content)
         for number, records in enumerate(capture.record_batches(BLOCK_ROWS)):
             _add(archive, piece_name(EVENTS, number), write_table(columns_of(records)))
             stacks.note(records)

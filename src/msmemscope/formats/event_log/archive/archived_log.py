@@ -16,7 +16,6 @@ from msmemscope.formats.event_log.archive.contents import (
     DEFINITIONS,
     DESCRIPTION,
     EVENTS,
-    HEADER,
     NATIVE_FRAMES,
     PART_BYTES,
     DescriptionError,
@@ -27,7 +26,12 @@ from msmemscope.formats.event_log.archive.contents import (
 from msmemscope.formats.event_log.archive.record_columns import COLUMNS, records_of
 from msmemscope.formats.event_log.definitions import DefinitionTable
 from msmemscope.formats.event_log.layout import PROCESS_HEADER
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, MOST_SOURCE_BYTES, SOURCE_LINES_FILE
+from msmemscope.formats.event_log.log_folder import (
+    EVENT_LOG_DIRECTORY,
+    HEADER_FILE,
+    MOST_SOURCE_BYTES,
+    SOURCE_LINES_FILE,
+)
 from msmemscope.formats.event_log.process_header import decode_process_header
 
 if TYPE_CHECKING:
@@ -64,18 +68,17 @@ class ArchivedLog:
     is_archived = True
 
     def __init__(self, path: Path) -> None:
-        """Read what describes it."""
         self.directory = path
         with self._opened() as archive:
             content = archive.content(DESCRIPTION, _MOST_DESCRIPTION)
             self._described = read_description(content, archive.size)
             # Where an event log has its header, so that one which was never written means the same.
-            place = path.parent / self._described.capture / EVENT_LOG_DIRECTORY / "process.header"
-            header = archive.content(HEADER, PROCESS_HEADER.itemsize)
+            place = path.parent / self._described.capture / EVENT_LOG_DIRECTORY / HEADER_FILE
+            header = archive.content(HEADER_FILE, PROCESS_HEADER.itemsize)
         try:
             self.header = decode_process_header(header, place)
         except EventLogError as error:
-            message = error.message.replace(str(place), f"{path}: {HEADER}")
+            message = error.message.replace(str(place), f"{path}: {HEADER_FILE}")
             raise EventLogError(message, hint=error.hint) from error
 
     @property

@@ -29,7 +29,6 @@ ARCHIVE_VERSION: Final = 1
 MIME_TYPE: Final = b"application/vnd.msmemscope.archive"
 MIME_TYPE_MEMBER: Final = "mimetype"
 DESCRIPTION: Final = "archive.json"
-HEADER: Final = "process.header"
 EVENTS: Final = "events"
 DEFINITIONS: Final = {False: "definitions/little", True: "definitions/big"}
 """By whether they are in big-endian order."""

@@ -21,7 +21,7 @@ from msmemscope.formats.event_log.layout import (
     SEGMENT_HEADER,
     in_byte_order,
 )
-from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, SOURCE_LINES_FILE
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, HEADER_FILE, SOURCE_LINES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,7 @@ def restore_folder(capture: Capture) -> Path:
 
 def _write_log(capture: Capture, log: Path) -> None:
     log.mkdir(mode=_FOLDER_MODE)
-    _write(log / "process.header", [capture.log.header.content])
+    _write(log / HEADER_FILE, [capture.log.header.content])
     records = (batch.tobytes() for batch in capture.record_batches(BLOCK_ROWS))
     _write(log / "events_0.segment", records, EVENT_SEGMENT_MAGIC)
     source_lines = capture.log.source_lines()

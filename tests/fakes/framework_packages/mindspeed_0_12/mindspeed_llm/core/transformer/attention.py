@@ -1,1 +1,0 @@
-"""Functions that replace parts of Megatron; it has none of its classes."""

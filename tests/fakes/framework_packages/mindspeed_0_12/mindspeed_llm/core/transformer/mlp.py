@@ -1,7 +1,0 @@
-"""Functions that replace parts of Megatron, whose class it imports by name."""
-
-from __future__ import annotations
-
-from importlib import import_module
-
-MLP = import_module("megatron.core.transformer.mlp").MLP

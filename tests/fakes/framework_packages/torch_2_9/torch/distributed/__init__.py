@@ -1,1 +1,0 @@
-"""Of the framework's shape only."""

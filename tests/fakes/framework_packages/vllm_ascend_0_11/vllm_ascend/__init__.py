@@ -1,1 +1,0 @@
-"""The shape of vllm_ascend 0.11: it has no __version__ of its own."""

@@ -1,1 +1,0 @@
-"""The allocator of memory that can sleep."""
