@@ -54,6 +54,12 @@ def test_no_imports_go_round_in_a_circle() -> None:
         pytest.fail(f"{circle}: move what they share below both, or let the caller pass what the lower one calls")
 
 
+def test_imports_are_written_in_full() -> None:
+    """So that layers can be read, and searched for."""
+    relative = {path for path in modules() for module, _ in imports_of(path) if module.startswith(".")}
+    assert not relative
+
+
 def test_the_package_itself_imports_only_what_it_must() -> None:
     """`from msmemscope import _native` counts as an import of the package, and so of all that the package imports.
 

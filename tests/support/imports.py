@@ -22,9 +22,10 @@ PACKAGES = {
 """Packages of this repository, and their folders."""
 
 
-def imports_of(path: Path) -> list[tuple[str, list[str]]]:
-    """The imports of a file that can run, as (module, names)."""
-    found: list[tuple[str, list[str]]] = []
+@functools.cache
+def imports_of(path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The imports of a file that can run, as (module, names); a relative module begins with its dots."""
+    found: list[tuple[str, tuple[str, ...]]] = []
     pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
@@ -32,12 +33,15 @@ def imports_of(path: Path) -> list[tuple[str, list[str]]]:
             pending.extend(node.orelse)
             continue
         if isinstance(node, ast.Import):
-            found.extend((alias.name, []) for alias in node.names)
+            found.extend((alias.name, ()) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import; write the full name, so that the layers can be read"
-            found.append((node.module or "", [alias.name for alias in node.names]))
-        pending.extend(ast.iter_child_nodes(node))
-    return found
+            found.append(("." * node.level + (node.module or ""), tuple(alias.name for alias in node.names)))
+        pending.extend(child for child in ast.iter_child_nodes(node) if isinstance(child, _WITH_STATEMENTS))
+    return tuple(found)
+
+
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""Nodes that an import can stand in; expressions, which are most of a tree, have none."""
 
 
 @functools.cache
@@ -48,13 +52,26 @@ def imported_files(path: Path) -> frozenset[Path]:
     imports next to nothing.
     """
     found: set[Path] = set()
-    for module, names in imports_of(path):
+    for written, names in imports_of(path):
+        module = _in_full(written, path)
         own = file_of(module)
         parts = {name: file_of(f"{module}.{name}") for name in names}
         found.update(part for part in parts.values() if part is not None)
         if own is not None and (not names or any(part is None and name != "_native" for name, part in parts.items())):
             found.add(own)
     return frozenset(found - {path})
+
+
+def _in_full(module: str, path: Path) -> str:
+    """A module as it is named everywhere; a relative one is looked for from the file that imports it."""
+    name = module.lstrip(".")
+    if name == module:
+        return module
+    package = path.parents[len(module) - len(name) - 1]
+    for root, folder in PACKAGES.items():
+        if package.is_relative_to(folder):
+            return ".".join(filter(None, (root, *package.relative_to(folder).parts, name)))
+    return name
 
 
 @functools.cache
