@@ -269,6 +269,20 @@ def test_generated_pages_and_pictures_are_current() -> None:
     )
 
 
+def test_the_walks_lead_over_files_that_exist() -> None:
+    """Each step of ARCHITECTURE.md begins with a file, and no walk is longer than ten steps."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Two walks\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^(\d+)\. `([^`]+)` \S", section, re.MULTILINE)
+    lines = re.findall(r"^(\d+)\. ", section, re.MULTILINE)
+    assert lines.count("1") == 2, "ARCHITECTURE.md has two walks, each a numbered list under the heading Two walks"
+    assert max(map(int, lines)) <= 10, "a walk has ten steps at most: leave out what the next file leads to anyway"
+    assert len(steps) == len(lines), "each step of a walk in ARCHITECTURE.md begins with the name of a file"
+    places = [ROOT if name.startswith("native/") else ROOT / "src" / "msmemscope" for _, name in steps]
+    gone = [name for place, (_, name) in zip(places, steps, strict=True) if not (place / name).is_file()]
+    assert not gone, f"walks of ARCHITECTURE.md name {gone}: name the file that does this now"
+
+
 def test_the_documents_name_no_machine() -> None:
     """No path of somebody's machine."""
     home = re.compile(r"(?<![\w.])/(home|root|Users|tmp|work)/[a-z]")
