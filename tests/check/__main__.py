@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.check import in_order
 from tests.check.processes import COSTLY_CONTRACTS
@@ -46,25 +46,6 @@ LEFT: Final = {
 """What else is there to run by hand for some folders."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One command that runs beside the others."""
-
-    name: str
-    process: subprocess.Popen[str]
-    began_s: float
-
-    def is_well(self) -> bool:
-        """Wait for its end, and show what it says if it failed."""
-        said, _ = self.process.communicate()
-        seconds = time.monotonic() - self.began_s
-        status = "ok" if self.process.returncode == 0 else "FAILED"
-        say(f"{self.name}: {status} ({seconds:.0f} s)")
-        if self.process.returncode != 0:
-            say(said)
-        return self.process.returncode == 0
-
-
 def say(text: str) -> None:
     """Print at once, as commands print between."""
     sys.stdout.write(f"{text.rstrip()}\n")
@@ -81,19 +62,18 @@ def main() -> int:
         say(f"nothing differs from {base}; make check BASE=... compares with another commit")
         return 0
     say(f"differs from {base}: {shortened(changed)}")
-    steps = [begin(name, command) for name, command in static_checks(changed)]
     is_native = any(name.startswith("native/") for name in changed)
     most_s = float(within or (NATIVE_S if is_native else PYTHON_S))
     until_s = began_s + most_s - RESERVE_S
-    is_well = run_native_tests() if is_native else True
-    is_well = run_tests(changed, until_s) and is_well
-    failed = [step.name for step in steps if not step.is_well()]
-    is_well = is_well and not failed
+    with ThreadPoolExecutor() as beside:
+        checks = [beside.submit(run, name, command) for name, command in static_checks(changed)]
+        results = [run_native_tests()] if is_native else []
+        results.append(run_tests(changed, until_s))
+        results.extend(is_well(check.result()) for check in checks)
     spent_s = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    say(
-        f"{'all is well' if is_well else 'NOT well'} after {time.time() - began_s:.0f} s, {spent_s:.0f} s of processors"
-    )
-    return 0 if is_well else 1
+    verdict = "all is well" if all(results) else "NOT well"
+    say(f"{verdict} after {time.time() - began_s:.0f} s, {spent_s:.0f} s of processors")
+    return 0 if all(results) else 1
 
 
 def changed_files(base: str, root: Path = ROOT) -> list[str]:
@@ -118,10 +98,28 @@ def static_checks(changed: Iterable[str]) -> Iterable[tuple[str, list[str]]]:
         yield "clang-format", ["clang-format", "--dry-run", "--Werror", *cpp]
 
 
-def begin(name: str, command: Sequence[str]) -> Step:
-    """Start a command whose output waits for its end."""
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return Step(name, process, time.monotonic())
+class Ended(NamedTuple):
+    """A command that has ended."""
+
+    name: str
+    status: int
+    seconds: float
+    said: str
+
+
+def run(name: str, command: Sequence[str]) -> Ended:
+    """Run a command, and keep what it says."""
+    began_s = time.monotonic()
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return Ended(name, ended.returncode, time.monotonic() - began_s, ended.stdout)
+
+
+def is_well(ended: Ended) -> bool:
+    """Say how a command ended, and what it said if it failed."""
+    say(f"{ended.name}: {'ok' if ended.status == 0 else 'FAILED'} ({ended.seconds:.0f} s)")
+    if ended.status != 0:
+        say(ended.said)
+    return ended.status == 0
 
 
 def run_native_tests() -> bool:
@@ -131,7 +129,7 @@ def run_native_tests() -> bool:
         return True
     build = ["cmake", "--build", str(NATIVE_TESTS), "--parallel", "2"]
     test = ["ctest", "--test-dir", str(NATIVE_TESTS), "--parallel", "2", "--output-on-failure", "--no-tests=error"]
-    return begin("native build", build).is_well() and begin("native tests", test).is_well()
+    return is_well(run("native build", build)) and is_well(run("native tests", test))
 
 
 def run_tests(changed: Sequence[str], until_s: float) -> bool:

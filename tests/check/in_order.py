@@ -61,9 +61,8 @@ class InOrder:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Name what was left."""
         if self._left:
-            terminalreporter.section(f"{LEFT}: time was up", sep="-")
-            for module, count in self._left.items():
-                terminalreporter.write_line(f"{module}: {count} test{'s' * (count != 1)}")
+            terminalreporter.section(f"{LEFT}, as time was up: {sum(self._left.values())} tests", sep="-")
+            terminalreporter.write_line(", ".join(f"{module} ({count})" for module, count in self._left.items()))
 
 
 def _module(name: str) -> str:
