@@ -30,7 +30,10 @@ NATIVE_S: Final = 120.0
 RESERVE_S: Final = 8.0
 """What a run still takes when no further test begins."""
 
-MOST_MODULES: Final = 40
+ALWAYS_NEAR: Final = 5
+"""Modules of tests that import a changed file, and run however late it is."""
+
+MOST_MODULES: Final = 25
 """Modules of tests that are looked at, besides those that always run: loading more takes longer than there is."""
 
 CONTRACTS: Final = "tests/contracts"
@@ -161,7 +164,9 @@ def run_tests(changed: Sequence[str], until_s: float) -> bool:
     say(f"left to others: {', '.join([*others, 'make test'])}: slow tests, all others that start processes")
     with tempfile.TemporaryDirectory() as folder:
         order = Path(folder) / "order.json"
-        in_order.write_order(order, tests=tests, always=[*first, *contract_modules()], until_s=until_s)
+        in_order.write_order(
+            order, tests=tests, always=[*first, *contract_modules(), *near[:ALWAYS_NEAR]], until_s=until_s
+        )
         command = [
             sys.executable, "-m", "pytest", "-q", "-r", "fE", "-m", "not slow", "-p", "tests.check.in_order",
             "-n", "2", "--dist=loadfile", "--no-loadscope-reorder",
