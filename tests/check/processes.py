@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-_ANSWERS = ("tests/integration/test_summaries.py", "tests/unit/cli/test_stats.py")
-_RUNS = ("tests/integration/test_target_programs.py", "tests/integration/test_output_folders.py")
-
 THROUGH_PROCESSES: Final[dict[str, tuple[str, ...]]] = {
     "src/msmemscope/agent/": ("tests/integration/test_mcp_server.py",),
     "src/msmemscope/analysis/": ("tests/integration/test_online_analyses.py",),
-    "src/msmemscope/bootstrap/": ("tests/integration/test_early_and_late.py", "tests/contracts/test_rank_choice.py"),
-    "src/msmemscope/capture/": ("tests/integration/test_steps.py", "tests/integration/test_python_api.py"),
+    "src/msmemscope/bootstrap/": ("tests/integration/test_import_environments.py",),
+    "src/msmemscope/capture/": ("tests/integration/test_steps.py", "tests/integration/test_tracer.py"),
     "src/msmemscope/capture/frameworks/": ("tests/integration/test_framework_hooks.py",),
     "src/msmemscope/cli/": ("tests/integration/test_messages.py",),
-    "src/msmemscope/cluster/": ("tests/integration/test_cluster.py",),
+    "src/msmemscope/cluster/": ("tests/unit/cluster/test_lost_workers.py",),
     "src/msmemscope/configuration/": ("tests/integration/test_messages.py",),
     "src/msmemscope/formats/": ("tests/integration/test_archives.py", "tests/integration/test_output_folders.py"),
     "src/msmemscope/integrations/": ("tests/integration/test_integrations_pytest.py",),
@@ -41,7 +38,7 @@ THROUGH_PROCESSES: Final[dict[str, tuple[str, ...]]] = {
     "native/offline/plain_pickle/": ("tests/unit/formats/torch_snapshot/test_plain_pickle.py",),
     "native/offline/replay/": ("tests/unit/analysis/test_replay.py", "tests/unit/analysis/test_replay_states.py"),
     "native/preload/": ("tests/integration/test_loading.py", "tests/integration/test_target_programs.py"),
-    "native/sources/torch_cpu/": ("tests/integration/test_host_memory.py",),
+    "native/sources/torch_cpu/": ("tests/integration/test_steps.py",),
     "native/watch/": ("tests/integration/test_watch.py",),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.check.processes import COSTLY_CONTRACTS, THROUGH_PROCESSES
@@ -94,3 +96,6 @@ def test_every_folder_has_tests_that_start_processes() -> None:
         if not (ROOT / name).exists()
     }
     assert not gone
+    marks = re.compile(r"^pytestmark = .*\bmark\.slow\b", re.MULTILINE)
+    slow = {test for test in named if marks.search((ROOT / test.partition("::")[0]).read_text(encoding="utf-8"))}
+    assert not slow, f"make check leaves out what is slow: name others than {slow}"
