@@ -51,7 +51,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-torch-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu check test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-torch-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -114,6 +114,12 @@ test-vllm-ascend: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/vllm-ascend ## serv
 TORCH_NPU_TESTS ?=
 test-torch-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the public tests of torch_npu's release on the virtual NPU
 	$(WITH_NPU) python -m tests.lanes.release_tests "$(TORCH_NPU_TESTS)"
+
+# make check BASE=main compares with another commit; WITHIN=300 gives it more seconds than one minute, or two for native code.
+BASE   ?= HEAD
+WITHIN ?=
+check: $(STAMPS)/package ## check style, types, contracts, and in a minute the tests that what differs from BASE can reach
+	@PATH="$(BIN):$$PATH" python -m tests.check "$(BASE)" "$(WITHIN)"
 
 lint: $(STAMPS)/package ## check style, types and layers
 	PATH="$(BIN):$$PATH" ruff check .

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msmemscope import analyzer, describe, tracer, watcher
     from msmemscope.analyzer import analyze, check_inefficient, check_leaks, get_analyzer_config, list_analyzers
     from msmemscope.capture.collection import collect
-    from msmemscope.capture.frameworks import cleanup_framework_hooks, init_framework_hooks
+    from msmemscope.capture.framework_hooks import cleanup_framework_hooks, init_framework_hooks
     from msmemscope.capture.holders import who_holds
     from msmemscope.capture.npu_sanitizer import enable_npu_sanitizer
     from msmemscope.capture.record_function import RecordFunction
@@ -65,13 +65,13 @@ _HOMES = {
     "analyzer": "",
     "check_inefficient": "msmemscope.analyzer",
     "check_leaks": "msmemscope.analyzer",
-    "cleanup_framework_hooks": "msmemscope.capture.frameworks",
+    "cleanup_framework_hooks": "msmemscope.capture.framework_hooks",
     "collect": "msmemscope.capture.collection",
     "config": "msmemscope.capture.session",
     "describe": "",
     "enable_npu_sanitizer": "msmemscope.capture.npu_sanitizer",
     "get_analyzer_config": "msmemscope.analyzer",
-    "init_framework_hooks": "msmemscope.capture.frameworks",
+    "init_framework_hooks": "msmemscope.capture.framework_hooks",
     "list_analyzers": "msmemscope.analyzer",
     "load": "msmemscope.formats.reading",
     "load_all": "msmemscope.formats.reading",

@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
     "python train.py": "tests/ascend/test_preload_environment.py, with another program",
     "make test": "continuous integration",
     "make test-nightly": "each night",
+    "make check": "tests/unit/check",
     "make lint": "continuous integration",
     "make build": "a step of make lint and make test",
     "make sanitize": "run by hand, needs minutes",
@@ -99,9 +100,9 @@ def test_every_command_is_run_somewhere() -> None:
     """A command that nobody runs is a command that stops working unnoticed."""
     assert TOOL_COMMANDS, "no commands found"
     unknown = [command for command in ALL_COMMANDS if command not in RUN_ELSEWHERE and command not in TOOL_COMMANDS]
-    assert not unknown, f"{unknown} are neither run here nor listed in RUN_ELSEWHERE"
+    assert not unknown, f"{unknown} are not run: list each in RUN_ELSEWHERE of this file, with the test that runs it"
     gone = sorted(set(RUN_ELSEWHERE) - set(ALL_COMMANDS))
-    assert not gone, f"{gone} are listed in RUN_ELSEWHERE, but no document has them"
+    assert not gone, f"no document has {gone} any more: take them off RUN_ELSEWHERE of this file"
 
 
 def in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -177,7 +178,8 @@ def test_commands_of_the_tool_work_as_written(
 def test_every_option_is_documented(option: Option) -> None:
     """Each has its section in docs/options.md."""
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    assert re.search(rf"^### `{re.escape(option.spelling)}[=`]", page, re.MULTILINE)
+    found = re.search(rf"^### `{re.escape(option.spelling)}[=`]", page, re.MULTILINE)
+    assert found, f"docs/options.md has no section of {option.spelling}: run make docs"
 
 
 def _spellings(parser: argparse.ArgumentParser) -> set[str]:
@@ -222,7 +224,11 @@ def test_options_in_the_text_exist() -> None:
         text = page.read_text(encoding="utf-8")
         used = {match.rstrip("-") or "--" for match in re.findall(r"`[^`\n]*?(--[a-z][a-z-]*)", text)}
         used |= {match for command in commands_of(page) for match in re.findall(r"(?<!\S)--[a-z][a-z-]*", command)}
-        assert used <= known | others, f"{page.name} names {sorted(used - known - others)}"
+        wrong = sorted(used - known - others)
+        assert not wrong, (
+            f"{page.name} names {wrong}, which no verb has: mend the page, or run make docs if it is generated; "
+            "options of other programs are listed in this test"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -231,16 +237,19 @@ def test_relative_links_resolve(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if not re.match(r"[a-z]+:", target):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            assert (page.parent / target).exists(), f"{page.name} links to {target}: mend the link, or add that file"
 
 
 def test_both_readmes_have_the_same_structure() -> None:
     """The same headings in the same order, the same commands, the same fences."""
     english, chinese = ROOT / "README.md", ROOT / "README.zh-CN.md"
-    assert headings_of(english) == headings_of(chinese)
-    assert commands_of(english) == commands_of(chinese)
+    remedy = "what one README has, write into the other one by hand"
+    assert headings_of(english) == headings_of(chinese), remedy
+    assert commands_of(english) == commands_of(chinese), remedy
     code = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    assert code.findall(english.read_text(encoding="utf-8")) == code.findall(chinese.read_text(encoding="utf-8"))
+    assert code.findall(english.read_text(encoding="utf-8")) == code.findall(chinese.read_text(encoding="utf-8")), (
+        remedy
+    )
 
 
 def test_python_examples_compile() -> None:
@@ -255,7 +264,23 @@ def test_generated_pages_and_pictures_are_current() -> None:
     run = subprocess.run(
         [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0, (
+        f"{run.stderr}run make docs; it names each text whose Chinese is missing, for docs/generators/chinese.py"
+    )
+
+
+def test_the_walks_lead_over_files_that_exist() -> None:
+    """Each step of ARCHITECTURE.md begins with a file, and no walk is longer than ten steps."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Two walks\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^(\d+)\. `([^`]+)` \S", section, re.MULTILINE)
+    lines = re.findall(r"^(\d+)\. ", section, re.MULTILINE)
+    assert lines.count("1") == 2, "ARCHITECTURE.md has two walks, each a numbered list under the heading Two walks"
+    assert max(map(int, lines)) <= 10, "a walk has ten steps at most: leave out what the next file leads to anyway"
+    assert len(steps) == len(lines), "each step of a walk in ARCHITECTURE.md begins with the name of a file"
+    places = [ROOT if name.startswith("native/") else ROOT / "src" / "msmemscope" for _, name in steps]
+    gone = [name for place, (_, name) in zip(places, steps, strict=True) if not (place / name).is_file()]
+    assert not gone, f"walks of ARCHITECTURE.md name {gone}: name the file that does this now"
 
 
 def test_the_documents_name_no_machine() -> None:
@@ -263,7 +288,7 @@ def test_the_documents_name_no_machine() -> None:
     home = re.compile(r"(?<![\w.])/(home|root|Users|tmp|work)/[a-z]")
     for page in PAGES:
         found = [line for line in page.read_text(encoding="utf-8").splitlines() if home.search(line)]
-        assert not found, f"{page.name}: {found}"
+        assert not found, f"{page.name} names a folder of somebody's machine, write a relative one: {found}"
 
 
 def test_make_is_documented_where_it_is_used() -> None:
@@ -273,4 +298,5 @@ def test_make_is_documented_where_it_is_used() -> None:
     listed = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for command in ALL_COMMANDS:
         if command.startswith("make "):
-            assert command.split()[1] in listed
+            target = command.split()[1]
+            assert target in listed, f"the documents use make {target}: give that target a `## ` text in the Makefile"

@@ -122,7 +122,9 @@ def test_enum_has_the_same_members(name: str) -> None:
     """Every member of the C++ enum exists here with its value, and no other."""
     ours = {member.name: int(member.value) for member in ENUMS[name]}
     theirs = enum_members(name)
-    assert ours == theirs
+    assert ours == theirs, (
+        f"{name} is native/core/format and {ENUMS[name].__module__}: write into each what the other has"
+    )
     assert issubclass(ENUMS[name], (IntEnum, IntFlag))
 
 
@@ -132,7 +134,9 @@ def test_struct_has_the_same_fields(name: str) -> None:
     dtype = STRUCTS[name]
     assert dtype.fields is not None
     ours = [(field, dtype.fields[field][0].base.str[1:]) for field in dtype.names or ()]
-    assert ours == struct_fields(name)
+    assert ours == struct_fields(name), (
+        f"{name} is in native/core/format and in formats/event_log/layout.py: change both"
+    )
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
@@ -140,7 +144,9 @@ def test_constant_has_the_same_value(name: str) -> None:
     """Magic numbers, the version and the special devices are the same."""
     match = re.search(rf"constexpr [\w:]+ {name} = ([^;]+);", header_text())
     assert match, f"constant {name} is not in the headers"
-    assert integer(match[1]) == CONSTANTS[name]
+    assert integer(match[1]) == CONSTANTS[name], (
+        f"{name} is in native/core/format and in formats/event_log/layout.py: change both"
+    )
 
 
 def test_kinds_of_devices_have_the_same_words() -> None:
@@ -154,8 +160,9 @@ def test_kinds_of_devices_have_the_same_words() -> None:
 def test_every_struct_of_the_headers_is_compared() -> None:
     """A struct or enum that is added to the headers is added here."""
     text = header_text()
-    assert set(re.findall(r"struct (\w+) {", text)) == set(STRUCTS)
-    assert set(re.findall(r"enum (?:class )?(\w+) :", text)) == set(ENUMS)
+    remedy = "add what is new in native/core/format to the tables at the head of this file"
+    assert set(re.findall(r"struct (\w+) {", text)) == set(STRUCTS), remedy
+    assert set(re.findall(r"enum (?:class )?(\w+) :", text)) == set(ENUMS), remedy
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")

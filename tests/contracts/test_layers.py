@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.imports import ROOT, imported_files, imports_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PACKAGE = ROOT / "src" / "msmemscope"
 
 BELOW_THE_EXTENSION = frozenset({"model", "configuration", "units", "errors"})
@@ -18,24 +23,6 @@ BELOW_THE_EXTENSION = frozenset({"model", "configuration", "units", "errors"})
 
 STANDARD_LIBRARY_ONLY = frozenset({"configuration", "errors", "units"})
 """Layers that are imported inside the observed process, whatever that has installed."""
-
-
-def imports_of(path: Path) -> list[tuple[str, list[str]]]:
-    """The imports of a module that can run, as (module, names); those for type checkers only are left out."""
-    found: list[tuple[str, list[str]]] = []
-    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending.extend(node.orelse)
-            continue
-        if isinstance(node, ast.Import):
-            found.extend((alias.name, []) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import; write the full name, so that the layers can be read"
-            found.append((node.module or "", [alias.name for alias in node.names]))
-        pending.extend(ast.iter_child_nodes(node))
-    return found
 
 
 def layer_of(path: Path) -> str:
@@ -54,6 +41,23 @@ def test_import_linter_keeps_the_layers() -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_no_imports_go_round_in_a_circle() -> None:
+    """Files that need each other are one file, or a third one has what they share; an import within a function is no way out."""
+    graph = {path: imported_files(path) for path in sorted((ROOT / "src").rglob("*.py"))}
+    assert sum(map(len, graph.values())) > len(graph), "the imports are not found"
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        circle = " -> ".join(str(path.relative_to(ROOT / "src")) for path in reversed(error.args[1]))
+        pytest.fail(f"{circle}: move what they share below both, or let the caller pass what the lower one calls")
+
+
+def test_imports_are_written_in_full() -> None:
+    """So that layers can be read, and searched for."""
+    relative = {path for path in modules() for module, _ in imports_of(path) if module.startswith(".")}
+    assert not relative
 
 
 def test_the_package_itself_imports_only_what_it_must() -> None:

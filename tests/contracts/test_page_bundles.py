@@ -29,7 +29,8 @@ OLDEST_NODE = 20
 @pytest.mark.parametrize("folder", BUILT)
 def test_nothing_but_what_is_built_lies_in_the_package(folder: str) -> None:
     """Nor less."""
-    assert sorted(file.name for file in (PACKAGE / folder).iterdir()) == sorted(BUILT[folder])
+    found = sorted(file.name for file in (PACKAGE / folder).iterdir())
+    assert found == sorted(BUILT[folder]), f"what make ui writes into {folder} is listed in BUILT of this file"
 
 
 def test_the_page_of_the_viewer_is_small() -> None:
@@ -49,7 +50,8 @@ def test_sizes_that_the_tests_of_the_pages_want_are_written_as_everywhere_else()
     """Also where a value lies in the middle between two texts; those tests hold the script against the same list."""
     sizes = json.loads((SOURCES / "tests" / "sizes.json").read_text(encoding="utf-8"))
     assert len(sizes) > 400
-    assert [text for _, text in sizes] == [format_bytes(size) for size, _ in sizes]
+    different = [(size, text, format_bytes(size)) for size, text in sizes if text != format_bytes(size)]
+    assert not different, f"ui/tests/sizes.json has the texts of units.format_bytes, write them anew: {different[:3]}"
 
 
 @pytest.fixture(scope="module")

@@ -67,12 +67,13 @@ def test_the_conda_recipe_says_what_the_package_says() -> None:
     """Its version, what it is built with and what it needs, and where it comes from."""
     recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert f"\n  version: {msmemscope.__version__}\n" in recipe
-    assert f"\n  repository: {repository()}\n" in recipe
-    assert section(recipe, "run") - {"python>=3.10"} == listed(project, "dependencies")
+    remedy = "write into packaging/conda/recipe.yaml what pyproject.toml and src/msmemscope/__init__.py say"
+    assert f"\n  version: {msmemscope.__version__}\n" in recipe, remedy
+    assert f"\n  repository: {repository()}\n" in recipe, remedy
+    assert section(recipe, "run") - {"python>=3.10"} == listed(project, "dependencies"), remedy
     assert 'requires-python = ">=3.10"' in project
-    assert section(recipe, "host") - {"python", "pip"} == listed(project, "requires")
-    assert {"cmake>=3.20", "ninja>=1.11"} <= section(recipe, "build") & listed(project, "build")
+    assert section(recipe, "host") - {"python", "pip"} == listed(project, "requires"), remedy
+    assert {"cmake>=3.20", "ninja>=1.11"} <= section(recipe, "build") & listed(project, "build"), remedy
 
 
 def test_images_are_made_from_what_there_is() -> None:

@@ -67,7 +67,7 @@ def framework_process(folder: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(automatic, "patcher", patcher)
     monkeypatch.setattr(automatic, "_hooks", automatic._AutomaticHooks())
     monkeypatch.setattr(automatic, "_sleep_hooks", automatic._AutomaticHooks(HookType.SLEEP))
-    monkeypatch.setattr("msmemscope.capture.frameworks.control.patcher", patcher)
+    monkeypatch.setattr("msmemscope.capture.framework_hooks.patcher", patcher)
     monkeypatch.setattr("msmemscope._native.note_fact", lambda key, value: process.facts.append((key, value)))
     monkeypatch.setattr("msmemscope._native.range_start", process.begin_range)
     monkeypatch.setattr("msmemscope._native.range_end", process.ranges.append)

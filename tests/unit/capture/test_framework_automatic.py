@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from msmemscope.capture.framework_hooks import cleanup_framework_hooks, init_framework_hooks
 from msmemscope.capture.frameworks.automatic import disable_automatic_hooks, enable_automatic_hooks
-from msmemscope.capture.frameworks.control import cleanup_framework_hooks, init_framework_hooks
 from msmemscope.capture.sleep_modes import leave_sleep_modes, observe_sleep_modes
 from tests.support.frameworks import framework_process, labels_in_force, listening
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from msmemscope.capture.framework_hooks import cleanup_framework_hooks, init_framework_hooks
 from msmemscope.capture.frameworks import patching
-from msmemscope.capture.frameworks.control import cleanup_framework_hooks, init_framework_hooks
 from msmemscope.capture.frameworks.places import Place
 from msmemscope.capture.frameworks.targets import HookSet, HookType, functions
 from msmemscope.model.labels import LabelLevel
@@ -87,7 +87,8 @@ def new_module(name: str) -> Any:
 class Target:
     """A module that is imported already, and what its functions saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: FrameworkProcess) -> None:
+        self.process = process
         self.module: Any = new_module("observed_framework")
         self.seen: list[tuple[Any, list[str]]] = []
 
@@ -102,13 +103,14 @@ class Target:
     def hook(self, class_name: str, name: str, **what: Any) -> None:
         """Hook one of its functions."""
         targets = functions("observed_framework", class_name, name, **(what or {"labels": LABELS}))
-        patching.patcher.install([HookSet("observed", "*", "part", HookType.DECOMPOSE, targets)], "test")
+        hook_sets = [HookSet("observed", "*", "part", HookType.DECOMPOSE, targets)]
+        patching.patcher.install(hook_sets, "test", self.process.snapshots.append)
 
 
 @pytest.fixture
 def target(process: FrameworkProcess) -> Iterator[Target]:
     """A framework of a few lines."""
-    target = Target()
+    target = Target(process)
     sys.modules["observed_framework"] = target.module
     yield target
     patching.patcher.release_all()
@@ -233,6 +235,15 @@ def test_snapshots_stand_around_a_coroutine_once(process: FrameworkProcess, targ
     target.hook("", "later", is_snapshot=True)
     asyncio.run(target.module.later(1))
     assert process.snapshots == ["observed_framework@@later@Start", "observed_framework@@later@End"]
+
+
+def test_who_wants_snapshots_says_how_they_are_taken(target: Target) -> None:
+    """Nothing is hooked where nobody would take them."""
+    place = Place(target.module, "plain")
+    wanted = functions("observed_framework", "", "plain", is_snapshot=True)[0]
+    with pytest.raises(ValueError, match=r"observed_framework\.plain wants snapshots, and somebody takes none"):
+        place.claim("somebody", wanted, "observed_framework")
+    assert place.release("somebody")
 
 
 @pytest.mark.parametrize("what", ["labels", "snapshots", "labels (weights)"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.capture.frameworks.control import cleanup_framework_hooks, init_framework_hooks
+from msmemscope.capture.framework_hooks import cleanup_framework_hooks, init_framework_hooks
 from msmemscope.capture.frameworks.registry import find_hook_sets
 from msmemscope.capture.frameworks.targets import HookType
 from tests.support.frameworks import call, framework_process, labels_in_force, listening, owner_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from msmemscope.capture.framework_hooks import init_framework_hooks
 from msmemscope.capture.frameworks import vllm_labels
-from msmemscope.capture.frameworks.control import init_framework_hooks
 from msmemscope.model.labels import LabelLevel
 from tests.support.frameworks import framework_process, listening
 

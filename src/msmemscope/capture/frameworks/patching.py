@@ -35,6 +35,7 @@ class Patcher:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._claims: dict[str, dict[tuple[str, Target], HookSet]] = {}
+        self._snapshots: dict[str, Callable[[str], None]] = {}
         self._watched: dict[str, EndWatch] = {}
         # The owner is kept alive by its place, so that its identity stays its own.
         self._places: dict[tuple[int, str], Place] = {}
@@ -42,9 +43,19 @@ class Patcher:
         self._absent: dict[str, None] = {}
         self._reported: set[str] = set()
 
-    def install(self, hook_sets: Iterable[HookSet], holder: str) -> None:
-        """Hook all targets of some tables for a holder; those that it has already are left as they are."""
+    def install(
+        self, hook_sets: Iterable[HookSet], holder: str, take_snapshot: Callable[[str], None] | None = None
+    ) -> None:
+        """Hook all targets of some tables for a holder; those that it has already are left as they are.
+
+        Args:
+            hook_sets: What is hooked.
+            holder: Who wants it.
+            take_snapshot: Takes a snapshot of the given name. A holder whose targets want snapshots gives it.
+        """
         with self._lock:
+            if take_snapshot is not None:
+                self._snapshots[holder] = take_snapshot
             claims = self._claims.setdefault(holder, {})
             for hook_set in hook_sets:
                 for target in hook_set.targets:
@@ -65,6 +76,7 @@ class Patcher:
         """Give back what only this holder has claimed."""
         with self._lock:
             self._claims.pop(holder, None)
+            self._snapshots.pop(holder, None)
             wanted = {module for claims in self._claims.values() for module, _ in claims}
             if wanted:
                 wanted.add(RULES)
@@ -99,7 +111,7 @@ class Patcher:
             key = (id(owner), target.function)
             if key not in self._places:
                 self._places[key] = Place(owner, target.function)
-            self._places[key].claim(holder, target, module)
+            self._places[key].claim(holder, target, module, self._snapshots.get(holder))
         except NotAFunctionError as problem:
             if target not in self._placed:
                 self._note_absent(_text_of(module, target), str(problem))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msmemscope import _native
 from msmemscope.capture.decorating import run_within
@@ -30,6 +30,15 @@ class NotAFunctionError(Exception):
     """What stands in a place cannot be wrapped; the text says what it is."""
 
 
+class _Claim(NamedTuple):
+    """Who wants what of a place; see `Place.claim`."""
+
+    holder: str
+    target: Target
+    module: str
+    take_snapshot: Callable[[str], None] | None
+
+
 class Place:
     """An attribute of a module or class that holds a function, with our wrapper in front of it.
 
@@ -44,7 +53,7 @@ class Place:
     def __init__(self, owner: Any, name: str) -> None:
         self._owner = owner
         self._name = name
-        self._claims: tuple[tuple[str, Target, str], ...] = ()
+        self._claims: tuple[_Claim, ...] = ()
         self._is_own = True
         self._raw: Any = None
         self._wrapper: Any = None
@@ -52,6 +61,7 @@ class Place:
         self._complaints: set[str] = set()
         self.labels: tuple[Label, ...] = ()
         self.snapshot_name = ""
+        self.take_snapshot: Callable[[str], None] | None = None
         self.callbacks: tuple[Callback, ...] = ()
         self.range_name = ""
         self._put()
@@ -60,37 +70,43 @@ class Place:
         # A program may send a class with our wrappers to another process (Ray does): there they rest.
         return (object.__new__, (RestingPlace,))
 
-    def claim(self, holder: str, target: Target, module: str) -> None:
+    def claim(
+        self, holder: str, target: Target, module: str, take_snapshot: Callable[[str], None] | None = None
+    ) -> None:
         """Do what a target says, as long as its holder wants it.
 
         Args:
             holder: Who wants it.
             target: What is wanted.
             module: The name of the module that it was found in, for snapshots.
+            take_snapshot: Takes one; needed where the target wants snapshots.
+
+        Raises:
+            ValueError: If the target wants snapshots, and nothing takes them.
         """
+        if target.is_snapshot and take_snapshot is None:
+            message = f"{target} wants snapshots, and {holder} takes none"
+            raise ValueError(message)
         if not self._is_reached():
             self._put()
-        claim = (holder, target, module)
+        claim = _Claim(holder, target, module, take_snapshot)
         if claim not in self._claims:
             self._claims = (*self._claims, claim)
             self._settle()
 
     def release(self, holder: str) -> bool:
         """Drop what a holder wanted. True if the original is in its place again."""
-        self._claims = tuple(claim for claim in self._claims if claim[0] != holder)
+        self._claims = tuple(claim for claim in self._claims if claim.holder != holder)
         self._settle()
         return not self._claims and self._take_away()
 
     def _settle(self) -> None:
-        targets = [target for _, target, _ in self._claims]
+        targets = [claim.target for claim in self._claims]
         self.labels = tuple(dict.fromkeys(label for target in targets for label in target.labels))
         self.callbacks = tuple(dict.fromkeys(target.callback for target in targets if target.callback is not None))
-        names = [
-            f"{module}@{target.class_name}@{target.function}"
-            for _, target, module in self._claims
-            if target.is_snapshot
-        ]
-        self.snapshot_name = names[0] if names else ""
+        first = next((claim for claim in self._claims if claim.target.is_snapshot), None)
+        self.snapshot_name = f"{first.module}@{first.target.class_name}@{first.target.function}" if first else ""
+        self.take_snapshot = first.take_snapshot if first else None
         self.range_name = next((target.range_name for target in targets if target.range_name), "")
 
     def _put(self) -> None:
@@ -206,6 +222,7 @@ class RestingPlace(Place):
 
     labels = ()
     snapshot_name = ""
+    take_snapshot = None
     callbacks = ()
     range_name = ""
 
@@ -272,11 +289,12 @@ class _Range:
 class _Snapshots:
     """The snapshots before and after one call."""
 
-    __slots__ = ("_name", "_place")
+    __slots__ = ("_name", "_place", "_take_snapshot")
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._name = place.snapshot_name
+        self._take_snapshot = place.take_snapshot
 
     def __enter__(self) -> None:
         self._take("Start")
@@ -287,11 +305,9 @@ class _Snapshots:
         self._take("End")
 
     def _take(self, moment: str) -> None:
-        if self._name:
+        if self._take_snapshot is not None:
             try:
-                from msmemscope.capture.snapshot import take_snapshot
-
-                take_snapshot(None, name=f"{self._name}@{moment}")
+                self._take_snapshot(f"{self._name}@{moment}")
             except Exception as error:  # noqa: BLE001 - the program goes on
                 self._place.complain("snapshots", error)
 

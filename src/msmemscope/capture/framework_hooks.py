@@ -39,7 +39,7 @@ def init_framework_hooks(framework: str, version: str, component: str, hook_type
     hook_sets = find_hook_sets(framework, version, component, hook_type)
     if hook_type == HookType.DECOMPOSE.value:
         leave_to_program()
-    patcher.install(hook_sets, _HOLDER)
+    patcher.install(hook_sets, _HOLDER, _take_snapshot)
 
 
 def cleanup_framework_hooks() -> None:
@@ -51,3 +51,9 @@ def cleanup_framework_hooks() -> None:
     disable_automatic_hooks()
     disable_sleep_hooks()
     patcher.release_all()
+
+
+def _take_snapshot(name: str) -> None:
+    from msmemscope.capture.snapshot import take_snapshot  # loaded by the first call that wants one
+
+    take_snapshot(None, name=name)
