@@ -36,6 +36,9 @@ BIN    := $(abspath $(VENV))/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 NATIVE_SOURCES := $(shell find native -type f 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
 VNPU_SOURCES   := $(shell find vnpu/native -type f 2>/dev/null) vnpu/CMakeLists.txt vnpu/pyproject.toml
+# An installed package says the version that these have.
+VERSION        := src/msmemscope/__init__.py
+VNPU_VERSION   := vnpu/src/virtual_npu/__init__.py
 
 # What clang-format looks after.
 FORMATTED      = $(shell find native examples tests vnpu -path vnpu/build -prune -o -name '*.cpp' -print -o -name '*.h' -print)
@@ -210,7 +213,7 @@ $(STAMPS)/site: pyproject.toml | $(STAMPS)/venv
 	$(PIP) install --quiet --group site
 	@touch $@
 
-$(STAMPS)/package: $(NATIVE_SOURCES) pyproject.toml | $(STAMPS)/build-tools
+$(STAMPS)/package: $(NATIVE_SOURCES) $(VERSION) pyproject.toml | $(STAMPS)/build-tools
 	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable '.[test,lint,view]'
 	@$(LINK_STUB)
 	@touch $@
@@ -223,7 +226,7 @@ $(STAMPS)/integrations: | $(STAMPS)/torch
 	$(PIP) install --quiet $(TORCH_OPTIONS) '$(TORCH)' $(INTEGRATIONS)
 	@touch $@
 
-$(STAMPS)/vnpu: $(VNPU_SOURCES) | $(STAMPS)/build-tools
+$(STAMPS)/vnpu: $(VNPU_SOURCES) $(VNPU_VERSION) | $(STAMPS)/build-tools
 	PATH="$(BIN):$$PATH" $(PIP) install --quiet --no-build-isolation --editable ./vnpu
 	@touch $@
 

@@ -195,7 +195,8 @@ _TEXTS = _PROGRAMS | {
     "Take no options from msmemscope.toml or pyproject.toml of the current folder or of its parents.": (
         "不采用当前目录及其父目录的 msmemscope.toml 或 pyproject.toml 中的选项。"
     ),
-    "Show this help.": "显示帮助。",
+    "Show the verbs and the options that are used most.": "显示子命令和最常用的选项。",
+    "Show every option, with what it accepts.": "显示所有选项及其可接受的取值。",
     "Show the version.": "显示版本。",
     # Questions.
     "Memory that is allocated and never given back: over the steps of the program, or between marks of it.": (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from msmemscope.formats.scanning import scan
     from msmemscope.recording.recording import Recording
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "RecordFunction",

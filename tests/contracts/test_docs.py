@@ -23,9 +23,15 @@ ROOT = Path(__file__).parents[2]
 STORIES = (ROOT / "docs" / "stories.md", ROOT / "docs" / "stories.zh.md")
 """Their commands are run by tests/integration/test_stories.py; both have the same fences, says test_site.py."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "native").glob("*.md")])
+READMES = (ROOT / "README.md", ROOT / "README.zh-CN.md")
+LINES_OF_README = 110
+ROWS_OF_COSTS = 3
 # The pages of vnpu/ are tested beside it, in vnpu/tests/test_documents.py.
 
 RUN_ELSEWHERE = {
+    "msmemscope python examples/train_gpt.py --steps=6 --leak": (
+        "tests/integration/test_stories.py, with what README.md shows of its output"
+    ),
     "make demo": "the demo itself, run by hand before a release; its program is in tests/integration/test_training.py",
     "make demo-npu": "its program is in vnpu/tests/test_training.py",
     'eval "$(msmemscope env)"': "tests/ascend/test_preload_environment.py",
@@ -87,7 +93,9 @@ def commands_of(page: Path) -> list[str]:
 
 
 ALL_COMMANDS = sorted({command for page in PAGES if page not in STORIES for command in commands_of(page)})
-TOOL_COMMANDS = [command for command in ALL_COMMANDS if command.startswith("msmemscope ")]
+TOOL_COMMANDS = [
+    command for command in ALL_COMMANDS if command.startswith("msmemscope ") and command not in RUN_ELSEWHERE
+]
 
 
 def headings_of(page: Path) -> list[int]:
@@ -241,15 +249,30 @@ def test_relative_links_resolve(page: Path) -> None:
 
 
 def test_both_readmes_have_the_same_structure() -> None:
-    """The same headings in the same order, the same commands, the same fences."""
-    english, chinese = ROOT / "README.md", ROOT / "README.zh-CN.md"
+    """The same headings in the same order, the same fences, the same rows of tables, links to the same pages."""
+    english, chinese = READMES
     remedy = "what one README has, write into the other one by hand"
     assert headings_of(english) == headings_of(chinese), remedy
-    assert commands_of(english) == commands_of(chinese), remedy
-    code = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    assert code.findall(english.read_text(encoding="utf-8")) == code.findall(chinese.read_text(encoding="utf-8")), (
-        remedy
-    )
+    texts = [readme.read_text(encoding="utf-8") for readme in READMES]
+    for pattern in (r"^```(\w+\n.*?)^```", r"^(\|)", r"\]\((\w+/[^)#\s]+)"):
+        ours, theirs = (re.findall(pattern, text, re.MULTILINE | re.DOTALL) for text in texts)
+        assert sorted(ours) == sorted(one.replace(".zh.md", ".md") for one in theirs), remedy
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda readme: readme.name)
+def test_a_readme_fits_two_screens(readme: Path) -> None:
+    """Whoever opens it sees what this is, how it begins, and where to read on."""
+    assert len(readme.read_text(encoding="utf-8").splitlines()) <= LINES_OF_README
+
+
+def test_figures_of_the_readme_stand_on_the_page_of_costs() -> None:
+    """Each row of its table of costs is a row there, in both languages."""
+    for readme, page in zip(READMES, ("costs.md", "costs.zh.md"), strict=True):
+        rows = [
+            line for line in readme.read_text(encoding="utf-8").splitlines() if re.search(r"\d µs|\d s, |\d s、", line)
+        ]
+        assert len(rows) == ROWS_OF_COSTS
+        assert set(rows) <= set((ROOT / "docs" / page).read_text(encoding="utf-8").splitlines())
 
 
 def test_python_examples_compile() -> None:

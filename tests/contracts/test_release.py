@@ -12,6 +12,7 @@ import pytest
 import msmemscope
 
 ROOT = Path(__file__).parents[2]
+LINES_OF_SUMMARY = 5
 
 
 def check(tag: str, repository: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +47,22 @@ def test_what_does_not_fit_is_said(tag: str, where: str, words: str) -> None:
     said = check(tag, where)
     assert said.returncode != 0
     assert words in said.stderr
+
+
+def test_the_changelog_has_versions_with_their_dates() -> None:
+    """The newest is this one; each has a summary of a few lines, and then what was added, changed and fixed."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)[1:]
+    headings, bodies = parts[::2], parts[1::2]
+    found = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d\d-\d\d)\)", heading) for heading in headings]
+    releases = [(one[4], *map(int, one.groups()[:3])) for one in found if one is not None]
+    assert len(releases) == len(headings)
+    assert releases == sorted(releases, reverse=True)
+    assert headings[0].startswith(f"{msmemscope.__version__} ")
+    for body in bodies:
+        summary, *kinds = re.split(r"^### ", body, flags=re.MULTILINE)
+        assert len(summary.strip().splitlines()) <= LINES_OF_SUMMARY
+        assert [kind.splitlines()[0] for kind in kinds] == ["Added", "Changed", "Fixed"]
 
 
 def section(text: str, name: str) -> set[str]:

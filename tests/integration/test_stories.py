@@ -1,4 +1,4 @@
-"""The stories of docs/stories.md, as a reader runs them: each command, and what it is shown to print.
+"""The stories of docs/stories.md and the first command of README.md, as a reader runs them, and what they are shown to print.
 
 By default with this checkout. `MSMEMSCOPE_STORIES_ENVIRONMENT=FOLDER` names a virtual environment with the wheels installed (and torch,
 transformers aside) that they run in instead. With `-s`, a stop watch prints commands and seconds of each part, and how many lines of
@@ -18,12 +18,14 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.first_screens.measure import normalised
 from tests.support.ascend import NotInstalledError, torch_npu_folder, virtual_npu_environment
 from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import environment
 
 ROOT = Path(__file__).parents[2]
 STORIES = (ROOT / "docs" / "stories.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 ON_NPU = "vnpu run "
 INSTALLED = os.environ.get("MSMEMSCOPE_STORIES_ENVIRONMENT")
 """An environment with the wheels."""
@@ -130,6 +132,21 @@ def test_from_the_symptom_to_the_line(commands: list[Shown], tmp_path: Path) -> 
     named = [(number, *one) for number, one in enumerate(culprits, 1) if one[1] is not None]
     found = "culprit: command {}, {:.0f} s, line {}; ".format(*named[0]) if named else ""
     print(f"\n{found}{len(commands)} commands, {time.perf_counter() - begin:.0f} s")  # noqa: T201 - with -s alone
+
+
+def test_the_first_command_prints_what_the_readme_shows(tmp_path: Path) -> None:
+    """The whole screen, but for what differs from run to run: times, sizes, numbers of blocks, and the curve."""
+    pytest.importorskip("torch")
+    (shown,) = [one for one in shown_in(README) if one.output]
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    run = subprocess.run(
+        ["bash", "-c", shown.command], cwd=tmp_path, env=variables_for([shown]), capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    screens = [comparable(normalised(text, tmp_path)) for text in (shown.output, run.stderr)]
+    expected, found = (re.sub(r"(?<=iB )\d+", "N", screen) for screen in screens)
+    assert found == expected
 
 
 def test_every_story_has_both_forms() -> None:

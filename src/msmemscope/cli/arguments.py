@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _SOURCED = frozenset({"--load-api-env", "--unload-api-env"})
 _RUN = "run"
 _HELP = "help"
+_HELP_ALL = "help-all"
 _MODULE = "-m"
 _PYTHON = "python"
 _WATCH = "--watch"
@@ -46,7 +47,10 @@ _LEVELS_AFTER_STEPS = frozenset({"--level=kernel", "--level=op"})
 
 @dataclasses.dataclass(frozen=True)
 class HelpRequest:
-    """`--help` or `help` was met."""
+    """`--help`, `--help-all` or `help` was met."""
+
+    is_whole: bool = False
+    """Whether every option was asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +124,10 @@ def parse_command_line(
             break
         spelling, inline_value = _split_option(argument)
         option = OPTION_BY_SPELLING[spelling]
-        if option.name in {"help", "version"} and inline_value is None:
-            return HelpRequest() if option.name == "help" else VersionRequest()
+        if option.name == "version" and inline_value is None:
+            return VersionRequest()
+        if option.name in {_HELP, _HELP_ALL} and inline_value is None:
+            return HelpRequest(is_whole=option.name == _HELP_ALL)
         value, position = _value_of(option, spelling, inline_value, arguments, position)
         given.append(GivenOption(option, spelling, value))
     program = _with_python(arguments[position:], is_run=is_run)
@@ -224,7 +230,7 @@ def _closest_hint(spelling: str) -> str:
         closest = difflib.get_close_matches(word, candidates, n=1)
     if closest:
         return f"did you mean {closest[0]}?"
-    return "msmemscope --help lists the options; those of the program stand after the program"
+    return "msmemscope --help-all lists the options; those of the program stand after the program"
 
 
 def _value_of(

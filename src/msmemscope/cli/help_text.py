@@ -1,4 +1,4 @@
-"""The text of `msmemscope --help`, made from the table of options and the list of verbs."""
+"""The texts of `msmemscope --help` and `--help-all`, made from the table of options and the list of verbs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,25 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _INDENT = " " * 6
+
+MOST_USED: Final = (
+    ("--device=npu:0,cpu", "Observe these; by default all NPUs, or else the CPU."),
+    ("--events=alloc,free", "Record these; also launch, access, traceback, allocator."),
+    ("--steps=2,3", "Record these steps only."),
+    ("--analysis=decompose", "Say what memory is made of: weights, activations, ..."),
+    ("--watch=auto", "Find the operator that wrote where it may not."),
+    ("--report", "Also write an HTML page when the program has ended."),
+    ("--output=DIR", "Write the results there, not into memscopeDumpResults."),
+)
+"""Options as they may be typed, and one line about each."""
+
+_BRIEF_USAGE: Final = """\
+Usage: msmemscope [options] python train.py, or msmemscope VERB ...
+"""
+_BRIEF_HEADING: Final = "Find the line that leaks device memory, overwrites it or runs out of it:"
+_BRIEF_AFTERWORD: Final = """\
+msmemscope VERB --help says more. msmemscope --help-all has every option.
+"""
 
 USAGE: Final = """\
 Usage: msmemscope [options] bash user.sh
@@ -38,11 +57,27 @@ The exit status is that of the program; 2 says that the command line was wrong,
 """
 
 
-def help_text(verbs: Mapping[str, str]) -> str:
-    """Lay out the help.
+def help_on_a_screen(verbs: Mapping[str, Mapping[str, str]]) -> str:
+    """Lay out the help that fits one screen: what is used most, and all verbs.
 
     Args:
-        verbs: Name of each verb and its one-line description.
+        verbs: From what one wants to do to names of verbs and their one-line descriptions.
+
+    Returns:
+        Text of lines of at most 80 columns, ending with a newline.
+    """
+    width = max(len(option) for option, _ in MOST_USED)
+    options = [f"  {option:{width}}  {description}" for option, description in MOST_USED]
+    return "\n".join(
+        [_BRIEF_USAGE, _BRIEF_HEADING, *options, "", *_verb_lines(verbs, is_spaced=False), "", _BRIEF_AFTERWORD]
+    )
+
+
+def whole_help(verbs: Mapping[str, Mapping[str, str]]) -> str:
+    """Lay out the help with every option.
+
+    Args:
+        verbs: From what one wants to do to names of verbs and their one-line descriptions.
 
     Returns:
         Text of lines of at most 80 columns, ending with a newline.
@@ -54,11 +89,21 @@ def help_text(verbs: Mapping[str, str]) -> str:
             if option.group is group:
                 lines.extend(_option_lines(option))
         parts.append("\n".join(lines) + "\n")
-    width = max(len(name) for name in verbs) if verbs else 0
-    verb_lines = [f"  {name:{width}}  {description}" for name, description in verbs.items()]
-    parts.append("\n".join(["Verbs (msmemscope VERB --help says more):", *verb_lines]) + "\n")
+    parts.append("Verbs (msmemscope VERB --help says more):\n")
+    parts.append("\n".join(_verb_lines(verbs, is_spaced=True)) + "\n")
     parts.append(AFTERWORD)
     return "\n".join(parts)
+
+
+def _verb_lines(verbs: Mapping[str, Mapping[str, str]], *, is_spaced: bool) -> list[str]:
+    width = max(len(name) for names in verbs.values() for name in names)
+    lines: list[str] = []
+    for purpose, names in verbs.items():
+        if lines and is_spaced:
+            lines.append("")
+        lines.append(f"{purpose}:")
+        lines += [f"  {name:{width}}  {description}" for name, description in names.items()]
+    return lines
 
 
 def _option_lines(option: Option) -> list[str]:

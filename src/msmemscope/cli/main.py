@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from msmemscope.cli.arguments import HelpRequest, VerbRequest, VersionRequest, parse_command_line
-from msmemscope.cli.commands import VERBS, VERBS_OF_OTHERS
+from msmemscope.cli.commands import VERBS, VERBS_BY_PURPOSE, VERBS_OF_OTHERS
 from msmemscope.configuration import Config, OptionGroup, with_options
 from msmemscope.errors import (
     EXIT_STATUS_FAILURE,
@@ -108,7 +108,7 @@ def _prepare_streams() -> None:
 def _run(arguments: Sequence[str]) -> int:
     request = parse_command_line(arguments, verbs=VERBS, known_by=_known_by)
     if isinstance(request, HelpRequest):
-        sys.stdout.write(_help())
+        sys.stdout.write(_help(is_whole=request.is_whole))
         sys.stdout.flush()
         return 0
     if isinstance(request, VersionRequest):
@@ -135,7 +135,7 @@ def _run(arguments: Sequence[str]) -> int:
     if project is not None:
         messages.information(f"options of this project from {project.path}")
     if not request.program:
-        sys.stderr.write(_help())
+        sys.stderr.write(_help(is_whole=False))
         messages.failed("no program was given", hint="msmemscope python train.py")
         return EXIT_STATUS_USAGE
     from msmemscope.cli.patient_stream import make_stderr_patient
@@ -177,7 +177,7 @@ def _project_file(request: LaunchRequest) -> ProjectFile | None:
     return read_project_file(folder)
 
 
-def _help() -> str:
-    from msmemscope.cli.help_text import help_text
+def _help(*, is_whole: bool) -> str:
+    from msmemscope.cli.help_text import help_on_a_screen, whole_help
 
-    return help_text(VERBS)
+    return whole_help(VERBS_BY_PURPOSE) if is_whole else help_on_a_screen(VERBS_BY_PURPOSE)

@@ -1,6 +1,6 @@
 """The table of options, and how options turn into a `Config`.
 
-The command line parses with this table and prints it as its help; Python callers are
+The command line parses with this table and prints it as its whole help; Python callers are
 checked against it; tests walk over it.
 """
 
@@ -333,7 +333,8 @@ OPTIONS: tuple[Option, ...] = (
         OptionGroup.GENERAL,
         "Take no options from msmemscope.toml or pyproject.toml of the current folder or of its parents.",
     ),
-    Option("help", OptionGroup.GENERAL, "Show this help.", other_spellings=("-h",)),
+    Option("help", OptionGroup.GENERAL, "Show the verbs and the options that are used most.", other_spellings=("-h",)),
+    Option("help-all", OptionGroup.GENERAL, "Show every option, with what it accepts."),
     Option("version", OptionGroup.GENERAL, "Show the version.", other_spellings=("-v", "-V")),
 )
 """Every option, in the order of the help text."""

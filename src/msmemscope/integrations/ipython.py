@@ -54,7 +54,7 @@ def _magic(line: str, cell: str | None = None) -> None:
     %%msmemscope [--top=N] [--device=LIST] [--OPTION=VALUE ...]
     %msmemscope [--top=N] [--OPTION=VALUE ...] statement
 
-    Options are those of the command line: see msmemscope --help.
+    Options are those of the command line: see msmemscope --help-all.
     """
     try:
         from IPython.core.error import UsageError as MagicUsageError

@@ -121,6 +121,7 @@ def test_help_version_and_verbs() -> None:
     """The first of them that is met before the program decides."""
     for line in ("-h", "--help", "--level=0 --help", "--help --nonsense"):
         assert parse_command_line(line.split()) == HelpRequest()
+    assert parse_command_line(["--help-all", "--help"]) == HelpRequest(is_whole=True)
     for line in ("-v", "--version", "--level=9 -v"):
         assert parse_command_line(line.split()) == VersionRequest()
     assert parse_command_line(["events", "--level=0"], verbs=["events"]) == VerbRequest("events", ("--level=0",))
@@ -141,11 +142,12 @@ def test_without_python_in_the_path_it_is_ours(monkeypatch: pytest.MonkeyPatch, 
         ("--levl=0 python a.py", "unknown option '--levl'", "did you mean --level?"),
         ("--out=x python a.py", "unknown option '--out'", "did you mean --output?"),
         ("--call_stack=c python a.py", "unknown option '--call_stack'", "did you mean --call-stack?"),
-        ("-x python a.py", "unknown option '-x'", "--help"),
+        ("-x python a.py", "unknown option '-x'", "--help-all"),
         ("--level", "--level: needs a value", "--level=LIST"),
         ("--level -- python", "--level: needs a value", "--level=LIST"),
         ("--output --level=0 a", "--output: needs a value", "--output=DIR"),
         ("--help=x", "--help: takes no value: 'x'", None),
+        ("--help-all=x", "--help-all: takes no value: 'x'", None),
         ("--compare=x a", "--compare: takes no value: 'x'", None),
         ("-m", "-m: needs the name of a module", "-m package.module"),
         ("--level=0 recover x", "a verb comes first, and its options after it: 'recover'", "--"),

@@ -1,20 +1,53 @@
-"""The help text."""
+"""Both texts of help."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.cli.commands import VERBS, command_named
-from msmemscope.cli.help_text import help_text
+from msmemscope.cli.arguments import LaunchRequest, parse_command_line
+from msmemscope.cli.commands import VERBS, VERBS_BY_PURPOSE, command_named
+from msmemscope.cli.help_text import MOST_USED, help_on_a_screen, whole_help
 from msmemscope.cli.main import main
-from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS
+from msmemscope.configuration import OPTION_BY_SPELLING, OPTIONS, Config, with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
-def test_help_names_every_option_and_verb() -> None:
+LINES_OF_A_SCREEN = 40
+
+
+def test_the_help_fits_one_screen() -> None:
+    """It has all verbs, each once and below what one wants to do, and leads to the options that it leaves out."""
+    lines = help_on_a_screen(VERBS_BY_PURPOSE).splitlines()
+    assert len(lines) <= LINES_OF_A_SCREEN
+    for purpose, verbs in VERBS_BY_PURPOSE.items():
+        begin = lines.index(f"{purpose}:") + 1
+        found = [line.split(maxsplit=1) for line in lines[begin : begin + len(verbs)]]
+        assert found == [list(verb) for verb in verbs.items()]
+    assert sum(map(len, VERBS_BY_PURPOSE.values())) == len(VERBS)
+    assert "--help-all" in lines[-1]
+
+
+def test_options_on_the_screen_can_be_typed() -> None:
+    """As they stand there."""
+    request = parse_command_line([*(option for option, _ in MOST_USED), "true"], verbs=VERBS)
+    assert isinstance(request, LaunchRequest)
+    assert len(request.given) == len(MOST_USED)
+    config = with_options(Config(), request.given)
+    assert config.steps == (2, 3)
+    screen = help_on_a_screen(VERBS_BY_PURPOSE)
+    for option, description in MOST_USED:
+        assert re.search(f"^  {option} +{re.escape(description)}$", screen, re.MULTILINE)
+
+
+def test_the_whole_help_names_every_option_and_verb() -> None:
     """With all spellings, what is accepted and the default."""
-    text = help_text(VERBS)
+    text = whole_help(VERBS_BY_PURPOSE)
     flowing = " ".join(text.split())
     for spelling in OPTION_BY_SPELLING:
         assert spelling in text
@@ -26,17 +59,23 @@ def test_help_names_every_option_and_verb() -> None:
         assert f"  {verb}" in text
 
 
-def test_help_fits_the_terminal() -> None:
+@pytest.mark.parametrize("layout", [help_on_a_screen, whole_help])
+def test_help_fits_the_terminal(layout: Callable[[Mapping[str, Mapping[str, str]]], str]) -> None:
     """80 columns."""
-    text = help_text(VERBS)
-    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert [line for line in layout(VERBS_BY_PURPOSE).splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("line", [["--help"], ["-h"]])
-def test_help_goes_to_stdout(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "word, layout",
+    [("--help", help_on_a_screen), ("-h", help_on_a_screen), ("help", help_on_a_screen), ("--help-all", whole_help)],
+)
+def test_help_goes_to_stdout(
+    word: str, layout: Callable[[Mapping[str, Mapping[str, str]]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """It was asked for: status 0."""
-    assert main(line) == 0
+    assert main([word]) == 0
     captured = capsys.readouterr()
+    assert captured.out == layout(VERBS_BY_PURPOSE)
     assert captured.out.startswith("Usage: msmemscope ")
     assert captured.err == ""
 

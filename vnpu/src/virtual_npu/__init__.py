@@ -18,4 +18,4 @@ from .errors import VirtualNpuError
 
 __all__ = ["Configuration", "VirtualNpuError", "__version__", "activate", "environment_variables"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,6 +1,6 @@
 """The verbs of the command line.
 
-Each is one module here. `VERBS` lists them all: name -> what it is for. A verb is imported when it is the one that was typed:
+Each is one module here. `VERBS_BY_PURPOSE` lists them all. A verb is imported when it is the one that was typed:
 a program that is observed waits for none of them.
 """
 
@@ -27,30 +27,50 @@ if TYPE_CHECKING:
             """Do it; returns the exit status."""
 
 
-VERBS: Final[Mapping[str, str]] = {
-    "recover": "Write the results of a run that was killed or has processes left.",
-    "summary": "Show the summary of a run on one screen, what was found first.",
-    "top": "Rank the call sites by bytes, blocks, churn or time.",
-    "tree": "Show the call tree of bytes, the outermost frame first.",
-    "stats": "Count events, steps and blocks, by size and by lifetime.",
-    "analyze": "Find leaks, inefficient use, growth, and what memory is made of.",
-    "replay": "Replay the allocations under other settings of the allocator.",
-    "fits": "Say whether a job fits in devices of other sizes.",
-    "advise": "Try settings of the allocator, and say what each would save.",
-    "report": "Write an HTML page about a run, from findings to source lines.",
-    "view": "Show a run in the browser, however long it is.",
-    "compare": "Compare the memory of two runs or steps.",
-    "cluster": "Answer about all ranks of a job at once, however many there are.",
-    "export": "Write what was recorded as a file for other tools.",
-    "events": "Write an event log as text.",
-    "live": "Watch what a running program has in use, second by second.",
-    "mcp": "Offer the questions as tools to a coding agent.",
-    "doctor": "Say what can be observed on this machine, and what is missing.",
-    "bug-report": "Collect what a report of a fault needs, without names.",
-    "env": "Print the lines that preload msmemscope into a shell's programs.",
-    "completion": "Print a script with which a shell completes command lines.",
+VERBS_BY_PURPOSE: Final[Mapping[str, Mapping[str, str]]] = {
+    "While a program runs, or where it was killed": {
+        "live": "Watch what a running program has in use, second by second.",
+        "recover": "Write the results of a run that was killed or has processes left.",
+    },
+    "Look at a run": {
+        "summary": "Show the summary of a run on one screen, what was found first.",
+        "top": "Rank the call sites by bytes, blocks, churn or time.",
+        "tree": "Show the call tree of bytes, the outermost frame first.",
+        "stats": "Count events, steps and blocks, by size and by lifetime.",
+        "report": "Write an HTML page about a run, from findings to source lines.",
+        "view": "Show a run in the browser, however long it is.",
+    },
+    "Ask what is wrong": {
+        "analyze": "Find leaks, inefficient use, growth, and what memory is made of.",
+        "compare": "Compare the memory of two runs or steps.",
+        "cluster": "Answer about all ranks of a job at once, however many there are.",
+    },
+    "Need less memory": {
+        "advise": "Try settings of the allocator, and say what each would save.",
+        "replay": "Replay the allocations under other settings of the allocator.",
+        "fits": "Say whether a job fits in devices of other sizes.",
+    },
+    "Pass it on": {
+        "export": "Write what was recorded as a file for other tools.",
+        "events": "Write an event log as text.",
+        "mcp": "Offer the questions as tools to a coding agent.",
+    },
+    "Set up, and get help": {
+        "env": "Print the lines that preload msmemscope into a shell's programs.",
+        "doctor": "Say what can be observed on this machine, and what is missing.",
+        "bug-report": "Collect what a report of a fault needs, without names.",
+        "completion": "Print a script with which a shell completes command lines.",
+    },
 }
-"""What is typed after `msmemscope`, and one line about it. `bug-report` is `BugReportCommand` in the module `bug_report`."""
+"""What one wants to do, and the verbs for it: what is typed after `msmemscope`, and one line about it.
+
+`bug-report` is `BugReportCommand` in the module `bug_report`.
+"""
+
+VERBS: Final[Mapping[str, str]] = {
+    name: summary for verbs in VERBS_BY_PURPOSE.values() for name, summary in verbs.items()
+}
+"""The same without the purposes."""
 
 
 VERBS_OF_OTHERS: Final[Mapping[str, str]] = {
