@@ -12,8 +12,14 @@ OPTIONS_HEAD = """\
 `msmemscope [options] program [arguments]` 观测一个程序；程序也可以是脚本，例如 `msmemscope [options] bash user.sh`。列表用逗号分隔，半角（`,`）或全角（`，`）
 都可以。
 
-选项写在程序之前，程序之后的内容属于程序本身。有三种形式写在程序之后也会被采用（如果它们的值被接受），并提示一行：`--watch=...`、`--analysis=...`，以及后面紧跟
-`--level=kernel`（或 `op`）的 `--steps=...`。其中 `--watch=...` 的值须是算子的名称。如果程序认识该选项，则传给程序，并提示一行：选项的文本出现在脚本、`-m` 的包或旁边的 Python 文件中。在程序之前加上 `--` 时则都不采用：`msmemscope [options] -- program [arguments]`。
+选项写在程序之前，程序之后的内容都传给程序。只有三种形式例外（如果它们的值被接受）：
+
+- `--watch=...`，值是算子的名称；
+- `--analysis=...`；
+- `--steps=...`，后面紧跟 `--level=kernel`（或 `op`）。
+
+采用时会提示一行。如果程序认识该选项，则传给程序，也提示一行：选项的文本出现在脚本、`-m` 的包或旁边的 Python 文件中。在程序之前加上 `--`
+时，全部内容都传给程序：`msmemscope [options] -- program [arguments]`。
 
 `msmemscope -m package.train` 就是 `msmemscope python -m package.train`。`msmemscope run train.py` 会在脚本之前加上 `python`，
 `msmemscope help VERB` 就是 `msmemscope VERB --help`。
@@ -74,7 +80,7 @@ _TEXTS = _PROGRAMS | {
         "segment）。为空时什么都不采集。"
     ),
     "alloc, free, launch, access, traceback, allocator, separated by commas": "alloc、free、launch、access、traceback、allocator，用逗号分隔",
-    "What a launch event is about: operators (0 or op) or kernels (1 or kernel).": (
+    "The subject of launch events: operators (0 or op) or kernels (1 or kernel).": (
         "launch 事件针对什么：算子（0 或 op），或 kernel（1 或 kernel）。"
     ),
     "0, op, 1, kernel, separated by commas": "0、op、1、kernel，用逗号分隔",
@@ -110,13 +116,14 @@ _TEXTS = _PROGRAMS | {
         "对张量以外的主机内存分配进行采样，平均每 512 KiB 一次，使增长的内存有对应的代码行。off：不为此重定向任何 C 库函数。"
     ),
     "sampled or off": "sampled 或 off",
-    "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
-    "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. Half as long is added to name what was found. 0: none.": (
+    "The limit of a search for holders of leaked memory, in milliseconds of processor time. Where memory outlives "
+    "steps, searches are made at step 4, at one twice as far and so on, and at the end. Names of the findings may take half "
+    "as long again. 0: none.": (
         "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4 步、其后每次约两倍远的一步和结束时查找。为找到的内容命名时，最多再用一半的时间。0 表示不查找。"
     ),
     "a number from 0 to 600000": "0 至 600000 的数",
-    "When the program has ended, in whatever way, also write each capture as one compact file to where those of all hosts "
-    "are gathered; with --output on a disk of the host, a shared file system sees nothing else. Every verb reads the files.": (
+    "When the program has ended, in whatever way, also write each capture as one compact file to this place for all hosts. "
+    "With --output on a disk of the host, a shared file system sees nothing else. Every verb reads the files.": (
         "程序无论以何种方式结束后，还把每个采集结果写成一个紧凑的文件，放到汇集所有主机结果的位置；当 --output 位于本机磁盘时，"
         "共享文件系统不会看到其他内容。所有子命令都能读取这些文件。"
     ),
@@ -130,12 +137,12 @@ _TEXTS = _PROGRAMS | {
     ),
     "numbers from 0 and ranges of them (8-15), separated by commas": "从 0 开始的数及其范围（8-15），用逗号分隔",
     "all ranks": "所有 rank",
-    "Observe a part of the ranks only, spread evenly over all of them and the same ones in jobs of every size; rank 0 is "
+    "Observe a part of the ranks only. They are spread evenly, and are the same ones in jobs of every size. Rank 0 is "
     "among them. Those of --ranks are observed besides.": (
         "只观测一部分 rank，它们均匀分布，在任何规模的作业中都相同；rank 0 在其中。--ranks 中的 rank 也会被观测。"
     ),
     "K/N with 1 <= K <= N, N at most 1000000: 1/16": "K/N，1 <= K <= N，N 最大为 1000000：1/16",
-    "What the processes do in a job of several kinds, for results to name and group them by: actor, rollout, data loader.": (
+    "The part of these processes in a job of several kinds: actor, rollout, data loader. Results name and group them by it.": (
         "当作业中有多种进程时，这些进程做什么，结果据此命名和分组：actor、rollout、data loader。"
     ),
     "at most 80 printable characters": "最多 80 个可打印字符",

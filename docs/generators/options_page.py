@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from generators import chinese
 from msmemscope.configuration.options import OPTIONS, Option, OptionGroup
+from msmemscope.units import SIZE_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +19,21 @@ HEAD = """\
 `msmemscope [options] program [arguments]` observes a program; the program may be a script, as in
 `msmemscope [options] bash user.sh`. Lists are separated by commas, half-width (`,`) or full-width (`，`).
 
-Options stand before the program; what stands after it belongs to the program. Three forms are taken from there all the
-same, if their value is accepted, and one line says so: `--watch=...` of operators, `--analysis=...`, and `--steps=...` directly
-followed by `--level=kernel` (or `op`). They are passed on to a program that knows the option: its text stands in the script, in
-the package behind `-m`, or in a Python file beside it. One line says that, too. With `--` before the program nothing is: `msmemscope [options] -- program [arguments]`.
+Put options before the program. Everything after it goes to the program, except three forms whose value is accepted:
+
+- `--watch=...` of operators;
+- `--analysis=...`;
+- `--steps=...` directly followed by `--level=kernel` (or `op`).
+
+One line says that they were taken. They go to a program that knows the option. Its text then stands in the script, in the package
+behind `-m`, or in a Python file beside it. One line says that, too. With `--` before the program, everything goes to the program:
+`msmemscope [options] -- program [arguments]`.
 
 `msmemscope -m package.train` is `msmemscope python -m package.train`. `msmemscope run train.py` puts `python` before a script, and
 `msmemscope help VERB` is `msmemscope VERB --help`.
 
-A value that is not accepted is refused before anything is started or written: the message names the option, the value
-and what is accepted, and the exit status is 2.
+A wrong value is refused before anything is started or written. The message names the option, the value and the accepted
+values. The exit status is 2.
 
 ## Options of a project
 
@@ -46,8 +52,8 @@ report = true                    # a switch
 
 - Keys are the long options below, without their dashes, except those that compare two results. `msmemscope.toml` has the
   same keys without a table around them.
-- The file is looked for in the current folder, then in its parents as far as the first with `.git`, the home folder, or the
-  root. The nearest one holds, and only that; of two in one folder, `msmemscope.toml`. A file that another user put into a
+- The file is looked for in the current folder, then in its parents. The search ends at the first with `.git`, the home folder,
+  or the root. Only the nearest file counts. Of two in one folder, that is `msmemscope.toml`. A file that another user put into a
   folder of all users, such as `/tmp`, is not taken.
 - The command line wins, option by option. A switch that the file turns on cannot be turned off there, except by
   `--no-project-file`, which ignores the file as a whole. No environment variable sets options.
@@ -83,7 +89,8 @@ def _section(option: Option, text: Callable[[str], str]) -> str:
     lines = [f"\n### `{option.spelling}{value}`\n", f"\n{text(option.summary)}\n"]
     facts = []
     if option.accepted:
-        facts.append(f"- {text('Accepted')}: {_literal(text(option.accepted))}")
+        accepted = _literal(text(option.accepted)).replace(f"; {SIZE_FORMS}", f". Write {SIZE_FORMS}")
+        facts.append(f"- {text('Accepted')}: {accepted}")
     if option.default:
         facts.append(f"- {text('Default')}: {_literal(text(option.default))}")
     if option.other_spellings:

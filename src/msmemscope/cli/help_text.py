@@ -45,10 +45,9 @@ program ends.
 """
 
 AFTERWORD: Final = """\
-Options stand before the program; what stands after it belongs to the program.
-Three forms are taken from there all the same, if their value is accepted, and
-one line says so: --watch=... of operators, --analysis=..., and --steps=...
-directly followed by --level=kernel (or op). They are passed on to a program
+Put options before the program. Everything after it goes to the program, except
+--watch=... of operators, --analysis=..., and --steps=... directly followed by
+--level=kernel (or op). One line says that they were taken. They go to a program
 whose own files have the option. -- before the program keeps all its arguments
 untouched. Lists may be separated by half-width or full-width commas.
 

@@ -119,7 +119,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "level",
         OptionGroup.COLLECT,
-        "What a launch event is about: operators (0 or op) or kernels (1 or kernel).",
+        "The subject of launch events: operators (0 or op) or kernels (1 or kernel).",
         "LIST",
         _list_of(values.LEVELS),
         "0",
@@ -194,7 +194,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sample-ranks",
         OptionGroup.COLLECT,
-        "Observe a part of the ranks only, spread evenly over all of them and the same ones in jobs of every size; rank 0 is "
+        "Observe a part of the ranks only. They are spread evenly, and are the same ones in jobs of every size. Rank 0 is "
         "among them. Those of --ranks are observed besides.",
         "PART",
         "K/N with 1 <= K <= N, N at most 1000000: 1/16",
@@ -204,7 +204,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "role",
         OptionGroup.COLLECT,
-        "What the processes do in a job of several kinds, for results to name and group them by: actor, rollout, data loader.",
+        "The part of these processes in a job of several kinds: actor, rollout, data loader. Results name and group them by it.",
         "NAME",
         f"at most {values.MOST_LETTERS_OF_ROLE} printable characters",
         "what verl, Ray, vLLM or torchrun --role call it",
@@ -222,8 +222,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "holder-time",
         OptionGroup.COLLECT,
-        "How long a search for what holds leaked memory may take, in milliseconds of processor time; such searches are made "
-        "where memory outlives steps, at step 4, at one twice as far and so on, and at the end. Half as long is added to name what was found. 0: none.",
+        "The limit of a search for holders of leaked memory, in milliseconds of processor time. Where memory outlives "
+        "steps, searches are made at step 4, at one twice as far and so on, and at the end. Names of the findings may take half "
+        "as long again. 0: none.",
         "MS",
         f"a number from 0 to {MAXIMUM_HOLDER_TIME_MS}",
         str(DEFAULT_HOLDER_TIME_MS),
@@ -252,8 +253,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "gather",
         OptionGroup.OUTPUT,
-        "When the program has ended, in whatever way, also write each capture as one compact file to where those of all hosts "
-        "are gathered; with --output on a disk of the host, a shared file system sees nothing else. Every verb reads the files.",
+        "When the program has ended, in whatever way, also write each capture as one compact file to this place for all hosts. "
+        "With --output on a disk of the host, a shared file system sees nothing else. Every verb reads the files.",
         "URL",
         "a folder, file://, or with msmemscope[cluster] s3://, gs://, hdfs:// and what else fsspec has a file system for",
         "nothing is gathered",
