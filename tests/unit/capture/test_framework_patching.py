@@ -441,5 +441,5 @@ def test_a_place_rests_in_another_process(target: Target) -> None:
     """Programs send classes to other processes; our part of them is sent as something that does nothing."""
     place = Place(target.module, "plain")
     there = pickle.loads(pickle.dumps(place))  # noqa: S301 - our own bytes
-    assert (there.labels, there.snapshot_name, there.callbacks) == ((), "", ())
+    assert (there.labels, there.take_snapshot, there.callbacks) == ((), None, ())
     assert place.release("nobody")

@@ -38,6 +38,12 @@ class _Claim(NamedTuple):
     module: str
     take_snapshot: Callable[[str], None] | None
 
+    def snapshots_of_moments(self) -> Callable[[str], None] | None:
+        """Returns a call that takes the snapshot of a moment, `Start` or `End`; None if nothing takes any."""
+        take = self.take_snapshot
+        name = f"{self.module}@{self.target.class_name}@{self.target.function}"
+        return None if take is None else lambda moment: take(f"{name}@{moment}")
+
 
 class Place:
     """An attribute of a module or class that holds a function, with our wrapper in front of it.
@@ -60,7 +66,6 @@ class Place:
         self._attribute: Any = None
         self._complaints: set[str] = set()
         self.labels: tuple[Label, ...] = ()
-        self.snapshot_name = ""
         self.take_snapshot: Callable[[str], None] | None = None
         self.callbacks: tuple[Callback, ...] = ()
         self.range_name = ""
@@ -105,8 +110,8 @@ class Place:
         self.labels = tuple(dict.fromkeys(label for target in targets for label in target.labels))
         self.callbacks = tuple(dict.fromkeys(target.callback for target in targets if target.callback is not None))
         first = next((claim for claim in self._claims if claim.target.is_snapshot), None)
-        self.snapshot_name = f"{first.module}@{first.target.class_name}@{first.target.function}" if first else ""
-        self.take_snapshot = first.take_snapshot if first else None
+        # One attribute: a call on another thread sees all of it or nothing.
+        self.take_snapshot = first.snapshots_of_moments() if first else None
         self.range_name = next((target.range_name for target in targets if target.range_name), "")
 
     def _put(self) -> None:
@@ -221,7 +226,6 @@ class RestingPlace(Place):
     """What a place is in a process that it was sent to: nobody wants anything of it."""
 
     labels = ()
-    snapshot_name = ""
     take_snapshot = None
     callbacks = ()
     range_name = ""
@@ -289,11 +293,10 @@ class _Range:
 class _Snapshots:
     """The snapshots before and after one call."""
 
-    __slots__ = ("_name", "_place", "_take_snapshot")
+    __slots__ = ("_place", "_take_snapshot")
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._name = place.snapshot_name
         self._take_snapshot = place.take_snapshot
 
     def __enter__(self) -> None:
@@ -307,7 +310,7 @@ class _Snapshots:
     def _take(self, moment: str) -> None:
         if self._take_snapshot is not None:
             try:
-                self._take_snapshot(f"{self._name}@{moment}")
+                self._take_snapshot(moment)
             except Exception as error:  # noqa: BLE001 - the program goes on
                 self._place.complain("snapshots", error)
 
