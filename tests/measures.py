@@ -19,7 +19,7 @@ from tests.oom_zoo import catalogue as failures
 from tests.oom_zoo.measure import measure as measure_failures
 from tests.owner_truths.measure import measure as measure_owners
 from tests.reports.catalogue import reports
-from tests.reports.measure import as_measure
+from tests.reports.measure import Outcome, as_measure
 from tests.reports.measure import measure as measure_reports
 from tests.support.ascend import NotInstalledError
 from tests.support.inefficiency_measure import measure as measure_inefficient
@@ -75,9 +75,13 @@ def owners(_folder: Path, device: str) -> Iterable[Measure]:
 
 
 def public_reports(_folder: Path, device: str) -> Iterable[Measure]:
-    """First screens of programs after public reports, each on the first of its devices."""
-    chosen = [one for one in reports() if one.devices[0] == device]
-    return as_measure(measure_reports(chosen), device)
+    """First screens of programs after public reports, each on the first of its devices; those that are not right are named."""
+    judged = list(measure_reports([one for one in reports() if one.devices[0] == device]))
+    for row in judged:
+        if row.outcome is not Outcome.RIGHT:
+            repaired = " fixed" if row.is_repaired else ""
+            sys.stderr.write(f"{device}: {row.outcome.value}: {row.report.name}{repaired}: {row.verdict}\n")
+    return as_measure(judged, device)
 
 
 def causes(folder: Path, device: str) -> Iterable[Measure]:
