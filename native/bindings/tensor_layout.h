@@ -4,6 +4,11 @@
 // reads as Python says. A class of tensors in C++ is read so once a tensor of it has read as Python says; everything
 // else is left to Python. Learning needs the GIL, and reading objects of Python; reading where torch keeps a tensor
 // does not.
+//
+// Torch's C functions for tensors (aoti_torch_get_*) are not called here. aoti_torch_get_data_ptr gives a tensor its own
+// copy of memory that it shares until one of both writes, which changes the program. It throws for tensors without a
+// storage. Only torch 2.10 and later have a function that does not copy, and none tells the dispatch keys. Ten calls
+// take 31 ns for what is read here in 7.
 #pragma once
 
 #include <Python.h>
