@@ -23,6 +23,7 @@
 #include "core/observe/out_of_memory.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/attributes.h"
+#include "core/writer/process_memory.h"
 #include "core/writer/rank_choice.h"
 #include "core/writer/recorder.h"
 #include "core/writer/stderr_line.h"
@@ -210,6 +211,7 @@ void note_fact(const std::string& key, const std::string& value) { recorder::not
 }  // namespace
 
 NB_MODULE(_native, module) {
+    find_heap();
     code_objects_are_watched = watch_code_objects(&forget_everywhere) != 0;
     module.doc() = "The native core: see native/ and ARCHITECTURE.md.";
     module.attr("built_with") = kBuiltWith;

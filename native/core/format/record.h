@@ -163,7 +163,8 @@ struct Record {
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
     // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
-    // Otherwise 0.
+    // STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1; 0 if
+    // nobody asked. Otherwise 0.
     std::uint64_t address;
     // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
     // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step

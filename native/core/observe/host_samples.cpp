@@ -142,6 +142,7 @@ void write_figure(ProcessState& state, std::uint64_t now) noexcept {
     const KeepErrno keep_errno;
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(process_memory().anonymous);
+    event.address = kept_by_the_heap();
     if (event.size != 0) {
         append_here(state, event);
     }

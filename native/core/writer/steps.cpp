@@ -104,15 +104,16 @@ bool runs_chosen_step() noexcept {
 constexpr std::uint64_t kBetweenFiguresNs = 1000000;
 std::atomic<std::uint64_t> figure_ns{0};
 
-// What of this process's memory belongs to no file, 0 if it was asked just now or is not known.
-std::uint64_t anonymous_bytes() noexcept {
+// What of this process's memory belongs to no file, and what of that the heap keeps; not if it was asked just now.
+void add_host_memory(Event& event) noexcept {
     const std::uint64_t now = recorder::now_ns();
     std::uint64_t last = figure_ns.load(std::memory_order_relaxed);
     if (now - last < kBetweenFiguresNs || !figure_ns.compare_exchange_strong(last, now, std::memory_order_relaxed)) {
-        return 0;
+        return;
     }
     const KeepErrno keep_errno;
-    return process_memory().anonymous;
+    event.extra = process_memory().anonymous;
+    event.address = kept_by_the_heap();
 }
 
 // Collects from here on, or not, as the running step wants it.
@@ -139,7 +140,7 @@ void write_implied_step(steps::ImpliedSource by, format::Device device, std::uin
         Event event{format::EventKind::kImpliedStep};
         event.device = device;
         event.size = number;
-        event.extra = anonymous_bytes();
+        add_host_memory(event);
         const bool is_optimizer = by == steps::ImpliedSource::kOptimizer;
         event.attribute_id =
             Attributes(scope).text(format::AttributeKey::kStepSource, is_optimizer ? "optimizer" : "module").id();
@@ -189,7 +190,7 @@ std::uint32_t end_step(format::Device device) noexcept {
             Event event{format::EventKind::kStep};
             event.device = device;
             event.size = ended;
-            event.extra = anonymous_bytes();
+            add_host_memory(event);
             recorder::append(scope, event);
         }
     }

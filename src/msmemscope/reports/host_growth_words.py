@@ -11,17 +11,28 @@ if TYPE_CHECKING:
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
 """The possible causes of host memory that grows without tensors, where nothing was sampled."""
-UNEXPLAINED_HOST_MEMORY: Final = (
-    "outside of tensors: sampled allocations explain little of it, as of memory that is freed and kept by the C library"
-)
+UNEXPLAINED_HOST_MEMORY: Final = "outside of tensors: sampled allocations explain little of it"
 """The same where samples name no line."""
+KEPT_FREE: Final = "freed, and kept by the C library in gaps between other blocks"
+"""What it is where the allocator keeps it."""
+KEPT_FREE_REMEDY: Final = "Set MALLOC_ARENA_MAX=2, preload jemalloc, or call malloc_trim(0) of the C library now and then: it gives whole pages back."
+"""The advice about that."""
 HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what that line makes only adds up."
 """The advice about a line that makes memory which stays."""
+
+
+def host_growth_remedy(found: HostGrowth) -> str:
+    """Return the advice that fits; empty where nothing is known that would help."""
+    if found.is_kept_free:
+        return KEPT_FREE_REMEDY
+    return HOST_MEMORY_REMEDY if found.site is not None else ""
 
 
 def host_growth_words(found: HostGrowth) -> str:
     """Return when host memory grew and what it is: findings say this behind the bytes and the line."""
     when = f"in steps {found.first_step} to {found.last_step}" if found.is_over_steps else "over the run"
+    if found.is_kept_free:
+        return f"{when}, {KEPT_FREE}"
     if found.site is not None:
         live = format_bytes(found.site.live_bytes)
         return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}"

@@ -397,7 +397,7 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
     from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY
-    from msmemscope.reports.host_growth_words import HOST_MEMORY_REMEDY, host_growth_words
+    from msmemscope.reports.host_growth_words import host_growth_remedy, host_growth_words
 
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
     leaking = process.leaks.step_leaks.leaking_sites
@@ -424,7 +424,7 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
         host_growth_words(growth),
         (process,),
         growth_bytes=growth.bytes_per_step,
-        remedy=HOST_MEMORY_REMEDY if growth.site is not None else "",
+        remedy=host_growth_remedy(growth),
     )
 
 

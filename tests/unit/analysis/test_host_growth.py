@@ -26,13 +26,15 @@ MEBIBYTE = 1 << 20
 BASE = 200 * MEBIBYTE
 
 
-def growth_of(resident: Callable[[int], int], steps: int = 100, tensor_bytes: int = 0) -> HostGrowth | None:
-    """What is found where step `i` ends with some resident memory, and keeps one CPU tensor."""
+def growth_of(
+    resident: Callable[[int], int], steps: int = 100, tensor_bytes: int = 0, kept: Callable[[int], int] = lambda _: 0
+) -> HostGrowth | None:
+    """What is found where step `i` ends with some resident memory, keeps one CPU tensor, and the C library keeps some."""
     trace = Trace()
     for step in range(1, steps + 1):
         if tensor_bytes:
             trace.malloc(tensor_bytes, address=step << 32, device=DEVICE_CPU, pool=Pool.HOST)
-        trace.add(EventKind.STEP, size=step, extra=BASE + resident(step))
+        trace.add(EventKind.STEP, size=step, extra=BASE + resident(step), address=kept(step))
     return find_host_growth(trace.recording())
 
 
@@ -76,6 +78,38 @@ def test_tensors_are_no_part_of_it() -> None:
     found = growth_of(lambda step: step * MEBIBYTE, tensor_bytes=MEBIBYTE)
     assert found is not None
     assert (found.growth_bytes, found.is_growing) == (0, False)
+
+
+def test_what_the_c_library_keeps_is_no_growth_of_what_is_used() -> None:
+    """Here it keeps less than it does in many programs."""
+    found = growth_of(lambda step: 100 * MEBIBYTE + step * MEBIBYTE // 2, kept=lambda step: 1 + step * MEBIBYTE // 2)
+    assert found is not None
+    assert (found.is_growing, found.is_kept_free) == (False, False)
+
+
+def test_what_is_used_grows_where_less_is_kept() -> None:
+    """A figure of 0 is not known: then the one before holds."""
+    found = growth_of(
+        lambda step: 100 * MEBIBYTE + step * MEBIBYTE,
+        kept=lambda step: 0 if step % 3 else (100 - step) * MEBIBYTE // 4 + 1,
+    )
+    assert found is not None
+    assert (found.is_growing, found.is_kept_free) == (True, False)
+    assert found.growth_bytes == pytest.approx(98 * MEBIBYTE * 5 / 4, rel=0.02)
+
+
+def test_memory_that_is_kept_free_grows_by_itself() -> None:
+    """Gaps that nothing fits into."""
+    found = growth_of(lambda step: step * MEBIBYTE, kept=lambda step: 1 + step * MEBIBYTE)
+    assert found is not None
+    assert (found.is_growing, found.is_kept_free, found.growth_bytes) == (True, True, 98 * MEBIBYTE)
+
+
+def test_gaps_that_become_enough_are_no_growth() -> None:
+    """They become more until they fit what is asked for."""
+    found = growth_of(lambda _: 200 * MEBIBYTE, kept=lambda step: 1 + int(100 * MEBIBYTE * (1 - 0.98**step)))
+    assert found is not None
+    assert not found.is_growing
 
 
 def test_few_steps_are_not_judged() -> None:

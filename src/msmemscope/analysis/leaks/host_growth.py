@@ -1,9 +1,10 @@
 """Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, allocators' reserves.
 
-At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded.
-CPU tensors are subtracted, and so is memory of an emulated device, which lies in the process. The rest is judged by its
-floor: the least in each of some equally long stretches of steps. A floor that rises from each stretch to the next one
-is growth. The first stretch is not judged: a program sets itself up in it.
+At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded,
+and how much of it the C library keeps though it is free. CPU tensors are subtracted, and so is memory of an emulated
+device, which lies in the process. What is kept free is judged by itself: a program that frees all it takes can still
+leave gaps. The rest is judged by its floor: the least in each of some equally long stretches of steps. A floor that
+rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
 
 Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or the
 program has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
@@ -44,6 +45,10 @@ _LEAST_RISE: Final = 0.02
 """Of the whole growth, by which the floor rises from each stretch to the next one."""
 _LEAST_LATE_RISE: Final = 0.15
 """Of the whole growth, by which the floor rises over the last two of them: memory that fills up rises more slowly."""
+LEAST_KEPT_FREE_BYTES: Final = 64 << 20
+"""The C library keeps less than this in every program that takes and frees large blocks."""
+_LEAST_LATE_RISE_KEPT_FREE: Final = 1 / 3
+"""As above, of memory that is kept though it is free: gaps become more until they fit what is asked for."""
 _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
@@ -56,6 +61,10 @@ _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
 """Of the growth of the process, that the line must have made then."""
+
+
+_KEPT_FREE: Final = pl.col("address").cast(pl.Int64).replace(0, None).forward_fill().backward_fill().fill_null(0)
+"""Of events with a figure of host memory: what the C library keeps though it is free; where nobody asked, as at the last figure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +81,8 @@ class HostGrowth:
     """
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
+    is_kept_free: bool = False
+    """Whether the program has freed it, and the C library's allocator keeps it."""
     site: HostSite | None = None
     """The line that made most of it; None where samples do not say."""
     is_sampled: bool = False
@@ -136,7 +147,7 @@ def rise_over_few_steps(recording: Recording) -> HostRise | None:
     if not _LEAST_FIGURES <= figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
     sequences = figures["sequence"].to_numpy()
-    other = figures["anonymous"].to_numpy() - _known_bytes(recording, sequences)
+    other = _used_bytes(recording, figures)
     rise, of_first_half = int(other[-1] - other[0]), int(other[len(other) // 2] - other[0])
     if rise < 2 * LEAST_HOST_GROWTH_BYTES or rise > 4 * min(of_first_half, rise - of_first_half):
         return None
@@ -146,11 +157,11 @@ def rise_over_few_steps(recording: Recording) -> HostRise | None:
 
 
 def _figures(recording: Recording) -> pl.DataFrame:
-    """The memory that belonged to no file, at the end of steps behind the warm-up: sequence, anonymous, number."""
+    """The memory that belonged to no file, at the end of steps behind the warm-up: sequence, anonymous, kept, number."""
     steps = recording.steps.select("number", sequence="end_sequence")
     return (
         recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
-        .select("sequence", anonymous=pl.col("extra").cast(pl.Int64))
+        .select("sequence", anonymous=pl.col("extra").cast(pl.Int64), kept=_KEPT_FREE)
         .join(steps, on="sequence", maintain_order="left")
         .filter(pl.col("number") > WARM_UP_STEPS)
     )
@@ -160,33 +171,49 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     figures = _figures(recording)
     if figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
-    anonymous = figures["anonymous"].to_numpy()
-    sequences = figures["sequence"].to_numpy()
-    other = anonymous - _known_bytes(recording, sequences)
     numbers = figures["number"].to_numpy()
     edges = np.linspace(numbers[0], numbers[-1] + 1, _STRETCHES + 1)
-    stretches = np.split(other, np.searchsorted(numbers, edges[1:-1]))
-    if min(map(len, stretches)) < _LEAST_FIGURES:
+    bounds = np.searchsorted(numbers, edges[1:-1])
+    if min(map(len, np.split(numbers, bounds))) < _LEAST_FIGURES:
         return None
-    floors = np.array([stretch.min() for stretch in stretches[1:]])
-    rises = np.diff(floors)
-    # The first stretch counts as growth, too, if the others have at least half of the whole.
-    was_steady = other[-1] - other[0] <= 2 * (other[-1] - stretches[1][0])
-    begin = 0 if was_steady else len(stretches[0])
-    growth = int(other[-1] - other[begin])
-    whole = int(floors[-1] - floors[0])
-    is_steady = bool((rises >= _LEAST_RISE * whole).all()) and int(rises[-2:].sum()) >= _LEAST_LATE_RISE * whole
+    begin, growth, is_growing = _judged(
+        _used_bytes(recording, figures), bounds, LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE
+    )
     found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
-        resident_bytes=int(anonymous[-1]),
+        resident_bytes=int(figures["anonymous"][-1]),
         growth_bytes=growth,
-        is_growing=is_steady and min(growth, whole) >= LEAST_HOST_GROWTH_BYTES,
+        is_growing=is_growing,
     )
-    if not found.is_growing:
-        return found
-    live = samples.alive(int(sequences[begin]), int(sequences[-1]))
+    if not is_growing:
+        kept = figures["kept"].to_numpy()
+        begin, growth, is_growing = _judged(kept, bounds, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+        if not is_growing:
+            return found
+        return dataclasses.replace(
+            found, first_step=int(numbers[begin]), growth_bytes=growth, is_growing=True, is_kept_free=True
+        )
+    live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][-1]))
     return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
+
+
+def _judged(figures: Bytes, bounds: Bytes, least_bytes: int, least_late_rise: float) -> tuple[int, int, bool]:
+    """Judge a course by the floors of its stretches.
+
+    Returns:
+        The place of the figure from which on growth counts, the growth since then, and whether it is steady.
+    """
+    stretches = np.split(figures, bounds)
+    floors = np.array([stretch.min() for stretch in stretches[1:]])
+    rises = np.diff(floors)
+    # The first stretch counts as growth, too, if the others have at least half of the whole.
+    was_steady = figures[-1] - figures[0] <= 2 * (figures[-1] - stretches[1][0])
+    begin = 0 if was_steady else len(stretches[0])
+    growth = int(figures[-1] - figures[begin])
+    whole = int(floors[-1] - floors[0])
+    is_steady = bool((rises >= _LEAST_RISE * whole).all()) and int(rises[-2:].sum()) >= least_late_rise * whole
+    return begin, growth, is_steady and min(growth, whole) >= least_bytes
 
 
 def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
@@ -200,7 +227,9 @@ def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> Host
 
 def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     """Growth that a line goes on to make over the run, without regard to steps."""
-    figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0))
+    figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0)).select(
+        "sequence", anonymous="size", kept=_KEPT_FREE
+    )
     if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
         return None
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
@@ -208,10 +237,8 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     live = samples.alive(0, end).without_imports(recording)
     if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
         return None
-    sequences = figures["sequence"].to_numpy()
-    anonymous = figures["size"].to_numpy()
-    other = anonymous - _known_bytes(recording, sequences)
-    last = max(int(np.searchsorted(sequences, end, side="right")) - 1, 0)
+    other = _used_bytes(recording, figures)
+    last = max(int(np.searchsorted(figures["sequence"].to_numpy(), end, side="right")) - 1, 0)
     growth = int(other[: last + 1][-1] - other[0])
     site, of_line = live.by_line(recording)[0]
     made = _made_in_stretches(recording, samples, of_line)
@@ -225,7 +252,7 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     return HostGrowth(
         first_step=0,
         last_step=0,
-        resident_bytes=int(anonymous[last]),
+        resident_bytes=int(figures["anonymous"][last]),
         growth_bytes=live.total_bytes,
         is_growing=True,
         site=site,
@@ -250,8 +277,16 @@ def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: Host
     return np.bincount(stretch, weights=of_line.rows["bytes"].to_numpy(), minlength=_STRETCHES).astype(np.int64)
 
 
-def _known_bytes(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> Bytes:
-    """The process's memory that blocks take: CPU tensors, pinned memory, and the memory of an emulated device."""
+def _used_bytes(recording: Recording, figures: pl.DataFrame) -> Bytes:
+    """What the process has in use at some moments, besides its blocks.
+
+    Those are CPU tensors, pinned memory, and the memory of an emulated device.
+
+    Args:
+        recording: With MALLOC and FREE.
+        figures: `sequence`, `anonymous`, `kept`.
+    """
     on_host = pl.col("device") == DEVICE_CPU
     blocks = recording.blocks.filter(on_host | (pl.col("pool") == Pool.HAL))
-    return MemoryUse.of(blocks).after(sequences)
+    used: Bytes = figures["anonymous"].to_numpy() - figures["kept"].to_numpy()
+    return used - MemoryUse.of(blocks).after(figures["sequence"].to_numpy())

@@ -72,9 +72,12 @@ CHINESE_FORMS: Final = {
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 来自未被观测的 Python 对象或本地库的分配[ ({who})]"
     ),
     "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors: sampled allocations explain "
-    "little of it, as of memory that is freed and kept by the C library[ ({who})]": (
-        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 对分配的采样只能解释其中很少一部分, "
-        "例如已释放但仍被 C 库保留的内存[ ({who})]"
+    "little of it[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 对分配的采样只能解释其中很少一部分[ ({who})]"
+    ),
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, freed, and kept by the C library in gaps between "
+    "other blocks[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 已释放, 但被 C 库保留在其他内存块之间的空隙中[ ({who})]"
     ),
     "host memory: {size} on {device} at {site}, {growth} per step, in steps {first} to {last}, outside of tensors: about {other} of "
     "that line are alive, {said}[ ({who})]": (
