@@ -105,6 +105,68 @@ def test_what_is_given_back_is_no_growth(tmp_path: Path) -> None:
     assert f"nothing found: no leak over {CALLS:,} steps, no steady growth of host memory, no failed" in verdict
 
 
+GAPS: Final = """
+import ctypes, threading
+import torch
+
+torch.set_num_threads(1)
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+end = threading.Event()
+
+class Heap(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split())]
+
+libc.mallinfo2.restype = Heap
+
+def work(is_done):
+    blocks = [libc.malloc(65536) for _ in range(64)]
+    for block in blocks:
+        ctypes.memset(block, 1, 65536)
+    pin = libc.malloc(64)
+    for block in blocks:
+        libc.free(block)
+    is_done.set()
+    end.wait()  # and with it stays its arena
+
+for step in range(40):
+    is_done = threading.Event()
+    threading.Thread(target=work, args=(is_done,)).start()
+    is_done.wait()
+    model(torch.randn(8, 64)).sum().backward()
+    optimizer.step()
+    print(libc.mallinfo2().fordblks)
+    optimizer.zero_grad()
+end.set()
+"""
+
+
+def test_what_the_c_library_keeps_is_named(tmp_path: Path) -> None:
+    """All of it was freed, in an arena for each thread. The truth is what the program is told by the C library."""
+    script = tmp_path / "gaps.py"
+    script.write_text(GAPS)
+    run = tool.run(
+        [*tool.TOOL, f"--output={tmp_path / 'out'}", "--", sys.executable, script],
+        output=tmp_path / "out",
+        variables={"MALLOC_ARENA_MAX": "64"},
+    )
+    truth = [int(line) for line in run.stdout.split()]
+    verdict = " ".join(run.stderr.split())
+    found = re.search(
+        r"msmemscope: host memory: ([\d.]+) MiB on cpu, ([\d.]+) MiB per step, .*, freed, and kept by", verdict
+    )
+    assert found is not None, verdict
+    assert float(found[1]) == pytest.approx((truth[-1] - truth[1]) / 2**20, rel=0.02)
+    assert "MALLOC_ARENA_MAX=2" in verdict
+    steps = events_of(run.capture).filter(pl.col("kind") == int(EventKind.IMPLIED_STEP), pl.col("address") > 0)
+    assert steps.height == len(truth)
+    assert (steps["address"].cast(pl.Int64) - pl.Series(truth)).abs().max() < 256 << 10
+
+
 def test_addresses_of_functions_may_be_taken(
     target_builder: Builder, run_under_tool: RunUnderTool, run_alone: RunUnderTool
 ) -> None:
