@@ -53,9 +53,14 @@ def main() -> int:
         recorded = demo_recording.record(DOCS.parent)
         (DOCS / "images" / "summary.txt").write_text(recorded, encoding="utf-8")
         (DOCS / "images" / "summary.svg").write_text(demo_recording.picture(recorded), encoding="utf-8")
+    pages = generated()
+    for english in chinese.missing():
+        print(f"docs/generators/chinese.py has no translation of {english!r}", file=sys.stderr)
+    if chinese.missing():
+        return 1
     stale = [
         path
-        for path, content in generated().items()
+        for path, content in pages.items()
         if not path.exists() or path.read_text(encoding="utf-8") != content
     ]
     if arguments.check:
@@ -65,7 +70,7 @@ def main() -> int:
             print(f"{path.relative_to(DOCS.parent)} is not current: run make docs", file=sys.stderr)
         return 1 if stale or chinese.unused() else 0
     for path in stale:
-        path.write_text(generated()[path], encoding="utf-8")
+        path.write_text(pages[path], encoding="utf-8")
         print(f"wrote {path.relative_to(DOCS.parent)}")
     return 0
 

@@ -257,16 +257,14 @@ _asked: set[str] = set()
 
 
 def text(english: str) -> str:
-    """Return a text of an option, a question or a program in Chinese; a value that is no text, such as `warn`, as it is.
-
-    Raises:
-        ValueError: If there is no translation.
-    """
+    """Return a text of an option, a question or a program in Chinese; a value such as `warn` as it is."""
     _asked.add(english)
-    if english not in _TEXTS and " " in english:
-        message = f"docs/generators/chinese.py and chinese_programs.py have no translation of {english!r}"
-        raise ValueError(message)
     return _TEXTS.get(english, english)
+
+
+def missing() -> list[str]:
+    """Return the texts that pages asked for, and that have no translation."""
+    return sorted(english for english in _asked - _TEXTS.keys() if " " in english)
 
 
 def unused() -> list[str]:
