@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PYTHON_S: Final = 60.0
 NATIVE_S: Final = 120.0
+NO_CODE: Final = (".md", ".1")
+"""Files beside native code that nothing is built from."""
 RESERVE_S: Final = 8.0
 """What a run still takes when no further test begins."""
 
@@ -65,7 +67,7 @@ def main() -> int:
         say(f"nothing differs from {base}; make check BASE=... compares with another commit")
         return 0
     say(f"differs from {base}: {shortened(changed)}")
-    is_native = any(name.startswith("native/") for name in changed)
+    is_native = any(name.startswith("native/") and not name.endswith(NO_CODE) for name in changed)
     most_s = float(within or (NATIVE_S if is_native else PYTHON_S))
     until_s = began_s + most_s - RESERVE_S
     with ThreadPoolExecutor() as beside:
@@ -95,7 +97,11 @@ def static_checks(changed: Iterable[str]) -> Iterable[tuple[str, list[str]]]:
     python = [sys.executable, "-m"]
     yield "ruff check", [*python, "ruff", "check", "."]
     yield "ruff format", [*python, "ruff", "format", "--check", "."]
-    yield "mypy", [*python, "mypy"]
+    files = [name for name in changed if name.endswith(".py") and (ROOT / name).is_file()]
+    if files and not (ROOT / ".mypy_cache").is_dir():  # all of them take most of a minute
+        yield "mypy of changed files", [*python, "mypy", *files]
+    elif files or "pyproject.toml" in changed:
+        yield "mypy", [*python, "mypy"]
     cpp = [name for name in changed if name.endswith((".cpp", ".h")) and (ROOT / name).is_file()]
     if cpp:
         yield "clang-format", ["clang-format", "--dry-run", "--Werror", *cpp]
